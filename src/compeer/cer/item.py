@@ -1,0 +1,141 @@
+"""A CER item: one moment of a conversation, two replies to it, one with its reasoning, and the labels.
+
+`reference` is what the corpus's supporter said; `candidate` is what a model (or an author) thought and
+said instead. The three booleans judge the candidate's steps, the preference compares the two replies.
+Labels are stored as reference and candidate, never as first and second: the order in which they were
+shown belongs to the vote.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from compeer.dialogue import Dialogue, Speaker, Turn
+from compeer.dialogue import history as turns_before
+from compeer.dialogue.rounds import rounds
+from compeer.reasoning import Reasoning
+from compeer.reasoning.ontology import Language
+
+Preference = Literal["candidate", "reference", "both", "neither"]
+LabelSource = Literal["human", "silver", "author"]
+Variant = Literal["original", "duplicate", "rewrite", "persona"]
+Split = Literal["train", "valid", "test"]
+Question = Literal["history", "emotion", "strategy", "preference"]
+QUESTIONS: tuple[Question, ...] = ("history", "emotion", "strategy", "preference")
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One merged turn of the history."""
+
+    speaker: Speaker
+    text: str
+    images: tuple[str, ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A reply with the reasoning behind it, and who wrote them. Without reasoning it was incomplete; `raw` has it all."""
+
+    response: str
+    reasoning: Reasoning | None = None
+    generator: str = ""
+    raw: str | None = None
+
+
+class Labels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """True or False for each step, one preference; None where there is no label."""
+
+    history: bool | None = None
+    emotion: bool | None = None
+    strategy: bool | None = None
+    preference: Preference | None = None
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One annotator's answer to one question, as given."""
+
+    annotator: str
+    question: Question
+    value: bool | Preference
+    at: str | None = None
+    seconds: float | None = None
+    candidate_first: bool | None = None
+    guideline: str | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One row of the dataset, with everything needed to trace it back."""
+
+    id: Annotated[str, Meta(min_length=1)]
+    dialogue: str
+    source: str
+    licence: str
+    language: Language
+    round: int  # 1-based; the history ends just before this round's supporter turn
+    history: tuple[Said, ...]
+    reference: str
+    reference_strategies: tuple[str, ...] = ()
+    reference_reasoning: Reasoning | None = None
+    situation: str | None = None
+    problem: str | None = None
+    candidate: Candidate | None = None
+    labels: Labels = Labels()
+    label_source: LabelSource | None = None
+    votes: tuple[Vote, ...] = ()
+    persona: str | None = None
+    variant: Variant = "original"
+    split: Split | None = None
+    crisis: bool = False
+    trace: dict[str, Any] = {}
+
+
+def item_at(dialogue: Dialogue, index: int) -> Item:
+    """The moment before the supporter turn of round `index`, with the corpus's reply as reference."""
+    answered = rounds(dialogue)[index - 1].supporter
+    last = answered.utterances[-1]
+    reasoning = None
+    if last.reasoning and last.stage and last.emotion and last.intensity and last.strategy:
+        from compeer.reasoning.ontology import sentiment_of
+
+        reasoning = Reasoning.of(
+            {step: getattr(last.reasoning, step) for step in ("history", "emotion", "strategy")},
+            {
+                "stage": last.stage,
+                "sentiment": last.sentiment or sentiment_of(last.emotion),
+                "emotion": last.emotion,
+                "intensity": last.intensity,
+                "strategy": last.strategy,
+            },
+            dialogue.language,
+        )
+    return Item(
+        id=f"{dialogue.id}#{index}",
+        dialogue=dialogue.id,
+        source=dialogue.source,
+        licence=dialogue.licence,
+        language=dialogue.language,
+        round=index,
+        history=tuple(said(turn) for turn in turns_before(dialogue, index)),
+        reference=answered.text,
+        reference_strategies=answered.strategies,
+        reference_reasoning=reasoning,
+        situation=dialogue.situation,
+        problem=dialogue.problem,
+        crisis=dialogue.crisis,
+    )
+
+
+def said(turn: Turn) -> Said:
+    return Said(turn.speaker, turn.text, turn.images)
+
+
+def chat_history(item: Item) -> list[dict[str, Any]]:
+    """The history for a chat template: the seeker is the user, the supporter the assistant, pictures as parts."""
+    chat: list[dict[str, Any]] = []
+    for turn in item.history:
+        role = "user" if turn.speaker == "seeker" else "assistant"
+        pictures: list[dict[str, Any]] = [{"type": "image", "path": path} for path in turn.images]
+        chat.append({"role": role, "content": [*pictures, {"type": "text", "text": turn.text}] if pictures else turn.text})
+    return chat

@@ -1,0 +1,143 @@
+"""A candidate for each item: a model sees the history, thinks in the three steps, and replies.
+
+The paper asks GPT-4o and Qwen2.5-VL and keeps their reply beside the corpus's own. Here the model with the role
+`generator` is asked, and so is every further one (`generator-2`, …); each gives an item of its own with the same
+history and the same reference, and one that is silent does not take the others with it. The output must keep the
+contract; a grammar makes it so where the model's home knows one, else it is asked for again with another seed. What
+is still incomplete then is rejected with its problems, never patched.
+
+Where the paper does not say: temperature 0.7. The oldest turns of a long history are left out of the question
+(the item keeps them all), so that it fits a model of moderate context. The reference is never shown.
+
+    compeer cer reason items.jsonl --out candidates.jsonl
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from compeer.cer.item import Candidate, Item, Said, chat_history
+from compeer.cer.stage import Reject, Stage, Tools
+from compeer.errors import UserError
+from compeer.models.reasoner import Reasoned, request_for
+from compeer.models.reasoner import reason as ask_reasoned
+from compeer.models.request import Model, ModelError, images_of
+from compeer.reasoning.language import words
+from compeer.reasoning.prompt import Length, system_prompt
+
+ROLE = "generator"
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What can be set for this stage."""
+
+    temperature: Annotated[float, Meta(ge=0)] = 0.7
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    max_tokens: int = 1_200
+    attempts: Annotated[int, Meta(ge=1)] = 3
+    max_words: int = 1_500  # of the history; a Chinese character is a word
+    grammar: bool = True
+    length: Length = "full"  # "brief" for models trained on the contract
+
+
+async def reason(item: Item, tools: Tools) -> Item | Reject | list[Item | Reject]:
+    """The item with a candidate; with several generators one item each, and a rejection for each that fell short."""
+    if not item.history:
+        return Reject(item.id, "no-history", "there is nothing to reply to", item)
+    roles = generators(tools)
+    options = msgspec.convert(tools.options, Options)
+    made = await asyncio.gather(*(_candidate(item, role, len(roles) > 1, options, tools) for role in roles))
+    return made[0] if len(made) == 1 else list(made)
+
+
+STAGE = Stage(
+    name="reason",
+    function=reason,
+    reads=Item,
+    writes=Item,
+    roles=(ROLE,),
+    prompts=tuple(system_prompt(language, length=length) for language in ("en", "zh") for length in ("full", "brief")),
+    calls_per_row=1.0,  # for each generator
+    tokens_per_call=(2_200, 300),
+)
+
+
+def generators(tools: Tools) -> list[str]:
+    """The roles that are asked for a candidate, in a fixed order."""
+    roles = sorted(role for role in tools.models if role == ROLE or role.startswith(f"{ROLE}-"))
+    if not roles:
+        raise UserError(f"No model has the role {ROLE!r}; name one (further ones are called {ROLE}-2, {ROLE}-3, …).")
+    return roles
+
+
+def recent(history: tuple[Said, ...], max_words: int) -> tuple[Said, ...]:
+    """The latest turns that fit; the last one always. A shortened history begins with the seeker where it can."""
+    left, start = max_words, len(history)
+    for number in range(len(history) - 1, -1, -1):
+        left -= len(words(history[number].text))
+        if left < 0 and start < len(history):
+            break
+        start = number
+    # many chat templates want the first word to be the user's
+    if 0 < start < len(history) - 1 and history[start].speaker == "supporter":
+        start += 1
+    return history[start:]
+
+
+async def _candidate(item: Item, role: str, several: bool, options: Options, tools: Tools) -> Item | Reject:
+    model = tools.models[role]
+    asked = recent(item.history, options.max_words)
+    history = chat_history(msgspec.structs.replace(item, history=asked))
+    unseen = len(images_of(history)) if not model.sees else 0
+    seed = tools.rng("reason", item.id, role).randrange(2**31)
+    request = request_for(
+        _without_images(history) if unseen else history,
+        item.language,
+        length=options.length,
+        grammar=options.grammar,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        seed=seed,
+    )
+    name = f"{item.id}@{role}" if several else item.id
+    try:
+        result = await ask_reasoned(model, request, attempts=options.attempts)
+    except ModelError as problem:
+        return Reject(name, "no-answer", str(problem), item)
+    made = msgspec.structs.replace(
+        item,
+        id=name,
+        candidate=_written(result, model),
+        trace={**item.trace, "reason": _trace(role, seed, options, len(item.history) - len(asked), unseen)},
+    )
+    if result.complete:
+        return made
+    return Reject(made.id, "incomplete", "; ".join(result.problems), made)
+
+
+def _written(result: Reasoned, model: Model) -> Candidate:
+    reasoning = result.parsed.reasoning if result.complete else None
+    return Candidate(response=result.parsed.response, reasoning=reasoning, generator=model.name, raw=result.raw)
+
+
+def _trace(role: str, seed: int, options: Options, turns_left_out: int, images_left_out: int) -> dict[str, Any]:
+    trace: dict[str, Any] = {"role": role, "seed": seed, "temperature": options.temperature}
+    if turns_left_out:
+        trace["turns_left_out"] = turns_left_out
+    if images_left_out:
+        trace["images_left_out"] = images_left_out  # this model takes no pictures
+    return trace
+
+
+def _without_images(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        message
+        if isinstance(message["content"], str)
+        else {**message, "content": "\n".join(part["text"] for part in message["content"] if part["type"] == "text")}
+        for message in history
+    ]

@@ -1,0 +1,132 @@
+"""English for the third step: what the moment asks for (NEED), what to do (PLAN), what not to do and why (AGAINST).
+
+Slots: {last} and {quote} verbatim, {topic}; `{it}` in PLAN is the topic, or "this" where nothing is named.
+"""
+
+from __future__ import annotations
+
+NEED: dict[str, tuple[str, ...]] = {
+    "any": (
+        "[After|Following|In answer to|With] {last} [I should not just go on|something has to come back|the next word counts|there is a choice to make].",
+        "{last}[. What would help with that?|. What does one say to that?|. So what now?|. And what do they need from me?]",
+        "[They left me with|What I have to answer is|I am answering|On the table is] {last}.",
+        "[If I were sitting next to them|If a friend said|Were I told] {last}, [what would be good to hear|what would I do|what would help]?",
+        "[They said|They put it like this]: {last}. [I want to be of use, not clever|It should feel like a person answering|Whatever I do should fit that].",
+        "[The weight of|The thing about] {last} is that [it can be answered in many ways|it needs the right kind of answer|it is easy to answer wrongly].",
+        "{Topic} [is on their mind|is in the room], and {last} [is where they stopped|is how they left it].",
+        "[What would they want right now|What is needed here|What is the kind thing here]? [They wrote|There is|I look again at] {last}.",
+        "[I take my lead from|My cue is|I start from|I go by] {last}.",
+        "[Having read|Having heard] {last}, [I weigh what to do|I take a breath first|I think about the next step].",
+        "[This far in|At this point|By now|Where we are], [with {last} just said|after {last}|and with {last} in mind], [the manner matters more than the content|one move is better than three].",
+        "[Earlier it was|A while ago they said|Before, they told me] {quote}, [now|and now] {last}. [I answer the whole of it|I keep both in mind].",
+    ),
+    "short": (
+        "[They gave me little to go on|That was brief|There is not much to hold on to]: {last}.",
+        "[A few words only|So short an answer|Just a line], [so I should not overdo it|and I should not answer with a page|and silence around it].",
+    ),
+    "long": (
+        "[They have poured out a lot|That was much at once|A long message deserves more than a nod], {last} [among it|most of all].",
+    ),
+    "asks": (
+        "[They want something from me|They asked directly|There is a question to me]: {last}.",
+        "[A question like|Asked] {last}, [one should not slip away|I owe them something|I cannot just nod].",
+    ),
+    "thanks": (
+        "[They are saying thank you|There is thanks in the air|They sound grateful], [and that changes what is called for|so the pressure is off|and the talk may be closing].",
+    ),
+    "refuses": (
+        "[They say no to something there|They are not taking that up|There is a but in it]: {last}.",
+    ),
+    "asked": (
+        "[I have been asking|Questions have been asked], [and they answered|and here is the answer]: {last}.",
+    ),
+    "advised": (
+        "[Advice has already been given|One idea is already out], [and they reply|and the reply is]: {last}.",
+    ),
+}  # fmt: skip
+
+PLAN: dict[str, tuple[str, ...]] = {
+    "question": (
+        "[I would ask|Better to ask|I will ask|Let me ask|So I ask] [what {it} has been like|how it came to this|what lies behind it|more about {it}], [one thing and no more|and then wait|gently].",
+        "[An open question|A single question|One good question] [about {it}|] [lets them tell it their way|would open this up|shows I want to know].",
+        "[I want to hear more|I do not know enough|There is a piece missing], [so a question it is|so I will put a question|and only they can tell me].",
+        "[Finding out|Asking on] is [the most useful thing I can do|what brings us further|what this needs].",
+    ),
+    "restatement or paraphrasing": (
+        "[I would say it back|I will give it back|Let me say back] [in fewer words|more plainly|in my own words], [so they can hear it|to see whether I have it right|and let them correct me].",
+        "[Putting what they said in one sentence|A short summary of {it}|Saying what I understood] [shows I followed|sorts it a little|lets them check it].",
+        "[They should hear their own story once from outside|It helps to hear it from another mouth], [so I repeat the heart of it|so I will sum it up].",
+        "[Make sure I got it|First check that I understood]: [say it back|repeat the main point] [and see if they nod|before anything else].",
+    ),
+    "reflection of feelings": (
+        "[I would put the feeling into words|Let me name what I think they feel|I will say what it seems to feel like][, carefully|, as a guess they can correct|].",
+        "[Naming the feeling around {it}|Giving the feeling a name|A word for what they feel] [might make it less lonely|lets them feel understood|takes some of its weight].",
+        "[What they feel should be said by someone|The feeling has to be seen], [so I reflect it|so I will mirror it], [not the facts|before the facts].",
+        "[Show that I see how it is for them|Let them know how it comes across to me]: [that must feel a certain way, and I say which|the mood, in plain words].",
+    ),
+    "self-disclosure": (
+        "[I would share something of my own|Something from my own life may help|I could tell a bit of my own story][, short, and then hand it back|, just enough that they are not the only one|].",
+        "[If I say that I have been near this too|A few words about how I got through something like it|Letting them see I know {it} from inside] [makes me a person and not a counter|may take away the strangeness|builds a bridge].",
+        "[They could use company|It helps to know one is not the only one], [so I tell them something similar of mine|so I say where I have stood].",
+        "[Own experience, briefly|One honest line about myself]: [not to compare|so that they feel less odd], [then back to them|and no more].",
+    ),
+    "affirmation and reassurance": (
+        "[I would tell them what I see them doing right|They should hear what is strong in them|I will point to what they have managed][, honestly|, without laying it on|].",
+        "[A word of encouragement|Some honest reassurance|Backing them up] [about {it}|] [is what carries them on|would steady them|is due].",
+        "[They doubt themselves|They need some ground], [so I affirm what is good in what they do|so I give them credit|and I can give them that].",
+        "[Say that it makes sense|Let them know they are not wrong], [that they will get through|that there is strength in it|and mean it].",
+    ),
+    "providing suggestions": (
+        "[I would offer something to try|One small idea|I could suggest a step|A concrete step][, theirs to refuse|, no bigger than today|, put as a maybe|].",
+        "[They could do something about {it}|There is something they could try], [and I will say what|so I put it forward lightly|and I have an idea].",
+        "[A practical hint|Something they can take hold of|A next step] [would be worth more than another kind word|is what moves this|might loosen it].",
+        "[Think along with them|Help them plan]: [what could be done first|one thing for this week|the easiest bit of {it}], [as an offer|if they like].",
+    ),
+    "information": (
+        "[I would tell them something they may not know|A fact would help|There is something worth knowing here|I can explain a bit][, plainly|, without a lecture|].",
+        "[Knowing how such things usually go|Some information about {it}|Hearing where help can be found] [takes out some of the fog|gives them ground|lets them judge for themselves].",
+        "[Part of it is not knowing|They are missing a piece of knowledge], [so I supply it|so I say what I know about it].",
+        "[What is known about this|How it works]: [say it simply|put it in two sentences], [and let them draw the conclusion|no opinion added].",
+    ),
+    "others": (
+        "[Nothing clever|No technique|Nothing special is needed], [just the ordinary thing one says|just answer like a human being|a plain friendly word].",
+        "[This is plain human exchange|It is simply a matter of manners and warmth|Here it is enough to be there]: [a greeting, a thank you, a wish|a few words|say the simple thing].",
+        "[Keep the contact going|Let the talk breathe], [with an ordinary sentence|by simply answering|in a light tone].",
+        "[I would just respond|I will simply be friendly|So I answer in kind], [as one does|without steering|and leave it open].",
+    ),
+}  # fmt: skip
+
+AGAINST: dict[str, tuple[str, ...]] = {
+    "question": (
+        "[Another question|Asking again|More questions] [would feel like an interview|would only delay|would put the work on them].",
+        "[I could ask on|It is tempting to ask], but [they have told enough|that would be hiding behind a question].",
+    ),
+    "restatement or paraphrasing": (
+        "[Repeating it back|A summary|Saying it again] [would sound hollow|adds nothing they do not know|is not enough here].",
+        "[I might just paraphrase|One could sum it up], but [that would be an echo|they know what they said].",
+    ),
+    "reflection of feelings": (
+        "[Naming the feeling|Talking about the feeling|More about how it feels] [would make them dwell|would be pressing on it|is not what they are after].",
+        "[I could mirror the mood|One could stay with the feeling], but [that would keep them where they are|it may come too close].",
+    ),
+    "self-disclosure": (
+        "[My own story|Talking about myself|An example from my life] [would turn it to me|would take up their room|is beside the point].",
+        "[I could say I know it too|It is tempting to bring in myself], but [it is their turn|that compares what should not be compared].",
+    ),
+    "affirmation and reassurance": (
+        "[Cheering them on|Telling them it will be fine|Praise] [would sound cheap|would close the subject|comes too easily].",
+        "[I could reassure them|Comforting words are near], but [they would not believe it|that would skip over it].",
+    ),
+    "providing suggestions": (
+        "[Advice|A plan|A list of tips] [would come too early|would miss them|would tell them they are doing it wrong].",
+        "[I could tell them what to do|It is tempting to fix it], but [that is not what they are here for|they have not asked for that].",
+    ),
+    "information": (
+        "[Facts|Explaining|A bit of theory] [would be cold|would talk past them|do not touch it].",
+        "[I could explain how such things go|One could give them facts], but [they do not lack knowledge|it would turn into a lecture].",
+    ),
+    "others": (
+        "[Small talk|A friendly phrase|Just being nice] [would be too little|would not do it justice|lets it slip away].",
+        "[I could leave it at a kind word|One might simply nod], but [it deserves more|that would be a way out].",
+    ),
+}  # fmt: skip

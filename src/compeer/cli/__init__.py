@@ -1,0 +1,55 @@
+"""The commands. Each group is a file; heavy packages are imported inside the functions that use them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from compeer import __version__
+from compeer.cli import cer, conversation, corpus, doctor
+from compeer.errors import UserError
+
+app = typer.Typer(
+    name="compeer",
+    help="Controllable empathetic reasoning for emotional support conversation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("demo")(conversation.demo)
+app.command("chat")(conversation.chat)
+app.command("parse")(conversation.parse)
+app.add_typer(corpus.app, name="corpus", help="Import, count and read conversations.")
+app.add_typer(cer.app, name="cer", help="Build the labelled reasoning dataset.")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"compeer {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: an error meant for people is printed as one message, without a traceback."""
+    try:
+        app()
+    except UserError as error:
+        typer.secho(str(error), err=True, fg=typer.colors.RED)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("\nStopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe has gone, as in `compeer … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

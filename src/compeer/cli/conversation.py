@@ -1,0 +1,91 @@
+"""`compeer chat`, `compeer parse` and `compeer demo`: talking, and reading what was said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="embedded, hf:DIR_OR_NAME[+ADAPTER] or openai:MODEL. Default: $COMPEER_MODEL, else embedded."),
+]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server. Default: $OPENAI_BASE_URL.")]
+Pin = Annotated[
+    list[str] | None,
+    typer.Option("--pin", "-p", help="Fix a conclusion: stage, sentiment, emotion, intensity or strategy, as key=value."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
+
+
+def chat(
+    once: Annotated[str | None, typer.Option(help="Answer this one message and stop.")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    pin: Pin = None,
+    language: Annotated[str | None, typer.Option(help="en or zh. Default: the language you write in.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, max=2.0)] = 0.7,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same answer (where the model allows).")] = None,
+    prompt: Annotated[str | None, typer.Option(help="full or brief instructions. Default: brief for embedded.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Talk with a supporter that thinks in three steps before it answers."""
+    from compeer.chat import Settings, answer_once, talk
+    from compeer.errors import UserError
+    from compeer.models import open_model
+    from compeer.reasoning import Pins
+
+    if language not in (None, "en", "zh"):
+        raise UserError(f"--language is en or zh, not {language!r}.")
+    if prompt not in (None, "full", "brief"):
+        raise UserError(f"--prompt is full or brief, not {prompt!r}.")
+    pins = Pins.parse(pin or [])
+    opened = open_model(model, base_url=base_url)
+    settings = Settings(
+        pins=pins,
+        language=language,  # type: ignore[arg-type]
+        temperature=temperature,
+        seed=seed,
+        prompt=prompt or ("brief" if opened.name.startswith(("embedded", "hf:embedded")) else "full"),  # type: ignore[arg-type]
+    )
+    if once is not None:
+        if not once.strip():
+            raise UserError("--once needs a message to answer.")
+        answer_once(opened, once, settings, as_json=as_json)
+    else:
+        talk(opened, settings)
+
+
+def parse(
+    file: Annotated[str, typer.Argument(help="A model's raw output; - reads standard input.")] = "-",
+    as_json: Json = False,
+) -> None:
+    """Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not."""
+    from compeer.errors import UserError
+    from compeer.reasoning import fields
+    from compeer.reasoning import parse as read
+
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}.") from None
+    text = data.decode("utf-8", "replace")
+    parsed = read(text)
+    if as_json:
+        typer.echo(json.dumps(fields(parsed, text), ensure_ascii=False, indent=2))
+    else:
+        from compeer.chat.view import reasoning_panel
+        from rich.console import Console
+
+        Console().print(reasoning_panel(parsed))
+    raise typer.Exit(0 if parsed.complete else 1)
+
+
+def demo() -> None:
+    """A first look: one turn of a bundled conversation by the embedded model, with its reasoning."""
+    from compeer.chat.demo import run_demo
+
+    run_demo()

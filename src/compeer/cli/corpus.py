@@ -1,0 +1,211 @@
+"""compeer corpus: import a corpus, count what is in it, read a conversation.
+
+compeer corpus import esconv data/esconv --out esconv.jsonl
+compeer corpus stats esconv.jsonl --plot esconv.png
+compeer corpus show esconv.jsonl esconv/train/00012
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
+    from collections.abc import Callable
+
+    from compeer.corpora.importing import Summary
+    from compeer.corpora.stats import Statistics
+
+app = typer.Typer(name="corpus", help="Import corpora, count them, read them.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.command("import")
+def import_(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
+            show_default=False,
+        ),
+    ],
+    path: Annotated[Path, typer.Argument(help="A file, the corpus folder, or a name on the hub.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help='Where to write; .gz and .zst compress, "-" prints.')],
+    split: Annotated[str | None, typer.Option(help="One split of a folder or hub name, e.g. train.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many dialogues.")] = None,
+    media: Annotated[Path | None, typer.Option(help="Folder of pictures, sound, video (mesc, avamerg).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="MESC.csv, where it is not beside the json (mesc).")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence of records that state none (plain).")] = None,
+    language: Annotated[str | None, typer.Option(help="en or zh, for records that state none (plain).")] = None,
+    rejects: Annotated[Path | None, typer.Option(help="Where rejected records go; beside the output.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a corpus into dialogue records. What cannot be used is listed with its reason, never dropped."""
+    from compeer.corpora import importing, load
+
+    with _errors(), _progress(name) as watch:
+        options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
+        outcomes = load(name, path, **options)
+        summary = importing.run(outcomes, str(out), rejects=rejects, limit=limit, watch=watch)
+    _print_summary(summary, as_json)
+
+
+@app.command()
+def stats(
+    file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
+    plot: Annotated[Path | None, typer.Option(help="Draw a figure: .png or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count what is in a corpus: rounds, languages, strategies, emotions, lengths, licences."""
+    from compeer.corpora.stats import collect
+    from compeer.dialogue import read
+
+    with _errors():
+        statistics = collect(read(str(file)))
+        if plot:
+            from compeer.corpora.plot import draw
+
+            draw(statistics, plot)
+    if as_json:
+        _print_json(statistics.to_dict())
+    else:
+        _print_statistics(statistics)
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
+    which: Annotated[str, typer.Argument(help="An id, or an index counted from 0.", metavar="[ID]")] = "0",
+    reasoning: Annotated[bool, typer.Option("--reasoning", help="Unfold the reasoning.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read one conversation, the first unless told which."""
+    from compeer.dialogue import read
+
+    at = int(which) if which.isdecimal() else None
+    with _errors():
+        for index, dialogue in enumerate(read(str(file))):
+            if dialogue.id == which or index == at:
+                break
+        else:
+            from compeer.errors import UserError
+
+            raise UserError(f"{file}: there is no dialogue {which!r}. Give an id, or an index counted from 0")
+    if as_json:
+        import msgspec
+
+        _print_json(msgspec.to_builtins(dialogue))
+        return
+    from rich.console import Console
+
+    from compeer.corpora.show import conversation
+
+    Console().print(conversation(dialogue, reasoning=reasoning))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """A broken record or a file that cannot be opened is something a person can mend: `main` prints it in a line."""
+    from compeer.dialogue import RecordError
+    from compeer.errors import UserError
+
+    try:
+        yield
+    except BrokenPipeError:  # an OSError, but no mistake: `compeer corpus import … --out - | head`
+        raise
+    except RecordError as problem:
+        raise UserError(f"{problem}. Mend the line, or import the corpus again") from problem
+    except OSError as problem:
+        raise UserError(f"{problem.filename}: {problem.strerror}. Check the path") from problem
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[Summary], None] | None]:
+    """A live count on standard error, when that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(name)
+
+        def watch(summary: Summary) -> None:
+            done = summary.imported + summary.rejected
+            if done % 100 == 0:
+                turned_away = f", {summary.rejected:,} rejected" if summary.rejected else ""
+                progress.update(task, description=f"{name}: {summary.imported:,} dialogues{turned_away}")
+
+        yield watch
+
+
+def _print_summary(summary: Summary, as_json: bool) -> None:
+    import msgspec
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    to_stderr = summary.out == "-"  # standard output holds the records
+    if as_json:
+        _print_json(msgspec.to_builtins(summary), to_stderr)
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    table.add_row("imported", f"{summary.imported:,}", Text(summary.out))
+    table.add_row("rejected", f"{summary.rejected:,}", Text(summary.rejects or ""))
+    for reason, count in sorted(summary.reasons.items(), key=lambda item: -item[1]):
+        table.add_row("", f"{count:,}", Text(f"{reason} (first: {summary.examples[reason]})"))
+    table.add_row("strategies", f"{summary.strategies_mapped:,}", "mapped")
+    unmapped = sum(summary.strategies_unmapped.values())
+    names = ", ".join(f"{name} {count}" for name, count in summary.strategies_unmapped.items())
+    table.add_row("", f"{unmapped:,}", Text("unmapped" + (f": {names}" if names else "")))
+    Console(stderr=to_stderr, highlight=False).print(table)
+
+
+def _print_statistics(statistics: Statistics) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("dialogues", f"{statistics.dialogues:,}")
+    table.add_row("utterances", f"{statistics.utterances:,}")
+    rounds = statistics.rounds
+    table.add_row("rounds", f"mean {rounds.mean:.1f}, {rounds.least} to {rounds.most}")
+    for language, speakers in statistics.lengths.items():
+        unit = "words" if language == "en" else "characters"
+        for speaker, spread in speakers.items():
+            text = f"{language}: mean {spread.mean:.1f} {unit}, {spread.least} to {spread.most}"
+            table.add_row(f"{speaker} utterances", text)
+    plain = statistics.to_dict()
+    for key in ("languages", "sources", "licences", "strategies", "unmapped_strategies", "problems", "emotions"):
+        if plain[key]:
+            table.add_row(key.replace("_", " "), Text(_ranked(plain[key])))
+    if statistics.utterance_emotions:
+        table.add_row("emotions by utterance", Text(_ranked(plain["utterance_emotions"])))
+    for key in ("crises", "unhelpful", "images", "described", "reasoned"):
+        if plain[key]:
+            table.add_row(key, f"{plain[key]:,}")
+    Console(highlight=False).print(table)
+
+
+def _ranked(table: dict[str, int], most: int = 12) -> str:
+    shown = [f"{name} {count:,}" for name, count in list(table.items())[:most]]
+    return ", ".join(shown) + (f", {len(table) - most} more" if len(table) > most else "")
+
+
+def _print_json(value: object, err: bool = False) -> None:
+    import json
+
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2), err=err)

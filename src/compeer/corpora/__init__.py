@@ -1,0 +1,88 @@
+"""Corpora of emotional support, each turned into the one record of `compeer.dialogue`.
+
+esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm, plain     one importer a corpus
+rows, json_list, hub     where rows come from: files, streamed; a folder; a name on the hub
+build                    labels looked up in the ontology, what a dialogue must have
+media                    pictures, sound and video by utterance
+outcome                  Rejected, CorpusError
+importing                an import into a file: dialogues, rejections, a summary
+stats, plot, show        what is in a corpus: numbers, a figure, a readable conversation
+
+    for outcome in load("esconv", Path("esconv")):
+        ...                                            # a Dialogue, or Rejected with the reason
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.corpora import (
+    avamerg,
+    cpsycoun,
+    emollm,
+    esconv,
+    escot,
+    failed_esconv,
+    mesc,
+    plain,
+    smile,
+    soulchat,
+)
+from compeer.corpora.outcome import CorpusError, Rejected
+from compeer.dialogue import Dialogue
+
+__all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "load"]
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """What there is to know before an import."""
+
+    load: Callable[..., Iterator[Dialogue | Rejected]]
+    licence: str
+    language: str
+    description: str
+    hub: str | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the importer takes besides the path."""
+        return tuple(inspect.signature(self.load).parameters)[1:]
+
+
+CORPORA: dict[str, Corpus] = {
+    "esconv": Corpus(
+        esconv.load, esconv.LICENCE, "en", "support conversations with a strategy on every reply", "thu-coai/esconv"
+    ),
+    "failed_esconv": Corpus(
+        failed_esconv.load, failed_esconv.LICENCE, "en", "conversations in which the seeker was not helped"
+    ),
+    "escot": Corpus(escot.load, escot.LICENCE, "en", "conversations with a chain of thought before the last reply"),
+    "mesc": Corpus(mesc.load, mesc.LICENCE, "en", "therapy on television, with emotions, strategies and video"),
+    "avamerg": Corpus(
+        avamerg.load, avamerg.LICENCE, "en", "empathetic dialogues spoken by avatars", "ZhangHanXD/AvaMERG"
+    ),
+    "soulchat": Corpus(
+        soulchat.load, soulchat.LICENCE, "zh", "rewritten empathetic conversations", "scutcyr/SoulChatCorpus"
+    ),
+    "smile": Corpus(smile.load, smile.LICENCE, "zh", "conversations grown out of PsyQA"),
+    "cpsycoun": Corpus(cpsycoun.load, cpsycoun.LICENCE, "zh", "counselling reconstructed from case reports"),
+    "emollm": Corpus(emollm.load, emollm.LICENCE, "zh", "short counselling conversations written by a model"),
+    "plain": Corpus(plain.load, plain.LICENCE, "en, zh", "your own conversations, and our own records"),
+}
+
+
+def load(name: str, path: Path, **options: Any) -> Iterator[Dialogue | Rejected]:
+    """The dialogues of a corpus, streamed. Options that are None count as not given."""
+    if name not in CORPORA:
+        raise CorpusError(name, "there is no such corpus", f"Known: {', '.join(CORPORA)}")
+    corpus = CORPORA[name]
+    given = {option: value for option, value in options.items() if value is not None}
+    if unknown := sorted(set(given) - set(corpus.options)):
+        takes = ", ".join(corpus.options) or "none"
+        raise CorpusError(name, f"this corpus has no option {', '.join(unknown)}", f"Its options: {takes}")
+    return corpus.load(path, **given)

@@ -1,0 +1,167 @@
+"""AvaMERG: 33,048 English empathetic dialogues, spoken by avatars: text, speech and talking-face video.
+
+    load(Path("train.json"))                        text only
+    load(Path("AvaMERG"), media=Path("AvaMERG"))    with the media found below the folder, see `media.py`
+
+The layout, as the authors' challenge page shows it (a JSON list, or one object a line):
+
+    {"conversation_id": "01118", "topic": "…",
+     "speaker_profile":  {"age": "young", "gender": "male", "timbre": "high", "ID": 28},
+     "listener_profile": {…},
+     "turns": [{"turn_id": "0", "context": "…",
+                "dialogue_history": [{"index": 0, "role": "speaker", "utterance": "…"}, …],
+                "response": "…",
+                "chain_of_empathy": {"speaker_emotion": "anxious", "event_scenario": "…",
+                                     "emotion_cause": "…", "goal_to_response": "…"}}, …]}
+
+Each turn repeats the history before it, so a dialogue is put together from all of its turns. `speaker` is the
+seeker, `listener` the supporter. The emotion is one of EmpatheticDialogues' 32, the seeker's, and stands on the
+reply it was read for and on the utterance before it. The chain of empathy is a reasoning in three steps: event,
+cause, goal.
+
+Written from descriptions and code that uses the data, without a sample file at hand: what does not fit is turned
+away with its reason, not bent into shape. Sound and video are listed in `extra["media"]`; pictures are attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from compeer.corpora.build import Labels, dialogue, problem_type, utterance
+from compeer.corpora.media import Media, MediaFolder, sound_and_video
+from compeer.corpora.outcome import Rejected
+from compeer.corpora.rows import imported, parts
+from compeer.dialogue import Dialogue, Speaker, Steps
+
+LICENCE = "none stated"
+FILES = {"train": ("train.json", "train.jsonl"), "valid": ("valid.json", "val.json"), "test": ("test.json",)}
+_SPEAKERS: dict[str, Speaker] = {"speaker": "seeker", "listener": "supporter"}
+
+
+class Profile(msgspec.Struct, omit_defaults=True):
+    age: str | None = None
+    gender: str | None = None
+    timbre: str | None = None
+    ID: int | str | None = None
+
+
+class Said(msgspec.Struct):
+    index: int
+    role: str
+    utterance: str
+
+
+class Chain(msgspec.Struct):
+    speaker_emotion: str | None = None
+    event_scenario: str | None = None
+    emotion_cause: str | None = None
+    goal_to_response: str | None = None
+
+    @property
+    def steps(self) -> Steps | None:
+        event, cause, goal = (
+            (part or "").strip() for part in (self.event_scenario, self.emotion_cause, self.goal_to_response)
+        )
+        return Steps(history=event, emotion=cause, strategy=goal) if event and cause and goal else None
+
+
+class Turn(msgspec.Struct):
+    dialogue_history: list[Said]
+    response: str
+    context: str | None = None
+    chain_of_empathy: Chain | None = None
+
+
+class Conversation(msgspec.Struct):
+    conversation_id: str | int
+    turns: list[Turn]
+    topic: str | None = None
+    speaker_profile: Profile | None = None
+    listener_profile: Profile | None = None
+
+
+class _Place:
+    """What is known of one utterance: turns repeat it, and must agree."""
+
+    def __init__(self, speaker: Speaker, text: str) -> None:
+        self.speaker, self.text = speaker, text
+        self.emotion: str | None = None
+        self.reasoning: Steps | None = None
+
+
+def load(path: Path, *, split: str | None = None, media: Path | None = None) -> Iterator[Dialogue | Rejected]:
+    """The dialogues of a file, a folder or a hub name; `media` attaches what is there by name."""
+    folder = MediaFolder(media) if media else None
+    for part in parts("avamerg", path, Conversation, FILES, split):
+
+        def identify(row: Conversation, index: int, prefix: str = f"avamerg/{part.split}") -> str:
+            return f"{prefix}/{str(row.conversation_id).zfill(5)}"
+
+        yield from imported("avamerg", part.rows, identify, partial(convert, folder=folder), seen=set())
+
+
+def convert(row: Conversation, name: str, *, folder: MediaFolder | None = None) -> Dialogue:
+    labels = Labels()
+    places = _places(row, labels)
+    number = str(row.conversation_id).removeprefix("dia")
+    media: dict[int, Media] = {}
+    if folder and number.isdigit():
+        media = {at: folder.of(int(number), at) for at in range(len(places))}
+    said = [
+        utterance(
+            at,
+            speaker=place.speaker,
+            text=place.text,
+            emotion=place.emotion,
+            reasoning=place.reasoning,
+            images=tuple(media[at].image) if at in media else (),
+        )
+        for at, place in enumerate(places)
+    ]
+    return dialogue(
+        id=name,
+        source="avamerg",
+        licence=LICENCE,
+        language="en",
+        utterances=said,
+        labels=labels,
+        situation=next((turn.context for turn in row.turns if turn.context), None),
+        problem=problem_type(row.topic),
+        emotion=next((one.emotion for one in said if one.emotion), None),
+        extra={
+            "speaker_profile": msgspec.to_builtins(row.speaker_profile),
+            "listener_profile": msgspec.to_builtins(row.listener_profile),
+            "media": sound_and_video(media),
+        },
+    )
+
+
+def _places(row: Conversation, labels: Labels) -> list[_Place]:
+    """The utterances in order, put together from the histories and replies of all turns."""
+    found: dict[int, _Place] = {}
+    for turn in row.turns:
+        for one in turn.dialogue_history:
+            if one.role.lower() not in _SPEAKERS:
+                raise ValueError(f"utterance {one.index}: unknown role {one.role!r}; known: {', '.join(_SPEAKERS)}")
+            _put(found, one.index, _SPEAKERS[one.role.lower()], one.utterance)
+        at = max((one.index for one in turn.dialogue_history), default=-1) + 1
+        _put(found, at, "supporter", turn.response)
+        if chain := turn.chain_of_empathy:
+            found[at].emotion = labels.emotion(chain.speaker_emotion)
+            found[at].reasoning = chain.steps
+            if at - 1 in found and found[at - 1].speaker == "seeker":
+                found[at - 1].emotion = found[at].emotion
+    order = sorted(found)
+    if order != list(range(len(order))):
+        raise ValueError(f"utterances are missing: only {order} are there")
+    return [found[at] for at in order]
+
+
+def _put(found: dict[int, _Place], at: int, speaker: Speaker, text: str) -> None:
+    place = found.setdefault(at, _Place(speaker, text))
+    if (place.speaker, place.text.strip()) != (speaker, text.strip()):
+        raise ValueError(f"utterance {at}: two turns of the conversation disagree about it")

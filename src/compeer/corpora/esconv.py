@@ -1,0 +1,130 @@
+"""ESConv: 1,300 English support conversations, with the helper's strategy on every utterance.
+
+Forms: the hub's (train.txt, valid.txt, test.txt: one JSON a line, speakers `usr` and `sys`) and the original
+ESConv.json (a list, `content` and `annotation`, speakers `seeker` and `supporter`).
+
+    load(Path("esconv"))                  every split in the folder
+    load(Path("esconv"), split="valid")   one of them
+    load(Path("thu-coai/esconv"))         from the hub
+
+Traps: `sys` is the *supporter*. Scores are strings. One speaker often has several utterances in a row; they
+stay apart here, `compeer.dialogue.rounds` merges them. `problem_type` comes in varying letter case. The test
+split holds situations of ESC-Eval's cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.corpora.build import Labels, dialogue, problem_type, scale, utterance
+from compeer.corpora.outcome import Rejected
+from compeer.corpora.rows import by_index, imported, parts
+from compeer.dialogue import Dialogue, Speaker
+
+LICENCE = "CC BY-NC 4.0"
+FILES = {
+    "train": ("train.txt", "train.jsonl", "train.json"),
+    "valid": ("valid.txt", "validation.txt", "valid.jsonl", "valid.json", "val.json"),
+    "test": ("test.txt", "test.jsonl", "test.json"),
+    "all": ("ESConv.json",),
+}
+SPEAKERS: Mapping[str, Speaker] = {"usr": "seeker", "sys": "supporter", "seeker": "seeker", "supporter": "supporter"}
+
+Score = str | float | None
+
+
+class Annotation(msgspec.Struct):
+    strategy: str | None = None
+    feedback: Score = None  # the seeker's rating, 1 to 5, of what the supporter said just before
+
+
+class Said(msgspec.Struct):
+    speaker: str
+    text: str | None = None
+    content: str | None = None
+    strategy: str | None = None
+    annotation: Annotation | None = None
+
+
+class Conversation(msgspec.Struct):
+    dialog: list[Said]
+    experience_type: str | None = None
+    emotion_type: str | None = None
+    problem_type: str | None = None
+    situation: str | None = None
+    survey_score: dict[str, dict[str, Score] | None] | None = None
+    seeker_question1: str | None = None
+    seeker_question2: str | None = None
+    supporter_question1: str | None = None
+    supporter_question2: str | None = None
+
+
+def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
+    """The conversations of a file, a folder or a hub name."""
+    for part in parts("esconv", path, Conversation, FILES, split):
+        build = partial(convert, source="esconv", licence=LICENCE, speakers=SPEAKERS)
+        yield from imported("esconv", part.rows, by_index(f"esconv/{part.split}"), build)
+
+
+def convert(
+    row: Conversation,
+    name: str,
+    *,
+    source: str,
+    licence: str,
+    speakers: Mapping[str, Speaker],
+    helpful: bool | None = None,
+) -> Dialogue:
+    """One conversation; FailedESConv has the same form under other speaker names."""
+    labels = Labels()
+    feedback: dict[str, int] = {}
+    said = []
+    for at, one in enumerate(row.dialog):
+        speaker = speakers.get(one.speaker)
+        if speaker is None:
+            raise ValueError(f"utterance {at}: unknown speaker {one.speaker!r}; known: {', '.join(speakers)}")
+        note = one.annotation or Annotation()
+        strategy = labels.strategy(one.strategy or note.strategy, at) if speaker == "supporter" else None
+        said.append(utterance(at, speaker=speaker, text=one.text or one.content, strategy=strategy))
+        if (rating := scale(note.feedback)) is not None:
+            feedback[str(at)] = rating
+    survey = _survey(row.survey_score)
+    seeker = survey.get("seeker", {})
+    return dialogue(
+        id=name,
+        source=source,
+        licence=licence,
+        language="en",
+        utterances=said,
+        labels=labels,
+        situation=row.situation,
+        problem=problem_type(row.problem_type),
+        emotion=labels.emotion(row.emotion_type),
+        intensity=seeker.get("initial_emotion_intensity"),
+        helpful=helpful,
+        extra={
+            "experience_type": row.experience_type,
+            "final_intensity": seeker.get("final_emotion_intensity"),
+            "survey": survey,
+            "feedback": feedback,
+            "comments": _comments(row),
+        },
+    )
+
+
+def _survey(scores: dict[str, dict[str, Score] | None] | None) -> dict[str, dict[str, int]]:
+    """The questionnaire as numbers; questions nobody answered are left out."""
+    numbers = {
+        who: {q: n for q, s in (given or {}).items() if (n := scale(s))} for who, given in (scores or {}).items()
+    }
+    return {who: given for who, given in numbers.items() if given}
+
+
+def _comments(row: Conversation) -> dict[str, Any]:
+    questions = ("seeker_question1", "seeker_question2", "supporter_question1", "supporter_question2")
+    return {q: text for q in questions if (text := getattr(row, q)) and text.strip()}

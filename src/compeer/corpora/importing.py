@@ -1,0 +1,118 @@
+"""An import, from a stream of outcomes to a file: dialogues to one place, rejections to another, and a summary.
+
+Everything streams. Both files are written beside their targets and put in place only when all is in them, so an
+interrupted import leaves what was there before. An import in which nothing could be used leaves the old corpus in
+place too, but it does write the rejections: they say why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from compeer.corpora.outcome import CorpusError, Rejected
+from compeer.dialogue import Dialogue, write
+from compeer.dialogue.jsonl import open_bytes
+
+_KINDS = 50  # of reasons and of unknown names, told apart in the summary
+_SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")
+
+
+class Summary(msgspec.Struct):
+    """What an import came to."""
+
+    out: str
+    rejects: str | None = None  # where the rejections are
+    imported: int = 0
+    rejected: int = 0
+    reasons: dict[str, int] = {}
+    examples: dict[str, str] = {}  # a place for each reason
+    strategies_mapped: int = 0
+    strategies_unmapped: dict[str, int] = {}
+
+    def take(self, dialogue: Dialogue) -> None:
+        self.imported += 1
+        self.strategies_mapped += sum(one.strategy is not None for one in dialogue.utterances)
+        unmapped: Any = dialogue.extra.get("unmapped_strategies")
+        for name, times in (unmapped if isinstance(unmapped, dict) else {}).items():
+            _count(self.strategies_unmapped, name, times)
+
+    def turn_away(self, rejected: Rejected) -> None:
+        self.rejected += 1
+        # "utterance 3: text is empty" and "utterance 8: text is empty" are one reason
+        kind = _count(self.reasons, re.sub(r"\d+", "N", rejected.reason))
+        self.examples.setdefault(kind, f"{rejected.file}, line {rejected.line}")
+
+
+def run(
+    outcomes: Iterable[Dialogue | Rejected],
+    out: str | Path,
+    rejects: Path | None = None,
+    limit: int | None = None,
+    watch: Callable[[Summary], None] | None = None,
+) -> Summary:
+    """Write the dialogues to `out` and the rejections to `rejects` (beside `out` unless given).
+
+    `limit` is how many dialogues at most. `watch` sees the growing summary after every record.
+    """
+    place = rejects or rejects_path(out)
+    summary = Summary(out=str(out), rejects=str(place) if place else None)
+    temporary = place.with_name(f".{os.getpid()}.{place.name}") if place else None
+
+    def dialogues(turned_away: IO[bytes] | None) -> Iterator[Dialogue]:
+        for outcome in outcomes:
+            if isinstance(outcome, Rejected):
+                summary.turn_away(outcome)
+                if turned_away:
+                    turned_away.write(msgspec.json.encode(outcome) + b"\n")
+            else:
+                summary.take(outcome)
+                yield outcome
+            if watch:
+                watch(summary)
+            if limit is not None and summary.imported >= limit:
+                break
+        if not summary.imported:
+            why = max(summary.reasons, key=lambda kind: summary.reasons[kind]) if summary.reasons else "no records"
+            todo = f"See {place}, and check" if place and summary.rejected else "Check"
+            raise CorpusError(out, f"nothing was imported ({why})", f"{todo} that this is the right corpus and path")
+
+    if place is None or temporary is None:
+        write(out, dialogues(None))
+        return summary
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open_bytes(temporary, "wb") as turned_away:
+            write(out, dialogues(turned_away))
+        temporary.replace(place)
+    except CorpusError:
+        if not summary.imported and summary.rejected:
+            temporary.replace(place)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    return summary
+
+
+def rejects_path(out: str | Path) -> Path | None:
+    """Where rejections go when nobody says: beside the output; nowhere when that is the standard output.
+
+    >>> str(rejects_path("data/esconv.jsonl.gz"))
+    'data/esconv.rejects.jsonl'
+    """
+    if str(out) == "-":
+        return None
+    target = Path(out)
+    return target.with_name(_SUFFIXES.sub("", target.name) + ".rejects.jsonl")
+
+
+def _count(table: dict[str, int], key: str, times: int = 1) -> str:
+    if key not in table and len(table) >= _KINDS:
+        key = "others"
+    table[key] = table.get(key, 0) + times
+    return key

@@ -1,0 +1,143 @@
+"""Plain JSON: your own conversations, and our own records.
+
+One object a line, or a JSON list. Three forms, told apart by their key and free to mix in a file:
+
+    {"utterances": [...], "id": ..., ...}                         a Dialogue, as `compeer corpus import` writes it
+    {"messages": [{"role": "user", "content": "..."}, ...]}       a chat; `system` goes to `extra`
+    {"dialog": [{"speaker": "seeker", "text": "...",
+                 "strategy": "...", "emotion": "..."}, ...]}      with labels, where you have them
+
+The last two may add id, source, licence, language, situation, problem, emotion, intensity, helpful, crisis. What
+they leave out comes from the options (`licence`, `language`); a language nobody gives is read off the text. A chat
+message's content may be a list of parts, with pictures. Keys we do not know are kept in `extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.corpora.build import Labels, dialogue, language_of, problem_type, scale, utterance
+from compeer.corpora.outcome import CorpusError, Rejected
+from compeer.corpora.rows import by_index, imported, parts
+from compeer.dialogue import Dialogue, Speaker, Utterance
+from compeer.reasoning.ontology import LANGUAGES, Language
+
+LICENCE = "not given"
+_SIDES: dict[Speaker, tuple[str, ...]] = {
+    "seeker": ("seeker", "user", "usr", "client", "human", "speaker", "patient", "来访者", "求助者"),
+    "supporter": ("supporter", "assistant", "sys", "counselor", "counsellor", "therapist", "gpt", "listener", "咨询师"),
+}
+_ROLES: dict[str, Speaker] = {role: side for side, roles in _SIDES.items() for role in roles}
+
+
+class Message(msgspec.Struct):
+    """A message of either form; `content` may be a list of parts."""
+
+    role: str | None = None
+    speaker: str | None = None
+    content: str | list[dict[str, Any]] | None = None
+    text: str | None = None
+    strategy: str | None = None
+    emotion: str | None = None
+    images: tuple[str, ...] = ()
+
+
+class Simple(msgspec.Struct):
+    messages: list[Message] = []
+    dialog: list[Message] = []
+    id: str | int | None = None
+    source: str | None = None
+    licence: str | None = None
+    license: str | None = None
+    language: Language | None = None
+    situation: str | None = None
+    problem: str | None = None
+    emotion: str | None = None
+    intensity: str | int | None = None
+    helpful: bool | None = None
+    crisis: bool = False
+
+
+def load(
+    path: Path, *, split: str | None = None, licence: str | None = None, language: str | None = None
+) -> Iterator[Dialogue | Rejected]:
+    """The conversations of a file, of every .json and .jsonl in a folder, or of a hub name."""
+    if language is not None and language not in LANGUAGES:
+        raise CorpusError(path, f"there is no language {language!r}", f"Give one of {', '.join(LANGUAGES)}")
+    names = {file.stem: (file.name,) for file in sorted(path.glob("*.json*"))} if path.is_dir() else {}
+    build = partial(convert, licence=licence, language=language)
+    for part in parts("plain", path, dict[str, Any], names or {"all": ("*.jsonl", "*.json")}, split):
+        fallback = by_index(f"plain/{part.split}")
+        yield from imported("plain", part.rows, partial(_identify, fallback), build)
+
+
+def _identify(fallback: Any, row: dict[str, Any], index: int) -> str:
+    given = row.get("id")
+    return str(given) if isinstance(given, (str, int)) and str(given).strip() else str(fallback(row, index))
+
+
+def convert(row: dict[str, Any], name: str, *, licence: str | None, language: str | None) -> Dialogue:
+    if "utterances" in row:
+        return msgspec.convert({**row, "id": name}, Dialogue)
+    if not ("messages" in row or "dialog" in row):
+        raise ValueError("there is none of the keys utterances, messages, dialog")
+    simple = msgspec.convert(row, Simple)
+    labels = Labels()
+    said: list[Utterance] = []
+    system: list[str] = []
+    for at, message in enumerate(simple.messages or simple.dialog):
+        role = (message.role or message.speaker or "").strip().casefold()
+        if role == "system":
+            system.append(_content(message)[0])
+            continue
+        if role not in _ROLES:
+            raise ValueError(f"message {at}: unknown role {role!r}; known: {', '.join(_ROLES)}")
+        said.append(_utterance(at, len(said), _ROLES[role], message, labels))
+    extra = {key: value for key, value in row.items() if key not in (*Simple.__struct_fields__, "extra")}
+    extra |= row["extra"] if isinstance(row.get("extra"), dict) else {}
+    return dialogue(
+        id=name,
+        source=simple.source or "plain",
+        licence=simple.licence or simple.license or licence or LICENCE,
+        language=simple.language or language or language_of(" ".join(one.text for one in said)),
+        utterances=said,
+        labels=labels,
+        situation=simple.situation,
+        problem=problem_type(simple.problem),
+        emotion=labels.emotion(simple.emotion),
+        intensity=scale(simple.intensity),
+        helpful=simple.helpful,
+        crisis=simple.crisis,
+        extra=extra | {"system": "\n".join(system)},
+    )
+
+
+def _utterance(place: int, at: int, speaker: Speaker, message: Message, labels: Labels) -> Utterance:
+    text, images = _content(message)
+    return utterance(
+        place,
+        speaker=speaker,
+        text=text,
+        images=(*message.images, *images),
+        strategy=labels.strategy(message.strategy, at) if speaker == "supporter" else None,
+        emotion=labels.emotion(message.emotion),
+    )
+
+
+def _content(message: Message) -> tuple[str, list[str]]:
+    """Text and pictures of a message, whose content is a text or a list of typed parts."""
+    if not isinstance(message.content, list):
+        return message.content or message.text or "", []
+    texts = [str(part["text"]) for part in message.content if part.get("type") == "text" and part.get("text")]
+    images = []
+    for part in message.content:
+        link = part.get("image_url")
+        link = link.get("url") if isinstance(link, dict) else link
+        if found := link or part.get("path") or part.get("image") or part.get("url"):
+            images.append(str(found))
+    return "\n".join(texts), images

@@ -1,0 +1,28 @@
+"""The one record for every corpus: what was said, by whom, and what people noted about it.
+
+record      Dialogue and Utterance, validated
+rounds      merged turns, rounds, the history up to a turn, roles for a chat template
+jsonl       streaming JSON lines, plain or compressed, with errors that name file, line and record
+"""
+
+from compeer.dialogue.jsonl import RecordError, read, read_rows, write, write_rows
+from compeer.dialogue.record import Dialogue, Speaker, Steps, Utterance
+from compeer.dialogue.rounds import Round, Turn, history, messages, rounds, turns
+
+__all__ = [
+    "Dialogue",
+    "RecordError",
+    "Round",
+    "Speaker",
+    "Steps",
+    "Turn",
+    "Utterance",
+    "history",
+    "messages",
+    "read",
+    "read_rows",
+    "rounds",
+    "turns",
+    "write",
+    "write_rows",
+]

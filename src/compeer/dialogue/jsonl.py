@@ -1,0 +1,127 @@
+"""JSON lines, streamed, plain or compressed (.gz, .bz2, .xz, .zst); "-" is standard input or output.
+
+Reading validates each line and names file, line number and record id when one is broken. Writing goes
+to a temporary file that replaces the target only when every record is in it, so an interrupted write
+never leaves half a corpus behind.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+import msgspec
+import zstandard
+
+from compeer.dialogue.record import Dialogue
+from compeer.errors import UserError
+
+Row = TypeVar("Row")
+
+
+class RecordError(UserError, ValueError):
+    """A record that cannot be used: which file, which line, which record, and why."""
+
+    def __init__(self, path: str, line: int, reason: str, record: str | None = None) -> None:
+        self.path, self.line, self.reason, self.record = path, line, reason, record
+        named = f" (record {record})" if record else ""
+        super().__init__(f"{path}, line {line}{named}: {reason}")
+
+
+def read(path: str | Path, on_error: Callable[[RecordError], None] | None = None) -> Iterator[Dialogue]:
+    """Dialogues of a file, one at a time. A broken line raises, or goes to `on_error` and is passed over."""
+    return read_rows(path, Dialogue, on_error)
+
+
+def read_rows(
+    path: str | Path, kind: type[Row], on_error: Callable[[RecordError], None] | None = None
+) -> Iterator[Row]:
+    """Rows of any msgspec type (or `dict`) from a JSON lines file, validated and streamed."""
+    decoder = msgspec.json.Decoder(kind)
+    number = 0
+    try:
+        with open_bytes(path, "rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    yield decoder.decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+                    error = RecordError(str(path), number, str(problem), _record_id(line))
+                    if on_error is None:
+                        raise error from None
+                    on_error(error)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as problem:
+        if isinstance(problem, OSError) and problem.errno:
+            raise  # no such file, no permission: the error names the file itself
+        reason = f"the compressed file is damaged or cut off ({problem}); make or download it again"
+        raise RecordError(str(path), number + 1, reason) from problem
+
+
+def write(path: str | Path, dialogues: Iterable[Dialogue]) -> int:
+    """Write dialogues; returns how many."""
+    return write_rows(path, dialogues)
+
+
+def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
+    """Write rows of any msgspec type, atomically; returns how many."""
+    encoder = msgspec.json.Encoder()
+    count = 0
+    if str(path) == "-":
+        for row in rows:
+            sys.stdout.buffer.write(encoder.encode(row) + b"\n")
+            count += 1
+        sys.stdout.buffer.flush()
+        return count
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # the temporary name keeps the suffix, which chooses the compression
+    temporary = target.with_name(f".{os.getpid()}.{target.name}")
+    try:
+        with open_bytes(temporary, "wb") as out:
+            for row in rows:
+                out.write(encoder.encode(row) + b"\n")
+                count += 1
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+@contextmanager
+def open_bytes(path: str | Path, mode: str) -> Iterator[IO[bytes]]:
+    """The file as bytes, (de)compressed by its suffix."""
+    name = str(path)
+    if name == "-":
+        yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
+        return
+    file: IO[bytes]
+    if name.endswith(".gz"):
+        file = cast(IO[bytes], gzip.open(name, mode))
+    elif name.endswith(".bz2"):
+        file = cast(IO[bytes], bz2.open(name, mode))
+    elif name.endswith((".xz", ".lzma")):
+        file = cast(IO[bytes], lzma.open(name, mode))
+    elif name.endswith(".zst"):
+        raw = cast(IO[bytes], zstandard.open(name, mode))
+        file = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, raw))) if mode == "rb" else raw
+    else:
+        file = cast(IO[bytes], open(name, mode))
+    with file:
+        yield file
+
+
+def _record_id(line: bytes) -> str | None:
+    """The record's id, for the message, even where the rest of the line is broken."""
+    found = re.search(rb'"id"\s*:\s*"([^"]{1,80})"', line)
+    return found.group(1).decode("utf-8", "replace") if found else None

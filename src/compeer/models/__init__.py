@@ -1,0 +1,33 @@
+"""One way to ask a language model, three places it can live.
+
+request     what is asked and what comes back
+embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, its file
+endpoint    any OpenAI-compatible server, the wire protocol over aiohttp; retry, its patience
+local       a transformers model in this process, with an optional LoRA adapter; sampling, its decoder
+cache       answers on disk, keyed on the rendered request
+spec        "embedded", "hf:DIR+ADAPTER", "openai:MODEL"
+reasoner    a supporter's turn through the contract
+"""
+
+from compeer.models.cache import CachedModel, RequestCache
+from compeer.models.reasoner import Reasoned, reason, reason_stream, request_for
+from compeer.models.request import Answer, Failure, Model, ModelError, Request, Usage, ask_all, run
+from compeer.models.spec import open_model
+
+__all__ = [
+    "Answer",
+    "CachedModel",
+    "Failure",
+    "Model",
+    "ModelError",
+    "Reasoned",
+    "Request",
+    "RequestCache",
+    "Usage",
+    "ask_all",
+    "open_model",
+    "reason",
+    "reason_stream",
+    "request_for",
+    "run",
+]

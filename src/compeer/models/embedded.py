@@ -1,0 +1,204 @@
+"""The embedded default: SmolLM2-135M-Instruct in this process, run by llama.cpp through xllamacpp.
+
+Prompts are written in ChatML here rather than by the template engine, for three reasons: what is known
+of the output beforehand is given as a prefix instead of being decoded; a person's text cannot smuggle in
+control tokens; and the same function serves training. The server inside opens a port on the loopback
+interface that cannot be switched off, so it is locked with a random key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.models.request import Answer, ModelError, Request, Usage, images_of
+from compeer.models.weights import locate
+from compeer.reasoning.grammar import after_prefix, gbnf, prefix
+
+# what the model's own template puts first when a conversation has no system message
+_DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+
+
+class Embedded:
+    """The small model that needs no server, no key and no GPU."""
+
+    sees = False
+
+    def __init__(self, adapter: str | Path | None = None, *, slots: int = 4, context: int = 8192) -> None:
+        self.adapter = Path(adapter) if adapter else None
+        if self.adapter and not self.adapter.is_file():
+            raise ModelError(f"There is no adapter {self.adapter}. An adapter for the embedded model is a .gguf file.")
+        self.name = "embedded" + (f"+{self.adapter.name}" if self.adapter else "")
+        self.slots, self.context = slots, context
+        self._server: Any = None
+        self._starting = threading.Lock()
+        self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="embedded")
+        self._identity: str | None = None
+
+    async def ask(self, request: Request) -> Answer:
+        pieces: list[str] = []
+        end: dict[str, Any] = {}
+        async for chunk in self._chunks(request):
+            pieces.append(chunk["choices"][0]["text"])
+            end = chunk | {"first": end.get("first") or _first_token(chunk)}
+        return Answer(
+            text=_beginning(request) + "".join(pieces),
+            finish="length" if end["choices"][0]["finish_reason"] == "length" else "stop",
+            usage=_usage(end),
+            first=end["first"],
+            model=self.name,
+        )
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        yield _beginning(request)
+        async for chunk in self._chunks(request):
+            if chunk["choices"][0]["text"]:
+                yield chunk["choices"][0]["text"]
+
+    def rendered(self, request: Request) -> bytes:
+        if self._identity is None:
+            files = [locate()] + ([self.adapter] if self.adapter else [])
+            self._identity = "embedded " + " ".join(_sha256(file) for file in files)
+        return self._identity.encode() + b"\x00" + msgspec.json.encode(self._body(request), order="sorted")
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._server = None
+
+    def load(self) -> Any:
+        """The llama.cpp server, started on first use."""
+        with self._starting:
+            if self._server is None:
+                self._server = start_server(locate(), self.adapter, slots=self.slots, context=self.context)
+        return self._server
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        if images_of(request.messages):
+            raise ModelError("The embedded model cannot see images. Ask a vision model: --model openai:MODEL.")
+        body: dict[str, Any] = {
+            "prompt": chatml(request.messages) + _beginning(request),
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "top_k": 0,
+            "min_p": 0.0,
+            "repeat_penalty": request.penalty,
+            "repeat_last_n": 256,
+            "cache_prompt": True,
+            "stream": True,
+        }
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.plan is not None:
+            body["grammar"] = gbnf(after_prefix(request.plan))
+        elif request.schema is not None:
+            body["json_schema"] = request.schema
+        if request.logprobs:
+            body["n_probs"] = request.logprobs
+        return body
+
+    async def _chunks(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+        """Chunks as llama.cpp produces them in its own thread; leaving early frees the slot."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        abandoned = threading.Event()
+        body = self._body(request)
+
+        def deliver(chunk: dict[str, Any]) -> bool:
+            if not abandoned.is_set():
+                loop.call_soon_threadsafe(arrived.put_nowait, chunk)
+            return abandoned.is_set()  # true tells llama.cpp to stop
+
+        def work() -> None:
+            if not abandoned.is_set():
+                self.load().handle_completions(body, deliver)
+
+        task = loop.run_in_executor(self._threads, work)
+        task.add_done_callback(lambda _: arrived.put_nowait(None))
+        try:
+            while (chunk := await arrived.get()) is not None:
+                if "error" in chunk:
+                    raise ModelError(f"The embedded model refused the request: {chunk['error'].get('message')}.")
+                if chunk.get("choices"):
+                    yield chunk
+            await task
+        finally:
+            abandoned.set()
+
+
+def start_server(
+    weights: Path, adapter: Path | None = None, *, slots: int = 4, context: int = 8192, key: str | None = None
+) -> Any:
+    """A llama.cpp server in this process. Its HTTP side answers only to `key` (random when None)."""
+    # OpenMP reads this when it is loaded. Its default is to spin at every barrier for ever, which on busy cores
+    # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    try:
+        import xllamacpp
+    except ImportError:
+        raise ModelError('The embedded model needs xllamacpp: pip install "compeer[embedded]".') from None
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights)
+    params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
+    params.verbosity = -1
+    params.api_keys = [key or secrets.token_hex(16)]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = len(os.sched_getaffinity(0))
+    if adapter:
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
+    try:
+        return xllamacpp.Server(params)
+    except Exception as error:  # xllamacpp raises bare exceptions
+        raise ModelError(f"llama.cpp could not load {weights}: {error}.") from error
+
+
+def chatml(messages: Sequence[dict[str, Any]]) -> str:
+    """The conversation in ChatML, ready for the assistant's turn. Control tokens inside a text are defused."""
+    if not messages or messages[0]["role"] != "system":
+        messages = [{"role": "system", "content": _DEFAULT_SYSTEM}, *messages]
+    turns = [f"<|im_start|>{message['role']}\n{_defused(_text(message))}<|im_end|>\n" for message in messages]
+    return "".join(turns) + "<|im_start|>assistant\n"
+
+
+def _defused(text: str) -> str:
+    return text.replace("<|", "< |")
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
+
+
+def _beginning(request: Request) -> str:
+    return prefix(request.plan) if request.plan else ""
+
+
+def _usage(chunk: dict[str, Any]) -> Usage:
+    timings = chunk.get("timings") or {}
+    cached = int(timings.get("cache_n") or 0)
+    return Usage(int(timings.get("prompt_n") or 0) + cached, int(timings.get("predicted_n") or 0), cached)
+
+
+def _first_token(chunk: dict[str, Any]) -> tuple[tuple[str, float], ...]:
+    tokens = (chunk["choices"][0].get("logprobs") or {}).get("content") or []
+    if not tokens:
+        return ()
+    found = [(str(entry["token"]), float(entry["logprob"])) for entry in tokens[0]["top_logprobs"]]
+    return tuple(sorted(found, key=lambda pair: -pair[1]))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+

@@ -1,0 +1,132 @@
+"""What is asked of a model and what comes back, the same for every home.
+
+A `Model` has two verbs: `ask` for a whole answer and `stream` for its text as it is written. Many
+requests are asked with `ask_all`, which keeps a bounded number in flight and never lets one failure end
+the rest. The interface is asynchronous; `run` is for scripts that are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.reasoning.grammar import Part
+
+T = TypeVar("T")
+
+
+class ModelError(UserError):
+    """A model that cannot be opened or did not answer; the message says what to do."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to a chat model.
+
+    `messages` are role/content dictionaries; content is text or a list of parts
+    `{"type": "text", "text": …}` and `{"type": "image", "path": …}`. `plan` constrains the output to the
+    contract, `schema` to JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many alternatives of the first token. `sample`
+    tells repeated draws of the same request apart in the cache.
+    """
+
+    messages: Sequence[dict[str, Any]]
+    max_tokens: int = 1024
+    temperature: float = 0.7
+    top_p: float = 1.0
+    penalty: float = 1.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    plan: tuple[Part, ...] | None = None
+    schema: dict[str, Any] | None = None
+    logprobs: int = 0
+    sample: int = 0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens read, tokens written, and how many of those read came from a prefix cache."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's answer. `first` holds (token, log-probability) of the first token's alternatives, likeliest first."""
+
+    text: str
+    finish: str  # "stop" | "length"
+    usage: Usage = Usage()
+    first: tuple[tuple[str, float], ...] = ()
+    model: str = ""
+    from_cache: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A request that got no answer, and why."""
+
+    reason: str
+
+
+class Model(Protocol):
+    """Anything that can be asked. `name` identifies it in every record it leaves; `sees` says whether it takes images."""
+
+    name: str
+    sees: bool
+
+    async def ask(self, request: Request) -> Answer: ...
+
+    def stream(self, request: Request) -> AsyncIterator[str]: ...
+
+    def rendered(self, request: Request) -> bytes:
+        """Everything that determines the answer, as bytes: the cache's key."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def ask_all(
+    model: Model,
+    requests: Iterable[Request],
+    concurrency: int = 32,
+    on_answer: Callable[[int, Answer | Failure], None] | None = None,
+) -> list[Answer | Failure]:
+    """Answers in the order of the requests; a request that fails becomes a Failure in its place."""
+    results: dict[int, Answer | Failure] = {}
+    waiting = iter(enumerate(requests))
+
+    async def work() -> None:
+        for number, request in waiting:
+            try:
+                result: Answer | Failure = await model.ask(request)
+            except ModelError as error:
+                result = Failure(str(error))
+            results[number] = result
+            if on_answer:
+                on_answer(number, result)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(work())
+    return [results[number] for number in range(len(results))]
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run one coroutine to its end, for callers that are not asynchronous."""
+    return asyncio.run(coroutine)
+
+
+def images_of(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """Paths of all images in a conversation."""
+    return [
+        part["path"]
+        for message in messages
+        if not isinstance(message["content"], str)
+        for part in message["content"]
+        if part["type"] == "image"
+    ]

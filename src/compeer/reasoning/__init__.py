@@ -1,0 +1,41 @@
+"""The contract: controllable empathetic reasoning (Figure 1 of the paper).
+
+ontology    the closed vocabularies, in English and Chinese, with the aliases of every corpus
+schema      the three steps, their labels, and the tags around them
+parse       strict reading of a model's output, with a precise diagnosis of what is missing
+render      the way back; refuses what would not parse to the same thing
+stream      the same reading while the output is still being written
+control     pins and given steps
+grammar     what a controlled output may look like: GBNF, regular expression, prefix
+prompt      how a model is asked, in both languages
+"""
+
+from compeer.reasoning.control import Control, ControlError, Pins, edit, violations
+from compeer.reasoning.parse import Parsed, Problem, fields, parse
+from compeer.reasoning.prompt import system_prompt
+from compeer.reasoning.render import render, render_step
+from compeer.reasoning.schema import LABELS, STEPS, EmotionStep, HistoryStep, Reasoning, StrategyStep
+from compeer.reasoning.stream import Event, StreamParser
+
+__all__ = [
+    "LABELS",
+    "STEPS",
+    "Control",
+    "ControlError",
+    "EmotionStep",
+    "Event",
+    "HistoryStep",
+    "Parsed",
+    "Pins",
+    "Problem",
+    "Reasoning",
+    "StrategyStep",
+    "StreamParser",
+    "edit",
+    "fields",
+    "parse",
+    "render",
+    "render_step",
+    "system_prompt",
+    "violations",
+]

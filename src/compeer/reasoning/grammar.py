@@ -1,0 +1,146 @@
+"""What a controlled output may look like, for every kind of decoder.
+
+A plan is a sequence of parts: literal text, one of several strings, or prose. From the plan come a GBNF
+grammar (llama.cpp), a regular expression (vLLM's `structured_outputs`, llguidance for transformers) and
+the prefix that needs no decoding at all. Everything a plan admits parses as complete and keeps the
+control: the tests sample from it.
+
+Prose is one paragraph without angle brackets that ends like a sentence. Its first characters hold no
+colon, so that it can never be read as a labelled line, and its length is bounded, so that a model that
+does not know when to stop still finishes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from compeer.reasoning.control import FREE, Control
+from compeer.reasoning.ontology import EMOTIONS, INTENSITIES, SENTIMENTS, VOCABULARIES, Language
+from compeer.reasoning.schema import COLON, KEYS, LABELS, STEPS, write_value
+
+
+class Literal(msgspec.Struct, frozen=True):
+    text: str
+
+
+class OneOf(msgspec.Struct, frozen=True):
+    options: tuple[str, ...]
+
+
+class Prose(msgspec.Struct, frozen=True):
+    """`opening` characters without a colon, at most `most` more, then the end of a sentence."""
+
+    language: Language
+    opening: int
+    most: int
+
+
+Part = Literal | OneOf | Prose
+
+# longer than the longest key with the white space that may follow it (see schema.GAP), in either language
+_OPENING: dict[Language, int] = {"en": 20, "zh": 13}
+_MOST: dict[Language, int] = {"en": 480, "zh": 200}
+_FIRST: dict[Language, str] = {"en": "A-Za-z0-9", "zh": "一-鿿A-Za-z0-9"}
+_END: dict[Language, str] = {"en": ".!?", "zh": "。！？!?"}
+_NEVER = r"<>\x00-\x1F\x7F"
+
+
+def plan(language: Language, control: Control = FREE) -> tuple[Part, ...]:
+    """The parts of an output that keeps this control."""
+    parts: list[Part] = [Literal("<think>\n")]
+    for step in STEPS:
+        parts.append(Literal(f"<{step}>\n"))
+        given = control.given.get(step)
+        parts.append(Literal(given.strip()) if given else Prose(language, _OPENING[language], _MOST[language]))
+        parts += _label_parts(step, language, control)
+        parts.append(Literal(f"\n</{step}>\n"))
+    parts.append(Literal("</think>\n"))
+    parts.append(Prose(language, 0, _MOST[language]))
+    return _joined(parts)
+
+
+def prefix(parts: Sequence[Part]) -> str:
+    """The part of the output that is known beforehand and can be given to the model instead of decoded."""
+    return parts[0].text if parts and isinstance(parts[0], Literal) else ""
+
+
+def after_prefix(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The plan for what is left to decode once `prefix` has been given."""
+    return tuple(parts[1:]) if parts and isinstance(parts[0], Literal) else tuple(parts)
+
+
+def gbnf(parts: Sequence[Part]) -> str:
+    """The plan as a GBNF grammar for llama.cpp."""
+    return "root ::= " + " ".join(_gbnf_part(part) for part in parts) + "\n"
+
+
+def regex(parts: Sequence[Part]) -> str:
+    """The plan as a regular expression without look-around."""
+    return "".join(_regex_part(part) for part in parts)
+
+
+def _label_parts(step: str, language: Language, control: Control) -> list[Part]:
+    def key(label: str) -> Literal:
+        return Literal(f"\n{KEYS[label][language]}{COLON[language]}")
+
+    pins = dict(control.pins.items())
+    if step != "emotion":
+        (label,) = LABELS[step]
+        values = [pins[label]] if label in pins else VOCABULARIES[label].ids
+        return [key(label), OneOf(tuple(write_value(label, value, language) for value in values))]
+    # an emotion only together with a sentiment it can carry
+    pairs = [
+        write_value("sentiment", sentiment, language) + key("emotion").text + write_value("emotion", e.id, language)
+        for sentiment in SENTIMENTS.ids
+        for e in EMOTIONS
+        if sentiment in e.sentiments
+        and sentiment == pins.get("sentiment", sentiment)
+        and e.id == pins.get("emotion", e.id)
+    ]
+    intensities = [pins["intensity"]] if "intensity" in pins else INTENSITIES
+    return [key("sentiment"), OneOf(tuple(pairs)), key("intensity"), OneOf(tuple(str(i) for i in intensities))]
+
+
+def _joined(parts: list[Part]) -> tuple[Part, ...]:
+    """Neighbouring literals as one; a choice of one is a literal."""
+    joined: list[Part] = []
+    for part in parts:
+        if isinstance(part, OneOf) and len(part.options) == 1:
+            part = Literal(part.options[0])
+        if isinstance(part, Literal) and joined and isinstance(joined[-1], Literal):
+            joined[-1] = Literal(joined[-1].text + part.text)
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+def _gbnf_part(part: Part) -> str:
+    if isinstance(part, Literal):
+        return _quoted(part.text)
+    if isinstance(part, OneOf):
+        return "(" + " | ".join(_quoted(option) for option in part.options) + ")"
+    opening = f"[^:：{_NEVER}]{{{part.opening}}} " if part.opening else ""
+    return f"[{_FIRST[part.language]}] {opening}[^{_NEVER}]{{0,{part.most}}} [{_END[part.language]}]"
+
+
+def _regex_part(part: Part) -> str:
+    if isinstance(part, Literal):
+        return _escaped(part.text)
+    if isinstance(part, OneOf):
+        return "(?:" + "|".join(_escaped(option) for option in part.options) + ")"
+    opening = f"[^:：{_NEVER}]{{{part.opening}}}" if part.opening else ""
+    return f"[{_FIRST[part.language]}]{opening}[^{_NEVER}]{{0,{part.most}}}[{_END[part.language]}]"
+
+
+def _quoted(text: str) -> str:
+    """A GBNF string."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return '"' + "".join(escapes.get(character, character) for character in text) + '"'
+
+
+def _escaped(text: str) -> str:
+    """A regular expression for exactly this text; only what needs an escape gets one."""
+    return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text).replace("\n", "\\n").replace("\t", "\\t")

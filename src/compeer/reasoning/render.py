@@ -1,0 +1,54 @@
+"""Reasoning and reply as a model writes them. What would not parse back to the same is refused."""
+
+from __future__ import annotations
+
+from compeer.reasoning.parse import parse
+from compeer.reasoning.schema import COLON, KEYS, LABELS, STEPS, Reasoning, write_value
+
+
+def render(reasoning: Reasoning, response: str) -> str:
+    """The full output. Raises ValueError when a text holds tags, labelled lines or no words.
+
+    >>> from compeer.reasoning.schema import Reasoning
+    >>> r = Reasoning.of(
+    ...     {"history": "Lost the job.", "emotion": "Ashamed.", "strategy": "Ask first."},
+    ...     {"stage": "exploration", "sentiment": "negative", "emotion": "shame", "intensity": 4,
+    ...      "strategy": "question"})
+    >>> print(render(r, "What happened?"))
+    <think>
+    <history>
+    Lost the job.
+    Stage: exploration
+    </history>
+    <emotion>
+    Ashamed.
+    Sentiment: negative
+    Emotion: shame
+    Intensity: 4
+    </emotion>
+    <strategy>
+    Ask first.
+    Strategy: question
+    </strategy>
+    </think>
+    What happened?
+    """
+    steps = "\n".join(f"<{step}>\n{render_step(reasoning, step)}\n</{step}>" for step in STEPS)
+    output = f"<think>\n{steps}\n</think>\n{response}"
+    parsed = parse(output)
+    if parsed.problems:
+        raise ValueError("cannot be rendered: " + "; ".join(parsed.problems))
+    if parsed.reasoning != reasoning or parsed.response != response:
+        raise ValueError("cannot be rendered: texts must not begin or end with white space")
+    return output
+
+
+def render_step(reasoning: Reasoning, step: str) -> str:
+    """One step without its tags: free text and labelled lines."""
+    lines = [
+        KEYS[label][reasoning.language]
+        + COLON[reasoning.language]
+        + write_value(label, reasoning.label(label), reasoning.language)
+        for label in LABELS[step]
+    ]
+    return "\n".join([reasoning.text(step), *lines])
