@@ -249,13 +249,14 @@ def quotes(note: str, said: Iterable[str]) -> bool:
     (True, False)
     """
     folded = [fold(text) for text in said]
-    if any(fold(span) in text for span in _QUOTED.findall(note) for text in folded):
+    spans = [fold(found.group(1) or found.group(2)) for found in _QUOTED.finditer(note)]
+    if any(span in text for span in spans for text in folded):
         return True
     runs = {run for text in folded for run in _runs(words(text))}
     return not runs.isdisjoint(_runs(words(fold(note))))
 
 
-_QUOTED = re.compile(r"[\"“”‘「『]([^\"“”‘’「」『』]{2,}?)[\"“”’」』]")
+_QUOTED = re.compile(r"[\"“”‘「『]([^\"“”‘’「」『』]{2,}?)[\"“”’」』]|(?<!\w)'([^']{2,}?)'(?!\w)")
 
 
 def _runs(spoken: Sequence[str], length: int = 6) -> set[tuple[str, ...]]:

@@ -113,12 +113,44 @@ def open_bytes(path: str | Path, mode: str) -> Iterator[IO[bytes]]:
     elif name.endswith((".xz", ".lzma")):
         file = cast(IO[bytes], lzma.open(name, mode))
     elif name.endswith(".zst"):
-        raw = cast(IO[bytes], zstandard.open(name, mode))
-        file = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, raw))) if mode == "rb" else raw
+        reading = mode == "rb"
+        file = cast(IO[bytes], io.BufferedReader(_ZstdReader(name)) if reading else zstandard.open(name, mode))
     else:
         file = cast(IO[bytes], open(name, mode))
     with file:
         yield file
+
+
+class _ZstdReader(io.RawIOBase):
+    """A .zst file as bytes. zstandard's own reader takes a file that was cut off for a shorter one; this does not."""
+
+    def __init__(self, name: str) -> None:
+        self._file = open(name, "rb")
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            finished = self._frame is None or self._frame.eof
+            data = (self._frame.unused_data if self._frame and finished else b"") or self._file.read(4096)
+            if not data and not finished:
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            if not data:
+                return 0
+            if finished:  # one frame after another, as pzstd and cat leave them
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._ready = memoryview(self._frame.decompress(data))
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _record_id(line: bytes) -> str | None:

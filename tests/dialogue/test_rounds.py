@@ -1,0 +1,95 @@
+"""Merged turns, rounds as the paper counts them, histories, and messages for a chat template."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compeer.dialogue import Dialogue, Utterance, history, messages, rounds, turns
+
+
+def dialogue(speakers: str) -> Dialogue:
+    """A dialogue from a pattern: s for the seeker, t for the supporter; each utterance says its number."""
+    names = {"s": "seeker", "t": "supporter"}
+    utterances = tuple(
+        Utterance(speaker=names[letter], text=str(number))  # type: ignore[arg-type]
+        for number, letter in enumerate(speakers)
+    )
+    return Dialogue(id=speakers, source="test", licence="CC0 1.0", language="en", utterances=utterances)
+
+
+@pytest.mark.parametrize(
+    ("why", "speakers", "merged", "count"),
+    [
+        ("one of each", "st", "st", 1),
+        ("several in a row", "ssttt", "st", 1),
+        ("the supporter opens", "tst", "tst", 2),
+        ("the seeker has the last word", "sts", "sts", 1),
+        ("no supporter at all", "sss", "s", 0),
+        ("no seeker at all", "tt", "t", 1),
+        ("a longer one", "sstsstts", "ststs", 2),
+    ],
+)
+def test_turns_and_rounds(why: str, speakers: str, merged: str, count: int) -> None:
+    talk = dialogue(speakers)
+    assert "".join({"seeker": "s", "supporter": "t"}[turn.speaker] for turn in turns(talk)) == merged
+    assert [r.index for r in rounds(talk)] == list(range(1, count + 1))
+
+
+@given(st.text("st", min_size=1, max_size=30))
+def test_nothing_is_lost_and_speakers_alternate(speakers: str) -> None:
+    talk = dialogue(speakers)
+    merged = turns(talk)
+    assert tuple(u for turn in merged for u in turn.utterances) == talk.utterances
+    assert all(talk.utterances[turn.start] is turn.utterances[0] for turn in merged)
+    assert all(a.speaker != b.speaker for a, b in zip(merged, merged[1:], strict=False))
+    assert len(rounds(talk)) == sum(turn.speaker == "supporter" for turn in merged)
+
+
+@given(st.text("st", min_size=1, max_size=30))
+def test_the_history_of_a_round_ends_with_what_it_answers(speakers: str) -> None:
+    talk = dialogue(speakers)
+    for found in rounds(talk):
+        before = history(talk, found.index)
+        assert [u.text for turn in before for u in turn.utterances] == [str(n) for n in range(found.supporter.start)]
+        assert (before[-1] if before else None) == found.seeker
+        assert found.seeker is None or found.seeker.speaker == "seeker"
+
+
+def test_the_first_round_of_a_supporter_who_opens_answers_nobody(full: Dialogue) -> None:
+    first, second = rounds(full)
+    assert first.seeker is None
+    assert history(full, 1) == []
+    assert second.seeker is not None
+    assert second.seeker.text == "I lost my job.\nNobody knows."
+    assert [turn.speaker for turn in history(full, 2)] == ["supporter", "seeker"]
+
+
+@pytest.mark.parametrize("index", [0, 3, -1])
+def test_there_is_no_such_round(full: Dialogue, index: int) -> None:
+    with pytest.raises(IndexError, match=f"esconv/train/00001 has 2 rounds; there is no round {index}"):
+        history(full, index)
+
+
+def test_a_turn_keeps_all_strategies_and_images(full: Dialogue) -> None:
+    _, seeker, supporter, _ = turns(full)
+    assert supporter.text == "That is hard.\nWhat happened?\nTake your time."
+    assert supporter.strategies == ("reflection of feelings", "question"), "each once, in order"
+    assert seeker.strategies == ()
+    assert seeker.images == ("a.jpg", "b.jpg", "c.jpg")
+    assert supporter.start == 3
+
+
+def test_messages_for_a_chat_template(full: Dialogue) -> None:
+    assert messages(history(full, 2)) == [
+        {"role": "assistant", "content": "Hello!"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "path": "a.jpg"},
+                {"type": "image", "path": "b.jpg"},
+                {"type": "image", "path": "c.jpg"},
+                {"type": "text", "text": "I lost my job.\nNobody knows."},
+            ],
+        },
+    ]
+    assert messages([]) == []
