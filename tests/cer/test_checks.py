@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from compeer.cer import crisis_flag
 from compeer.cer.checks import CODES, Duplicate, Limits, check, find_duplicates, fingerprint
 from compeer.cer.crisis_flag import crisis_words, flag
 from compeer.corpora import Rejected, load
@@ -21,7 +25,12 @@ CALM = [
     "long. i keep getting up at seven and sitting in the car",
     "So you leave the house as if you were going to work?",
 ]
-CALM_ZH = ["最近总是睡不着，脑子停不下来", "躺下以后都在想些什么呢？", "工作上的事，还有我妈的病", "两头都放不下，难怪睡不着。"]
+CALM_ZH = [
+    "最近总是睡不着，脑子停不下来",
+    "躺下以后都在想些什么呢？",
+    "工作上的事，还有我妈的病",
+    "两头都放不下，难怪睡不着。",
+]
 
 
 def dialogue(texts: list[str], language: Language = "en", name: str = "d", speakers: str = "sr") -> Dialogue:
@@ -44,38 +53,79 @@ WRONG: list[tuple[str, str, Dialogue]] = [
     ("garbage", "broken encoding", dialogue([CALM[0], "That\ufffds hard", *CALM[2:]])),
     ("garbage", "a web page", dialogue(["<p>i feel bad</p>", "<div>that is hard</div>", *CALM[2:]])),
     ("garbage", "mojibake", dialogue(["I donâ€™t know what itâ€™s about", "That is hard", *CALM[2:]])),
-    ("garbage", "signs", dialogue(["i feel ========================= bad", "%%%%%%%%%%%%%%%%%% so", "@@@@@@@@ it", "is"])),
+    (
+        "garbage",
+        "signs",
+        dialogue(["i feel ========================= bad", "%%%%%%%%%%%%%%%%%% so", "@@@@@@@@ it", "is"]),
+    ),
     ("garbage", "a key held down", dialogue(["ddddddddddd", "dddddddd", "fffffffffff", "dfdfdfdfdfd"])),
     ("wrong-language", "Chinese declared English", dialogue(CALM_ZH)),
     ("wrong-language", "English declared Chinese", dialogue(CALM, "zh")),
-    ("wrong-language", "Russian", dialogue(["мне очень плохо сегодня", "что случилось", "я потерял работу", "понимаю тебя"])),
-    ("wrong-language", "Japanese", dialogue(["最近ねむれないんです", "そうですか、つらいですね", "はい、とても", "きかせてください"], "zh")),
+    (
+        "wrong-language",
+        "Russian",
+        dialogue(["мне очень плохо сегодня", "что случилось", "я потерял работу", "понимаю тебя"]),
+    ),
+    (
+        "wrong-language",
+        "Japanese",
+        dialogue(["最近ねむれないんです", "そうですか、つらいですね", "はい、とても", "きかせてください"], "zh"),
+    ),
     (
         "wrong-language",
         "French",
-        dialogue(["je ne dors plus depuis des semaines", "que s'est-il passé", "mon père est malade et je travaille trop", "oui"]),
+        dialogue(
+            [
+                "je ne dors plus depuis des semaines",
+                "que s'est-il passé",
+                "mon père est malade et je travaille trop",
+                "oui",
+            ]
+        ),
     ),
     (
         "wrong-language",
         "Spanish",
-        dialogue(["no puedo dormir desde hace semanas", "qué ha pasado", "mi padre está enfermo y trabajo demasiado", "ya"]),
+        dialogue(
+            ["no puedo dormir desde hace semanas", "qué ha pasado", "mi padre está enfermo y trabajo demasiado", "ya"]
+        ),
     ),
     (
         "wrong-language",
         "German",
-        dialogue(["ich kann seit Wochen nicht schlafen", "was ist passiert", "mein Vater ist krank und ich arbeite viel", "ja"]),
+        dialogue(
+            [
+                "ich kann seit Wochen nicht schlafen",
+                "was ist passiert",
+                "mein Vater ist krank und ich arbeite viel",
+                "ja",
+            ]
+        ),
     ),
     (
         "wrong-language",
         "a reply that changes into German, as one of EmoLLM's does",
         dialogue(
-            ["最近压力很大，很难入睡", "抱抱你 Stress und Schlaflosigkeit können wirklich belastend sein für alle", "是的", "没事"],
+            [
+                "最近压力很大，很难入睡",
+                "抱抱你 Stress und Schlaflosigkeit können wirklich belastend sein für alle",
+                "是的",
+                "没事",
+            ],
             "zh",
         ),
     ),
-    ("wrong-language", "keyboard noise, as in FailedESConv", dialogue(["dffsd rtetr", "retgh hgfh tyrtg", "gfddfg er", "rte wer qwe rt"])),
+    (
+        "wrong-language",
+        "keyboard noise, as in FailedESConv",
+        dialogue(["dffsd rtetr", "retgh hgfh tyrtg", "gfddfg er rfgfdg", "rte wer qwe rt"]),
+    ),
     ("repeated", "in a circle", dialogue([*CALM, *CALM])),
-    ("repeated", "one reply to everything", dialogue([x for n in range(5) for x in (f"and then came number {n} too", CALM[1])])),
+    (
+        "repeated",
+        "one reply to everything",
+        dialogue([x for n in range(5) for x in (f"and then came number {n} too", CALM[1])]),
+    ),
 ]
 
 
@@ -91,13 +141,19 @@ FINE: list[tuple[str, Dialogue]] = [
     ("plain", dialogue(CALM)),
     ("Chinese", dialogue(CALM_ZH, "zh")),
     ("the supporter opens", dialogue(["Hello, what brings you here?", *CALM], speakers="rs")),
-    ("typing of someone unwell", dialogue(["idk... nooooooooo", "oh. what happened?", "it's just. everything lol :(", "Tell me one thing?"])),
+    (
+        "typing of someone unwell",
+        dialogue(["idk... nooooooooo", "oh. what happened?", "it's just. everything lol :(", "Tell me one thing?"]),
+    ),
     ("a few words are no language", dialogue(["Hola amigo", "hello", "gracias", "bye"])),
     ("italics of a subtitle", dialogue(["it was <i>his</i> idea and <i>mine</i>", *CALM[1:]])),
     ("a heart", dialogue([*CALM, "thank you <3 for this", "any time <3"])),
     ("one entity", dialogue([*CALM, "me &amp; my sister argued again", "What about?"])),
     ("Chinese with English names", dialogue(["我在 HR 部门，老板让我写 PPT", *CALM_ZH[1:]], "zh")),
-    ("English with a Chinese proverb", dialogue(["my grandmother used to say 塞翁失马 when things went wrong", *CALM[1:]])),
+    (
+        "English with a Chinese proverb",
+        dialogue(["my grandmother used to say 塞翁失马 when things went wrong", *CALM[1:]]),
+    ),
     ("short answers come back", dialogue(["i feel bad", "I see.", "yes", "I see.", "yes", "I see.", "yes", "I see."])),
     ("sent twice by accident", dialogue([CALM[0], CALM[1], CALM[1], *CALM[2:]], speakers="srrsr")),
     ("emoji", dialogue(["最近好累😭😭", "抱抱，怎么了？", "加班到十二点😭", "每天都这样吗？"], "zh")),
@@ -187,9 +243,22 @@ def test_crisis(text: str) -> None:
     assert crisis_words(text)
 
 
+@pytest.mark.parametrize("text", CRISIS)
+def test_crisis_in_any_spelling(text: str) -> None:
+    assert crisis_words(text.upper()) == crisis_words(text.replace(" ", "\n  ")) == crisis_words(text)
+
+
 @pytest.mark.parametrize("text", NO_CRISIS)
 def test_no_crisis(text: str) -> None:
     assert crisis_words(text) == []
+
+
+@given(st.from_regex(re.compile(crisis_flag._LEXICON.pattern, re.VERBOSE | re.ASCII), fullmatch=True))
+@settings(max_examples=300, deadline=None)
+def test_the_shortcut_hides_nothing(text: str) -> None:
+    """Whatever the lexicon could find is found with the quick look before it, too."""
+    plain = " ".join(text.split())
+    assert crisis_words(plain) or not crisis_flag._LEXICON.search(plain)
 
 
 def test_flag_keeps_the_dialogue_and_says_why() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.endpoints import scripted
 
 from compeer.cer import personas
 from compeer.cer.personas import Persona, describe
@@ -18,7 +19,6 @@ from compeer.dialogue import Dialogue, Utterance
 from compeer.models import run
 from compeer.models.endpoint import Endpoint
 from compeer.models.structured import SchemaFailure
-from tests.endpoints import scripted
 
 Answerer = Callable[[dict[str, Any]], str]
 

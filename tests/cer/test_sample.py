@@ -56,10 +56,11 @@ def test_nothing_to_draw_from() -> None:
     assert sample_rounds(0, 3, Random(0)) == []
     assert sample_rounds(1, 1, Random(0)) == [1]
     assert sample_rounds(5, 0, Random(0)) == []
-    for wrong in ((-1, 1), (3, -1)):
+    with pytest.raises(ValueError):
+        round_probabilities(-1)
+    for n_rounds, n_samples in ((-1, 1), (3, -1)):
         with pytest.raises(ValueError):
-            round_probabilities(wrong[0])
-            sample_rounds(*wrong, Random(0))
+            sample_rounds(n_rounds, n_samples, Random(0))
 
 
 def test_a_million_single_draws() -> None:
@@ -89,9 +90,7 @@ def test_pairs_follow_successive_draws() -> None:
     rng, n = Random(3), 6
     p = round_probabilities(n)
     pairs = [(i, j) for i in range(1, n + 1) for j in range(i + 1, n + 1)]
-    expected = [
-        p[i - 1] * p[j - 1] / (1 - p[i - 1]) + p[j - 1] * p[i - 1] / (1 - p[j - 1]) for i, j in pairs
-    ]
+    expected = [p[i - 1] * p[j - 1] / (1 - p[i - 1]) + p[j - 1] * p[i - 1] / (1 - p[j - 1]) for i, j in pairs]
     drawn = Counter(pairs.index((i, j)) + 1 for i, j in (sample_rounds(n, 2, rng) for _ in range(150_000)))
     assert chi_square(drawn, expected) > 0.001
 

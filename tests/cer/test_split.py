@@ -91,11 +91,14 @@ def test_strata_are_kept() -> None:
             lambda one: one.labels.strategy is False,
             lambda one: one.labels.preference == "candidate",
             lambda one: one.labels.preference == "neither",
+            lambda one: one.round == 1,
         ):
             everywhere = sum(map(share, found.items)) / len(found.items)
             here = [one for one in found.items if one.split == name]
             # drawing at random would miss by 1.7 points on average at a share of 0.23
-            assert sum(map(share, here)) / len(here) == pytest.approx(everywhere, abs=0.004)
+            assert sum(map(share, here)) / len(here) == pytest.approx(everywhere, abs=0.007)
+        dialogues = len({one.dialogue for one in here})
+        assert len(here) / dialogues == pytest.approx(3.0, abs=0.15)  # as in the whole: not the short ones only
 
 
 def test_same_seed_same_split_whatever_the_order() -> None:
@@ -107,7 +110,9 @@ def test_same_seed_same_split_whatever_the_order() -> None:
 
 
 def test_near_duplicates_lie_together() -> None:
-    story = "I have been fighting with my brother about the house our mother left us and nobody will talk to me any more "
+    story = (
+        "I have been fighting with my brother about the house our mother left us and nobody will talk to me any more "
+    )
     items = []
     for n in range(300):
         twin = n // 2  # each story twice, the second time with a word changed
@@ -118,14 +123,15 @@ def test_near_duplicates_lie_together() -> None:
     together = split(items)  # the real search
     assert leaks(together.items, near=near_duplicates) == [] and sizes(together)["test"] == 60
     texts = [(one.dialogue, one.history[0].text) for one in items]
-    assert split(items, texts=texts).items == together.items or leaks(split(items, texts=texts).items) == []
+    assert leaks(split(items, texts=texts).items, texts, near_duplicates) == []
 
 
 def test_rewritings_follow_their_dialogue_and_are_never_held_out() -> None:
     items = [item(f"d{n}") for n in range(100)]
     copies = [
-        msgspec.structs.replace(one, id=f"{one.id}~P", variant="persona", trace={"origin": one.dialogue}) for one in items
-    ]  # fmt: skip
+        msgspec.structs.replace(one, id=f"{one.id}~P", variant="persona", trace={"origin": one.dialogue})
+        for one in items
+    ]
     later = [item(f"d{n}~R", label_source="silver") for n in range(100)]  # made from rewritten dialogues, unmarked
     found = split([*items, *copies, *later], near=none)
     assert sizes(found) == {"test": 20, "valid": 10, "train": 210}

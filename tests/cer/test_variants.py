@@ -35,7 +35,9 @@ def item(number: int, **changes: Any) -> Item:
 def copy(before: Item, kind: str, **changes: Any) -> Item:
     trace = {"origin": before.dialogue, "origin_item": before.id}
     variant = {"R": "rewrite", "P": "persona"}[kind]
-    return msgspec.structs.replace(before, **{"id": f"{before.id}~{kind}", "variant": variant, "trace": trace} | changes)
+    return msgspec.structs.replace(
+        before, **{"id": f"{before.id}~{kind}", "variant": variant, "trace": trace} | changes
+    )
 
 
 def test_equal_sizes_and_the_same_items(tmp_path: Path) -> None:

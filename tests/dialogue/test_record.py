@@ -66,7 +66,7 @@ def test_extra_is_not_shared(bare: Dialogue) -> None:
         ("a fraction", spoken(intensity=2.5), "utterances"),
         ("an unknown stage", spoken(stage="end"), "unknown stage 'end'; known: exploration, comforting, action"),
         ("an unknown sentiment", spoken(sentiment="bad"), "unknown sentiment"),
-        ("an alias, with what to write", spoken(strategy="Questions"), "unknown strategy 'Questions'; write 'question'"),
+        ("an alias, with what to write", spoken(strategy="Questions"), "'Questions'; write 'question'"),
         ("a Chinese name, with what to write", spoken(emotion="焦虑"), "write 'anxiety'"),
         ("half a reasoning", spoken(reasoning={"history": "x", "emotion": "y"}), "strategy"),
     ],

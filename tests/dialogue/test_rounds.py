@@ -1,5 +1,7 @@
 """Merged turns, rounds as the paper counts them, histories, and messages for a chat template."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +43,7 @@ def test_nothing_is_lost_and_speakers_alternate(speakers: str) -> None:
     merged = turns(talk)
     assert tuple(u for turn in merged for u in turn.utterances) == talk.utterances
     assert all(talk.utterances[turn.start] is turn.utterances[0] for turn in merged)
-    assert all(a.speaker != b.speaker for a, b in zip(merged, merged[1:], strict=False))
+    assert all(a.speaker != b.speaker for a, b in itertools.pairwise(merged))
     assert len(rounds(talk)) == sum(turn.speaker == "supporter" for turn in merged)
 
 

@@ -58,6 +58,8 @@ class Script:
             body = {"error": {"message": "scripted failure"}}
             return web.json_response(body, status=self.options.fail_status, headers=headers)
         body = json.loads(data)
+        if not body.get("messages"):
+            return web.json_response({"error": {"message": "messages is empty"}}, status=400)
         if self._due(self.options.broken_body_every, "body", number, digest) and digest not in self.failed:
             self.failed.add(digest)
             self.counters["broken_bodies"] += 1

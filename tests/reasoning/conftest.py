@@ -49,7 +49,7 @@ CHINESE = """<think>
 
 # letters of both languages, punctuation that means something to the parser, and white space that does not
 _ALPHABET = st.one_of(
-    st.sampled_from(list("<>/:： \t\n\r'\"*-。，！？.!?&;=3") + ["Stage", "阶段", "情绪：", "<think", "think>", "　"]),
+    st.sampled_from([*"<>/:： \t\n\r'\"*-。，！？.!?&;=3", "Stage", "阶段", "情绪：", "<think", "think>", "\u3000"]),
     st.characters(exclude_categories=("Cs", "Cc")),
 )
 

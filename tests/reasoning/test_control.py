@@ -127,7 +127,12 @@ def test_edit_of_the_first_step() -> None:
 def test_edit_of_the_last_step_keeps_everything_else() -> None:
     control = edit(REASONING, "strategy", "Say it back.")
     assert control.given == {"history": "Lost the job.", "emotion": "Ashamed of it.", "strategy": "Say it back."}
-    assert dict(control.pins.items()) == {"stage": "exploration", "sentiment": "negative", "emotion": "shame", "intensity": 4}
+    assert dict(control.pins.items()) == {
+        "stage": "exploration",
+        "sentiment": "negative",
+        "emotion": "shame",
+        "intensity": 4,
+    }
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,9 @@ def test_refused_edits(why: str, step: str, text: str | None, labels: dict[str, 
 
 def test_no_violations_when_all_is_kept(english: str) -> None:
     parsed = parse(english)
-    pins = Pins.of({"stage": "探索", "sentiment": "negative", "emotion": "shame", "intensity": 4, "strategy": "情感反映"})
+    pins = Pins.of(
+        {"stage": "探索", "sentiment": "negative", "emotion": "shame", "intensity": 4, "strategy": "情感反映"}
+    )
     control = Control(pins, {"emotion": f"  {parsed.texts['emotion']}\n"})
     assert violations(parsed, control) == ()
     assert violations(parsed, Control()) == ()

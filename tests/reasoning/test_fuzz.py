@@ -14,8 +14,8 @@ RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 
 TOKENS = [
     "<think>", "</think>", "<history>", "</history>", "<emotion>", "</emotion>", "<strategy>", "</strategy>", "<", ">",
-    "</", "<b>", "Stage: action\n", "阶段：行动\n", "Intensity:", "\u0131ntensity: 4", "\u0130ntensity: 4", "ſtage: action",
-    "<thin\u212a>", "\n", "\r", "\x00", "\u2028", "\ud800", ":", "：", " ", "５",
+    "</", "<b>", "Stage: action\n", "阶段：行动\n", "Intensity:", "\u0131ntensity: 4", "\u0130ntensity: 4",
+    "ſtage: action", "<thin\u212a>", "\n", "\r", "\x00", "\u2028", "\ud800", ":", "：", " ", "５",
 ]  # fmt: skip
 
 
@@ -110,15 +110,10 @@ PLACES = {
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:
-    """Processor time, so that others on the machine do not count; the better of two when the first was slow."""
-    best = float("inf")
-    for _ in range(2):
-        start = time.process_time()
-        read(text)
-        best = min(best, time.process_time() - start)
-        if best < 0.3:
-            break
-    return best
+    """Processor time, so that others on the machine count little."""
+    start = time.process_time()
+    read(text)
+    return time.process_time() - start
 
 
 def streamed(size: int) -> Callable[[str], object]:
@@ -133,12 +128,13 @@ def streamed(size: int) -> Callable[[str], object]:
 
 def check_linear(read: Callable[[str], object], make: Callable[[int], str], size: int) -> None:
     """Four times the text takes about four times as long; sixteen times would be quadratic."""
-    took = {}
-    # the shortest first: what is quadratic fails there, before it takes hours
-    for part in (size // 100, size // 4, size):
-        took[part] = seconds(read, make(part))
-        assert took[part] < 1.0, f"{part:,} characters took {took[part]:.2f} s"
-    assert took[size] < 0.1 or took[size] / took[size // 4] < 10, f"not linear: {took}"
+    # a short one first: what is quadratic fails there, before it takes hours
+    assert seconds(read, make(size // 100)) < 1.0
+    for _ in range(4):  # a busy machine may spoil a measurement, but not all of them
+        quarter, whole = seconds(read, make(size // 4)), seconds(read, make(size))
+        if whole < 1.0 and (whole < 0.1 or whole / quarter < 10):
+            return
+    raise AssertionError(f"{size // 4:,} characters took {quarter:.3f} s, {size:,} took {whole:.3f} s")
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -151,7 +147,15 @@ def test_a_hostile_megabyte_is_read_in_linear_time(kind: str, place: str) -> Non
     check_linear(streamed(65_536), make, 1_000_000)
 
 
-ONE_BY_ONE = ("<", "< then spaces", "<think then spaces", "spaces", "line breaks", "Emotion then spaces", "Emotion: then spaces")
+ONE_BY_ONE = (
+    "<",
+    "< then spaces",
+    "<think then spaces",
+    "spaces",
+    "line breaks",
+    "Emotion then spaces",
+    "Emotion: then spaces",
+)
 
 
 @pytest.mark.parametrize("place", ["in a step", "in reply"])

@@ -14,11 +14,33 @@ from compeer.reasoning.ontology import EMOTIONS, INTENSITIES, LANGUAGES, SENTIME
 from compeer.reasoning.schema import GAP, KEYS, match_label_line
 
 WORDS: dict[Language, list[str]] = {
-    "en": ["She", "lost", "her", "Stage", "Emotion", "Intensity", "action", ",", "-", " ", "  ", "\xa0", "é", "\u2028", "&lt;"],
+    "en": [
+        "She",
+        "lost",
+        "her",
+        "Stage",
+        "Emotion",
+        "Intensity",
+        "action",
+        ",",
+        "-",
+        " ",
+        "  ",
+        "\xa0",
+        "é",
+        "\u2028",
+        "&lt;",
+    ],
     "zh": ["她", "丢了", "工作", "阶段", "情绪", "强度", "Sentiment", "，", " ", "　", "—", "HR", "😢", "\x85"],
 }
 GIVEN: dict[Language, list[str]] = {
-    "en": ["She lost her job.", 'He said: "why (me)?" [twice] {*+|^$\\}', "One.\n\nTwo.", "Windows\r\nlines", "tab\there"],
+    "en": [
+        "She lost her job.",
+        'He said: "why (me)?" [twice] {*+|^$\\}',
+        "One.\n\nTwo.",
+        "Windows\r\nlines",
+        "tab\there",
+    ],
     "zh": ["她丢了工作。", "他说：“为什么？”（两遍）", "第一段。\n\n第二段。"],
 }
 
@@ -34,7 +56,7 @@ def _sample_part(part: Part, rng: random.Random) -> str:
     if isinstance(part, OneOf):
         return rng.choice(part.options)
     words = WORDS[part.language]
-    first = rng.choice([word for word in words if word[0].isascii() and word[0].isalnum() or "一" <= word[0] <= "鿿"])
+    first = rng.choice([word for word in words if (word[0].isascii() and word[0].isalnum()) or "一" <= word[0] <= "鿿"])
     opening = first
     while len(opening) <= part.opening:
         opening += rng.choice(words)
@@ -45,7 +67,7 @@ def _sample_part(part: Part, rng: random.Random) -> str:
 
 def random_control(language: Language, rng: random.Random) -> Control:
     emotion = rng.choice(EMOTIONS.values)
-    every = {
+    every: dict[str, str | int] = {
         "stage": rng.choice(STAGES.ids),
         "sentiment": rng.choice(emotion.sentiments),
         "emotion": emotion.id,
@@ -134,7 +156,14 @@ def test_prose_can_never_be_read_as_a_labelled_line(language: Language) -> None:
         for gap in range(30):
             for space in (" ", "\xa0", "\u3000"):
                 for colon in (":", "："):
-                    text = key + gap * space + colon + " action and whatever else comes after it" + "。" * (language == "zh") + "!"
+                    text = (
+                        key
+                        + gap * space
+                        + colon
+                        + " action and whatever else comes after it"
+                        + "。" * (language == "zh")
+                        + "!"
+                    )
                     if expression.fullmatch(text):
                         admitted += 1
                         assert not any(match_label_line(step, text) for step in STEPS), text

@@ -93,7 +93,13 @@ def test_aliases_mean_what_the_corpora_mean() -> None:
         "Direct Guidance": "providing suggestions", "emotional mapping": "reflection of feelings", "Other": "others",
     }  # fmt: skip
     assert {name: STRATEGIES.find(name).id for name in meant} == meant  # type: ignore[union-attr]
-    felt = {"devastated": "grief", "terrified": "fear", "optimism": "hope", "furious": "anger", "apprehensive": "anxiety"}
+    felt = {
+        "devastated": "grief",
+        "terrified": "fear",
+        "optimism": "hope",
+        "furious": "anger",
+        "apprehensive": "anxiety",
+    }
     assert {name: EMOTIONS.find(name).id for name in felt} == felt  # type: ignore[union-attr]
 
 

@@ -10,6 +10,7 @@ H = "She lost her job and has told nobody.\nStage: exploration"
 E = "She is ashamed and afraid of being judged.\nSentiment: negative\nEmotion: shame\nIntensity: 4"
 S = "Ask gently before anything else.\nStrategy: question"
 R = "That sounds hard. What happened?"
+HISTORY, EMOTION, STRATEGY = f"<history>{H}</history>", f"<emotion>{E}</emotion>", f"<strategy>{S}</strategy>"
 
 
 def en(history: str = H, emotion: str = E, strategy: str = S, reply: str = R) -> str:
@@ -115,21 +116,18 @@ INCOMPLETE = [
     ("a closing tag twice", en().replace("</emotion>", "</emotion></emotion>"), "repeated-step"),
     ("a step never closed", en().replace("</history>", ""), "unclosed-step"),
     ("a step never opened", en().replace("<strategy>", ""), "unopened-step"),
-    ("emotion before history", f"<think><emotion>{E}</emotion><history>{H}</history><strategy>{S}</strategy></think>{R}",
-     "order"),
-    ("emotion inside history", f"<think><history>a<emotion>{E}</emotion>{H}</history><strategy>{S}</strategy></think>{R}",
-     "order"),
-    ("history before <think>", f"<history>{H}</history><think><emotion>{E}</emotion><strategy>{S}</strategy></think>{R}",
-     "order"),
+    ("emotion before history", f"<think>{EMOTION}{HISTORY}{STRATEGY}</think>{R}", "order"),
+    ("emotion inside history", f"<think><history>a{EMOTION}{H}</history>{STRATEGY}</think>{R}", "order"),
+    ("history before <think>", f"{HISTORY}<think>{EMOTION}{STRATEGY}</think>{R}", "order"),
     ("closed before opened", en().replace("<emotion>", "</emotion >").replace("</emotion>", "<emotion>"), "order"),
-    ("steps after </think>", f"<think></think><history>{H}</history>a", f"{THREE_MISSING} tag-in-reply"),
+    ("steps after </think>", f"<think></think>{HISTORY}a", f"{THREE_MISSING} tag-in-reply"),
     # free text
     ("an empty step", en(history=""), "empty-step missing-label"),
     ("an empty emotion step", en(emotion=""), "empty-step missing-label missing-label missing-label"),
     ("white space instead of free text", en(history=" \n\t\nStage: exploration"), "empty-step"),
     ("dots instead of free text", en(history="...\nStage: exploration"), "empty-step"),
     ("Chinese punctuation instead of free text", zh(strategy="……。\n策略：提问"), "empty-step"),
-    ("an emoji instead of free text", en(emotion=E.replace("She is ashamed and afraid of being judged.", "😢")), "empty-step"),
+    ("an emoji instead of free text", en(strategy="😢\nStrategy: question"), "empty-step"),
     ("labels alone", en(emotion="Sentiment: negative\nEmotion: shame\nIntensity: 4"), "empty-step"),
     ("labels before the free text", en(history="Stage: exploration\nShe lost her job."), "empty-step misplaced-text"),
     ("text after the labels", en(history=H + "\nAnd so on."), "misplaced-text"),
@@ -152,11 +150,11 @@ INCOMPLETE = [
     ("old Macintosh line ends are no lines", en(history="She lost her job.\rStage: exploration"), "missing-label"),
     ("a long s is not an s", en(history="She lost her job.\n\u017ftage: exploration"), "missing-label"),
     ("a dotless i is not an i", en(emotion=E.replace("Intensity", "\u0131ntensity")), "missing-label misplaced-text"),
-    ("a dotted capital I is not an I", en(emotion=E.replace("Intensity", "\u0130ntensity")), "missing-label misplaced-text"),
+    ("nor is a dotted one", en(emotion=E.replace("Intensity", "\u0130ntensity")), "missing-label misplaced-text"),
     ("the same label twice", en(history=H + "\nStage: exploration"), "repeated-label"),
     ("two values for a label", en(history=H + "\nStage: action"), "repeated-label"),
     ("a label twice, once invalid", en(history=H + "\nStage: none"), "repeated-label"),
-    ("labels in another order", en(emotion="Ashamed.\nEmotion: shame\nSentiment: negative\nIntensity: 4"), "label-order"),
+    ("another order", en(emotion="Ashamed.\nEmotion: shame\nSentiment: negative\nIntensity: 4"), "label-order"),
     # values
     ("no stage named", en(history="She lost her job.\nStage:"), "invalid-label"),
     ("an unknown stage", en(history="She lost her job.\nStage: crisis"), "invalid-label"),
@@ -208,7 +206,7 @@ INCOMPLETE = [
     ("a tag with long attributes in the reply", en(reply=f"See <img src='{300 * 'x'}'> this."), "tag-in-reply"),
     ("a made-up tag in the reply", en(reply="<answer>What happened?"), "tag-in-reply"),
     # several at once, each named
-    ("bad in three places", "Hi " + en(history="Stage: exploration", reply="<i>Ok"), "stray-text empty-step tag-in-reply"),
+    ("bad in three places", "Hi " + en(history="Stage: action", reply="<i>Ok"), "stray-text empty-step tag-in-reply"),
 ]  # fmt: skip
 
 

@@ -55,7 +55,9 @@ def test_each_prompt_is_in_its_language() -> None:
 @pytest.mark.parametrize("length", ["full", "brief"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pins_are_said_as_labelled_lines(language: Language, length: str) -> None:
-    pins = Pins.of({"stage": "action", "sentiment": "negative", "emotion": "fear", "intensity": 2, "strategy": "others"})
+    pins = Pins.of(
+        {"stage": "action", "sentiment": "negative", "emotion": "fear", "intensity": 2, "strategy": "others"}
+    )
     free, pinned = system_prompt(language, length=length), system_prompt(language, Control(pins), length)  # type: ignore[arg-type]
     assert pinned.startswith(free)
     lines = {

@@ -8,11 +8,17 @@ from compeer.reasoning import LABELS, STEPS, Reasoning, parse, render, render_st
 from compeer.reasoning.ontology import EMOTIONS, LANGUAGES, SENTIMENTS, STAGES, STRATEGIES, Language
 
 TEXTS = {"history": "Lost the job.", "emotion": "Ashamed of it.", "strategy": "Ask first."}
-LABELLED = {"stage": "action", "sentiment": "negative", "emotion": "shame", "intensity": 4, "strategy": "question"}
+LABELLED: dict[str, str | int] = {
+    "stage": "action",
+    "sentiment": "negative",
+    "emotion": "shame",
+    "intensity": 4,
+    "strategy": "question",
+}
 REASONING = Reasoning.of(TEXTS, LABELLED)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_rendered_parses_to_the_same(
     data: st.DataObject, reasonings: st.SearchStrategy[Reasoning], replies: st.SearchStrategy[str]
@@ -27,7 +33,12 @@ def test_what_is_rendered_parses_to_the_same(
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_value_comes_back(language: Language) -> None:
-    for label, vocabulary in {"stage": STAGES, "sentiment": SENTIMENTS, "emotion": EMOTIONS, "strategy": STRATEGIES}.items():
+    for label, vocabulary in {
+        "stage": STAGES,
+        "sentiment": SENTIMENTS,
+        "emotion": EMOTIONS,
+        "strategy": STRATEGIES,
+    }.items():
         for value in vocabulary.ids:
             reasoning = Reasoning.of(TEXTS, LABELLED | {label: value}, language)
             assert parse(render(reasoning, "Well.")).reasoning == reasoning
@@ -54,7 +65,11 @@ def test_refuses_a_step(step: str, why: str, text: str) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_refuses_a_labelled_line_of_the_step_in_either_language(step: str) -> None:
-    lines = {"history": ("Stage: odd", "阶段：怪"), "emotion": ("emotion: odd", "强度: 9"), "strategy": ("Strategy:", "策略：")}
+    lines = {
+        "history": ("Stage: odd", "阶段：怪"),
+        "emotion": ("emotion: odd", "强度: 9"),
+        "strategy": ("Strategy:", "策略："),
+    }
     for line in lines[step]:
         with pytest.raises(ValueError, match="cannot be rendered"):
             render(Reasoning.of(TEXTS | {step: f"First.\n{line}\nThen."}, LABELLED), "Well.")
@@ -83,6 +98,6 @@ def test_the_refusal_says_what_is_wrong() -> None:
 
 def test_a_step_alone_is_its_text_and_its_lines() -> None:
     assert render_step(REASONING, "emotion") == "Ashamed of it.\nSentiment: negative\nEmotion: shame\nIntensity: 4"
-    chinese = Reasoning.of({step: "难。" for step in STEPS}, LABELLED, "zh")
+    chinese = Reasoning.of(dict.fromkeys(STEPS, "难。"), LABELLED, "zh")
     assert render_step(chinese, "history") == "难。\n阶段：行动"
     assert sum(len(labels) for labels in LABELS.values()) == 5

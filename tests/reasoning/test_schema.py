@@ -79,7 +79,17 @@ def test_tags(tag: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["<thinking>", "<think/>", "<think", "<think a='b'>", "<\nthink>", "<th ink>", "<th\u0131nk>", "<thin\u212a>", "＜think＞"],
+    [
+        "<thinking>",
+        "<think/>",
+        "<think",
+        "<think a='b'>",
+        "<\nthink>",
+        "<th ink>",
+        "<th\u0131nk>",
+        "<thin\u212a>",
+        "＜think＞",
+    ],
 )
 def test_no_tags(text: str) -> None:
     assert not TAG.search(text)
@@ -87,7 +97,7 @@ def test_no_tags(text: str) -> None:
 
 def test_the_longest_tag_is_as_long_as_said() -> None:
     assert TAG.fullmatch("<" + GAP * " " + "/" + GAP * " " + "strategy" + GAP * " " + ">")
-    assert LONGEST_TAG == 3 * GAP + len("</strategy>")
+    assert 3 * GAP + len("</strategy>") == LONGEST_TAG
 
 
 def test_the_sequence_opens_and_closes_each_step_once() -> None:
@@ -117,6 +127,8 @@ def test_reasoning_by_label_and_step() -> None:
         REASONING.label("mood")
 
 
-@pytest.mark.parametrize(("text", "words"), [("a", True), ("好", True), ("7", True), ("…", False), (" \n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("text", "words"), [("a", True), ("好", True), ("7", True), ("…", False), (" \n", False), ("", False)]
+)
 def test_has_words(text: str, words: bool) -> None:
     assert has_words(text) is words

@@ -1,5 +1,6 @@
 """Reading while it is written gives what parse gives at the end, however the text is cut, and shows no tag."""
 
+import itertools
 from collections.abc import Iterable
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from compeer.reasoning import STEPS, Event, Reasoning, StreamParser, parse, render
 from compeer.reasoning.schema import TAG
 
-RELAXED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def stream(chunks: Iterable[str]) -> list[Event]:
@@ -34,7 +35,11 @@ def merged(events: list[Event]) -> list[Event]:
     """Neighbouring deltas as one: what must not depend on the chunks."""
     joined: list[Event] = []
     for event in events:
-        if joined and event.kind in ("text", "reply") and (joined[-1].kind, joined[-1].step) == (event.kind, event.step):
+        if (
+            joined
+            and event.kind in ("text", "reply")
+            and (joined[-1].kind, joined[-1].step) == (event.kind, event.step)
+        ):
             joined[-1] = Event(event.kind, event.step, joined[-1].text + event.text)
         else:
             joined.append(event)
@@ -54,7 +59,7 @@ def shown(events: list[Event]) -> list[str]:
 
 def cut(text: str, points: Iterable[int]) -> list[str]:
     edges = [0, *sorted(points), len(text)]
-    return [text[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
 @RELAXED

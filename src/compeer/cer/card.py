@@ -32,7 +32,8 @@ _RESTRICTIONS: tuple[tuple[str, str], ...] = (
     (r"\bnc\b", "no commercial use"),
     (r"\b(sa|nd|gpl|agpl)\b", "changes only under conditions"),
     (r"\bby\b", "attribution"),
-    (r"", "permissive"),
+    (r"^(?!.*(cc0|public domain))", "keep the notice"),
+    (r"", "none"),
 )
 _HUB_IDS = ("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "mit", "apache-2.0")
 

@@ -165,7 +165,7 @@ def _garbage(text: str, every: list[str], other: int, utterances: int) -> Iterat
         yield "garbage", f"{len(markup)} pieces of markup, such as {markup[0]!r}"
     if 2 * (sum(map(len, every)) + other) < sum(map(len, text.split())):
         yield "garbage", "less than half of it is letters"
-    held = sum(len(word) > 5 and len(set(word)) < 3 for word in every)
+    held = sum(len(set(word)) < 3 for word in every if len(word) > 5)
     if held > 0.3 * len(every):
         yield "garbage", f"{held} of {len(every)} words are a key or two held down"
 
@@ -178,7 +178,7 @@ def _foreign(language: Language, text: str, every: list[str], other: int, limits
         script = {"zh": "Chinese", "en": "Latin"}[language]
         yield "wrong-language", f"declared {language}, but {foreign} of {own + foreign} words are not {script}"
     if language == "en" and len(every) >= 12:  # a few words prove nothing
-        common = sum(word in _COMMON for word in every)
+        common = sum(map(_COMMON.__contains__, every))
         if common < limits.min_common * len(every):
             yield "wrong-language", f"declared en, but only {common} of {len(every)} words are common English ones"
 

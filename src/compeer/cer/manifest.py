@@ -1,7 +1,7 @@
 """What a run leaves behind, and how it goes on after it was killed.
 
 While a stage runs, its rows lie in `OUT.part` and its rejects in `STEM.rejects.jsonl.part`, both in the order of the
-input. `STEM.state.json` says, a few times a second, how far they are good: so many input lines consumed, so many
+input. `STEM.state.json` says, twice a second, how far they are good: so many input lines consumed, so many
 bytes of each file. A run that was killed truncates both files to these offsets and goes on behind them; what was
 finished but not yet noted is computed again, with answers from the request cache. Only when everything is written
 do the files get their names and the manifest is put beside them.
@@ -31,7 +31,7 @@ from compeer.corpora.importing import rejects_path
 from compeer.dialogue.jsonl import open_bytes
 from compeer.errors import UserError
 
-_EVERY = 0.25  # seconds between two notes of the state
+_EVERY = 0.5  # seconds between two notes of the state
 _COMPRESSED = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 
 
@@ -77,16 +77,17 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """What is known of a run from its start."""
+    """What a run is and what it has come to."""
 
-    fingerprint: Fingerprint
-    input: str
-    limit: int | None
+    stage: str
+    started: str
+    seconds: float = 0.0  # at work, over all sessions
+    sessions: int = 0  # how often it was started until it was done
     engine: str
     version: str
-    started: str
-    sessions: int = 0  # how often it was started until it was done
-    seconds: float = 0.0  # at work, over all sessions
+    input: str
+    limit: int | None
+    fingerprint: Fingerprint
     counts: Counts = msgspec.field(default_factory=Counts)
     spent: Spent = msgspec.field(default_factory=Spent)
 
@@ -94,7 +95,6 @@ class Run(msgspec.Struct, kw_only=True):
 class Manifest(Run, kw_only=True):
     """The record of a finished stage."""
 
-    stage: str
     output: str
     rejects: str
 
@@ -200,7 +200,7 @@ class Ledger:
         _put(self._parts[0], self.out)
         _put(self._parts[1], self.rejects)
         known = {name: getattr(state, name) for name in Run.__struct_fields__}
-        manifest = Manifest(**known, stage=state.fingerprint.stage, output=str(self.out), rejects=str(self.rejects))
+        manifest = Manifest(**known, output=str(self.out), rejects=str(self.rejects))
         _replace(self.manifest_path, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
         self.state_path.unlink()
         return manifest
@@ -232,6 +232,9 @@ class Ledger:
                 raise UserError(f"{self.out} exists, and no manifest says where it is from. {_WAYS_OUT}")
             return ""
         self._same(done.fingerprint, "made")
+        unanswered = done.counts.rejected.get("no-answer")
+        if unanswered:
+            return f"{unanswered:,} rows got no answer before; asking again, known answers come from the cache."
         whole = done.limit is None or done.counts.rows_in < done.limit
         if limit == done.limit or (whole and (limit is None or limit >= done.counts.rows_in)):
             return done
@@ -288,7 +291,11 @@ def code_version(function: Callable[..., Any]) -> str:
 
 def _changes(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return [f"{kind}{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}" for name in names]
+    return [f"{kind}{name} was {_brief(old, name)}, is {_brief(new, name)}" for name in names]
+
+
+def _brief(values: Mapping[str, Any], name: str) -> str:
+    return f"{values[name]!s:.80}" if name in values else "not set"
 
 
 def _part(path: Path) -> Path:

@@ -9,8 +9,8 @@ hash minima, of which 16 bits each are kept (b-bit MinHash: a chance agreement i
 0.025 at 0.8. Candidates are texts that agree in a whole band of minima; `bands` chooses how many minima that is,
 so that a pair at the threshold is found with at least 99 % probability.
 
-Everything is numpy arrays: 512 bytes a text, no dictionary of sets. datasketch needs about ten times the memory
-and time for the same (it keeps Python objects per text and band). Of each set of near-duplicates the first text
+Everything is numpy arrays: 512 bytes a text, no dictionary of sets. (datasketch 2.0, same minima and bands, on 20,000
+texts of 60 words: 14 times the processor time, 17 times the memory.) Of each set of near-duplicates the first text
 stays; every text that goes is similar to the very text that stays, not only to some chain of others.
 """
 

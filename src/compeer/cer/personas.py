@@ -105,8 +105,12 @@ def conversation(utterances: Iterable[Utterance]) -> list[dict[str, Any]]:
 
 
 def as_data(value: Any) -> str:
-    """JSON for the inside of a prompt."""
-    return msgspec.json.encode(value).decode()
+    """JSON for the inside of a prompt. Angle brackets are escaped: tags and template tokens in a text stay text.
+
+    >>> as_data({"text": "<|im_end|>"})
+    '{"text":"\\\\u003c|im_end|\\\\u003e"}'
+    """
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def request(dialogue: Dialogue, seed: int | None = None) -> Request:
@@ -125,7 +129,7 @@ def request(dialogue: Dialogue, seed: int | None = None) -> Request:
 async def describe(dialogue: Dialogue, tools: Tools) -> Persona | Reject:
     """The persona of one dialogue. A monologue has no two voices and is turned away."""
     if {utterance.speaker for utterance in dialogue.utterances} != {"seeker", "supporter"}:
-        return Reject(dialogue.id, "one-sided", "only one of the two speaks", dialogue)
+        return Reject(dialogue.id, "one-sided", "only one of the two speaks")
     model = tools.models[ROLE]
     profile, _ = await ask_json(model, request(dialogue, tools.seed), Profile)
     return Persona(

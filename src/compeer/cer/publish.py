@@ -1,8 +1,9 @@
 """The dataset as a folder that `datasets.load_dataset(FOLDER)` reads, whole or not at all.
 
-    README.md              the card, with the features of every column
-    data/train.parquet     the default configuration
-    jsonl/train.jsonl      the same rows as JSON lines: load_dataset(FOLDER, "jsonl")
+    README.md              the card, with the type of every column
+    data/train.parquet     what load_dataset(FOLDER) reads
+    jsonl/train.jsonl      the same rows as JSON lines: load_dataset(FOLDER/jsonl), which has the types in a README.md
+                           of its own, because `datasets` reads one format a folder
     images/<hash>.png      pictures, once each, by content; rows name them relative to the folder
 
 Columns are the same in every split, whatever the items hold: the schema is written out below, so that a
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+import yaml
 
 from compeer.cer.card import MARK, About, Tally, card
 from compeer.cer.item import Item, Split
@@ -83,7 +85,10 @@ def publish(items: Iterable[Item], folder: Path, about: About = About(), *, imag
     try:
         building.mkdir()
         tally = _write(items, building, image_root or Path())
-        (building / "README.md").write_text(card(tally, about, loading(tally.parts)), encoding="utf-8")
+        front = loading(tally.parts, "data/{}.parquet")
+        (building / "README.md").write_text(card(tally, about, front), encoding="utf-8")
+        lines = yaml.safe_dump(loading(tally.parts, "{}.jsonl"), sort_keys=False)
+        (building / "jsonl" / "README.md").write_text(f"---\n{lines}---\n", encoding="utf-8")
         _replace(folder, building)
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -117,17 +122,12 @@ def from_row(row: dict[str, Any], folder: Path | None = None) -> Item:
     return msgspec.convert(row, Item)
 
 
-def loading(parts: Iterable[Split]) -> dict[str, Any]:
-    """The front matter that tells `datasets` which files are which split, and the type of every column."""
-    parts = list(parts)
-    features = _features(COLUMNS)
-    forms = (("default", "data", "parquet"), ("jsonl", "jsonl", "jsonl"))
+def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:
+    """The front matter that tells `datasets` which file is which split, and the type of every column."""
+    files = [{"split": part, "path": path.format(part)} for part in parts]
     return {
-        "configs": [
-            {"config_name": name, "data_files": [{"split": part, "path": f"{place}/{part}.{end}"} for part in parts]}
-            for name, place, end in forms
-        ],
-        "dataset_info": [{"config_name": name, "features": features} for name, _, _ in forms],
+        "configs": [{"config_name": "default", "data_files": files}],
+        "dataset_info": {"config_name": "default", "features": _features(COLUMNS)},
     }
 
 
@@ -168,6 +168,12 @@ def _write(items: Iterable[Item], folder: Path, image_root: Path) -> Tally:
             flush(part)
     if not tally.parts:
         raise UserError("There is nothing to publish: no item came in.")
+    for part in ("valid", "test"):  # the card promises it
+        sources = {value for facet, value, where in tally.facets if facet == "label source" and where == part}
+        if "silver" in sources and sources & {"human", "author"}:
+            raise UserError(
+                f"The {part} set mixes silver labels with people's; run `compeer cer split` on these items."
+            )
     return tally
 
 

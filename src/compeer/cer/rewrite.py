@@ -142,7 +142,7 @@ async def rewrite_dialogue(task: DialogueTask, tools: Tools) -> Dialogue | Rejec
     }
     new = await rewrite(task.id, texts, thoughts, dialogue.language, task.persona, tools)
     if isinstance(new, Reject):
-        return msgspec.structs.replace(new, row=task)
+        return new
     utterances = []
     for n, (one, text) in enumerate(zip(said, new.texts.values(), strict=True)):
         steps = {step: new.notes[n, step] for step in STEPS if (n, step) in new.notes}
@@ -164,7 +164,7 @@ async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
     thoughts = {(who, step): one.text(step) for who, one in reasonings.items() if one for step in STEPS}
     new = await rewrite(task.id, texts, thoughts, item.language, task.persona, tools)
     if isinstance(new, Reject):
-        return msgspec.structs.replace(new, row=task)
+        return new
     spoken = list(new.texts.values())
     try:
         for who, one in reasonings.items():
@@ -172,7 +172,7 @@ async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
         if candidate:
             candidate = _reworded(candidate, reasonings["candidate"], new.texts["reply_2"])
     except ValueError as problem:  # a note or a reply came back with tags or labelled lines in it
-        return Reject(task.id, "rewrite-shape", str(problem), task)
+        return Reject(task.id, "rewrite-shape", str(problem))
     return msgspec.structs.replace(
         item,
         id=task.id,

@@ -85,6 +85,8 @@ def run_stage(
     if preview:
         shown = limit if limit is not None and limit < preview else preview
         return _preview(stage, source, tools, {role: spec.spec for role, spec in specs.items()}, shown)
+    if Path(out).resolve() == Path(source).resolve():
+        raise UserError(f"{out} is the input itself; choose another --out.")
     if engine == "ray" and tools.models:
         raise UserError("Workers of a Ray cluster open the models themselves: name them in model_specs.")
     homes: dict[str, Model] = {**tools.models, **{role: spec.open() for role, spec in specs.items()}}
@@ -223,15 +225,8 @@ class Work:
             if not results:  # nothing may vanish
                 results = [Reject(name, "empty", "the stage made nothing of this row")]
             return self._done(line, [self._checked(one, name, row) for one in results])
-        except SchemaFailure as problem:
-            reject = Reject(name, "schema", str(problem), row)
-        except ModelError as problem:
-            reject = Reject(name, "no-answer", str(problem), row)
-        except Exception as problem:
-            frame = traceback.extract_tb(problem.__traceback__)[-1]
-            where = f"{Path(frame.filename).name}, line {frame.lineno}"
-            reject = Reject(name, "error", f"{type(problem).__name__}: {problem} ({where})", row)
-        return self._done(line, [reject])
+        except Exception as problem:  # one row's failure never ends a run and never vanishes
+            return self._done(line, [_failure(name, problem, row)])
 
     def _done(self, line: int, results: list[Any]) -> Done:
         rows, rejects, reasons = bytearray(), bytearray(), []
@@ -259,6 +254,19 @@ class Work:
         name = identity(row)
         error = RecordError(self.source, line, problem, name or None)
         return Reject(name or f"line {line}", "unreadable", str(error), row)
+
+
+def _failure(name: str, problem: Exception, row: Any) -> Reject:
+    """The reject for a row whose function raised."""
+    while isinstance(problem, ExceptionGroup):  # a function that asks several models at once
+        problem = problem.exceptions[0]
+    if isinstance(problem, SchemaFailure):
+        return Reject(name, "schema", str(problem), row)
+    if isinstance(problem, ModelError):
+        return Reject(name, "no-answer", str(problem), row)
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    return Reject(name, "error", f"{type(problem).__name__}: {problem} ({where})", row)
 
 
 class Counted:
@@ -326,6 +334,7 @@ def _begin(
         seed=tools.seed,
     )
     state = State(
+        stage=stage.name,
         fingerprint=fingerprint,
         input=str(source),
         limit=limit,
@@ -344,7 +353,7 @@ def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, s
         print(prompt, end="\n\n")
     state.counts.rows_in = len(rows)
     known = {name: getattr(state, name) for name in Run.__struct_fields__}
-    return Manifest(**known, stage=stage.name, output="", rejects="")
+    return Manifest(**known, output="", rejects="")
 
 
 def _corrects(request: Request) -> bool:

@@ -65,8 +65,8 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
     >>> sample_rounds(12, 3, Random(0)), sample_rounds(2, 3, Random(0))
     ([5, 8, 9], [1, 2])
     """
-    if n_samples < 0:
-        raise ValueError(f"{n_samples} rounds cannot be drawn")
+    if n_rounds < 0 or n_samples < 0:
+        raise ValueError(f"{n_samples} of {n_rounds} rounds cannot be drawn")
     left = list(range(first, n_rounds + 1))
     if n_samples >= len(left):
         return left

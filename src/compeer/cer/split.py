@@ -7,7 +7,7 @@ group (rewritings, the other kind of label) can go nowhere and is set aside with
 
 The test set has 574 items as in the paper, or a fifth of what there is when that is less; the valid set
 574 or a tenth. Groups are chosen greedily: each time the one that brings the set closest, in chi-square,
-to its share of every language, source, label of each question and whole label pattern. Where groups do not
+to its share of every language, source, length, label of each question and whole label pattern. Where groups do not
 add up to the number, items of the last one are set aside, so that the number is met exactly.
 
 Crisis items are kept out of train unless `include_crisis` (which says that a person reviewed them): nothing
@@ -35,7 +35,7 @@ from compeer.cer.variants import is_copy, origin
 TEST_SIZE = 574
 Kind = Literal["people", "silver"]
 KINDS: dict[LabelSource, Kind] = {"human": "people", "author": "people", "silver": "silver"}
-_POOL = 4096  # groups considered for a held-out set; enough for any 574 items, and bounded for any corpus
+_POOL = 2048  # groups considered for a held-out set; enough for any 574 items, and bounded for any corpus
 
 
 class Similar(Protocol):
@@ -49,6 +49,7 @@ class Similar(Protocol):
 
 Texts = Iterable[tuple[str, str]]
 NearDuplicates = Callable[[Texts], Iterable[Similar]]
+Feature = tuple[object, ...]
 
 
 class Splits(msgspec.Struct, frozen=True):
@@ -197,43 +198,48 @@ def _choose(items: Sequence[Item], free: dict[str, list[int]], size: int, rng: r
     """Groups with `size` items in all, and which of their items."""
     names = sorted(free)
     rng.shuffle(names)
-    features = _feature_counts(items, free)
-    columns = {feature: at for at, feature in enumerate(features)}
+    features = {name: _features([items[number] for number in free[name]]) for name in names}
+    everywhere: Counter[Feature] = Counter()
+    for some in features.values():
+        everywhere.update(some)
+    columns = {feature: at for at, feature in enumerate(everywhere)}
     total = sum(map(len, free.values()))
-    share: npt.NDArray[np.float64] = np.array(list(features.values())) * (size / max(total, 1))
+    share: npt.NDArray[np.float64] = np.array(list(everywhere.values())) * (size / max(total, 1))
     pool = names[:_POOL]
     counts = np.zeros((len(pool), len(columns)))
     for row, name in enumerate(pool):
-        for number in free[name]:
-            for feature in _features(items[number]):
-                counts[row, columns[feature]] += 1
+        for feature, count in features[name].items():
+            counts[row, columns[feature]] = count
     sizes = np.array([len(free[name]) for name in pool])
-    open_ = np.ones(len(pool), dtype=bool)
+    unused = np.ones(len(pool), dtype=bool)
     have, got = np.zeros(len(columns)), 0
     taken: dict[str, list[int]] = {}
-    while got < size and open_.any():
-        fits = np.flatnonzero(open_ & (sizes <= size - got))
+    while got < size and unused.any():
+        fits = np.flatnonzero(unused & (sizes <= size - got))
         if not fits.size:  # the smallest that is left is cut to what is missing
-            row = int(np.flatnonzero(open_)[sizes[open_].argmin()])
+            row = int(np.flatnonzero(unused)[sizes[unused].argmin()])
             taken[pool[row]] = rng.sample(free[pool[row]], size - got)
             break
         progress = (got + sizes[fits])[:, None] / size
         distance = ((have + counts[fits] - progress * share) ** 2 / (share + 1)).sum(axis=1)
         row = int(fits[distance.argmin()])
-        taken[pool[row]], open_[row] = free[pool[row]], False
+        taken[pool[row]], unused[row] = free[pool[row]], False
         have, got = have + counts[row], got + int(sizes[row])
     return taken
 
 
-def _feature_counts(items: Sequence[Item], free: dict[str, list[int]]) -> Counter[tuple[object, ...]]:
-    return Counter(feature for numbers in free.values() for number in numbers for feature in _features(items[number]))
+def _features(group: Sequence[Item]) -> Counter[Feature]:
+    """What each held-out set should have its share of, counted over a group's items.
 
-
-def _features(item: Item) -> list[tuple[object, ...]]:
-    """What each held-out set should have its share of."""
-    pattern = tuple(getattr(item.labels, question) for question in QUESTIONS)
-    singles: list[tuple[object, ...]] = [
-        (question, value) for question, value in zip(QUESTIONS, pattern, strict=True) if value is not None
-    ]
-    place = (item.language, item.source)
-    return [("language", item.language), ("source", *place), *singles, ("pattern", *pattern), ("all", *place, *pattern)]
+    The group's size and the round are among them: small groups fit more easily, and would make a test set of
+    short dialogues.
+    """
+    found: Counter[Feature] = Counter({("size", len(group)): len(group)})
+    for item in group:
+        pattern = tuple(getattr(item.labels, question) for question in QUESTIONS)
+        found.update((question, value) for question, value in zip(QUESTIONS, pattern, strict=True) if value is not None)
+        place = (item.language, item.source)
+        rounds = ("round", item.round.bit_length())  # 1, 2-3, 4-7, 8-15, …
+        found.update([("language", item.language), ("source", *place), rounds, ("pattern", *pattern)])
+        found[("all", *place, *pattern)] += 1
+    return found

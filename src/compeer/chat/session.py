@@ -2,7 +2,8 @@
 
 It lives in memory and is written nowhere unless the person saves it. Past reasoning is kept for display
 and left out of later prompts, as in training. When the conversation outgrows the model's context, the
-oldest turns are dropped from the prompt, never from the conversation.
+oldest turns are dropped from the prompt, never from the conversation. A message that got no answer (the
+server was away, the person stopped it) is remembered, and asking again answers it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -23,6 +25,9 @@ from compeer.reasoning import Control, Event, Parsed, Pins, Problem, StreamParse
 from compeer.reasoning.language import detect, words
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length
+
+#: characters of one answer, about ten times what the contract needs; a server that never stops is cut here
+LONGEST = 20_000
 
 
 class Settings(msgspec.Struct, kw_only=True):
@@ -56,46 +61,65 @@ class Conversation:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.turns: list[Turn] = []
+        self.unanswered: str | None = None
         self._draws = itertools.count()
 
     def language(self, said: str) -> Language:
-        return self.settings.language or detect(said)
+        """The language of the answer: the chosen one, else that of the message, else ("…", "👍") the last one's."""
+        if self.settings.language:
+            return self.settings.language
+        before = [turn.said for turn in reversed(self.turns)]
+        return detect(next((text for text in (said, *before) if words(text)), said))
 
     async def say(self, text: str, control: Control | None = None) -> AsyncIterator[Event]:
         """Answer a new message; events as they are written, the finished turn is then the last one."""
-        control = control or Control(self.settings.pins)
-        async for event in self._answer(text, control, self.turns):
+        self.unanswered = text
+        async for event in self._answer(text, control or Control(self.settings.pins), self.turns):
             yield event
+        self.unanswered = None
 
     async def again(self, control: Control | None = None) -> AsyncIterator[Event]:
-        """Answer the last message once more; the old answer is kept beside the new one."""
+        """Answer the last message once more; the old answer, if it got one, is kept beside the new one."""
+        if self.unanswered is not None:
+            async for event in self.say(self.unanswered, control):
+                yield event
+            return
         last = self._last()
-        control = control or Control(self.settings.pins)
-        async for event in self._answer(last.said, control, self.turns[:-1]):
+        async for event in self._answer(last.said, control or Control(self.settings.pins), self.turns[:-1]):
             yield event
         new = self.turns.pop()
         new.others = [*last.others, last]
         self.turns[-1] = new
 
     async def edit(self, step: str, text: str | None = None, **labels: str | int) -> AsyncIterator[Event]:
-        """Change a step of the last answer and continue from there."""
+        """Change a step of the last answer and continue from there; pins hold for what is written anew."""
         last = self._last()
+        self.unanswered = None  # the answer on the screen is meant
         if last.parsed.reasoning is None:
             raise UserError("The last answer has no complete reasoning to edit; ask for another with /again.")
-        control = edit(last.parsed.reasoning, step, text, **labels)
-        async for event in self.again(control):
+        edited = edit(last.parsed.reasoning, step, text, **labels)
+        pins = Pins.of(dict(self.settings.pins.items()) | dict(edited.pins.items()))
+        async for event in self.again(Control(pins, edited.given)):
             yield event
 
     def request(self, text: str, control: Control, before: list[Turn]) -> Request:
-        history: list[dict[str, Any]] = []
+        """The prompt: as many of the latest turns as the budget allows, replies without their reasoning."""
         left = self.settings.budget - len(words(text))
+        kept: list[Turn] = []
         for turn in reversed(before):
             left -= len(words(turn.said)) + len(words(turn.parsed.response))
             if left < 0:
                 break
-            answer = {"role": "assistant", "content": turn.parsed.response}
-            history[:0] = [{"role": "user", "content": turn.said}, answer]
-        history.append({"role": "user", "content": text})
+            kept.insert(0, turn)
+        history: list[dict[str, Any]] = []
+        said: list[str] = []
+        for turn in kept:
+            said.append(turn.said)
+            if turn.parsed.response:  # servers refuse empty replies and two user turns in a row
+                history.append({"role": "user", "content": "\n".join(said)})
+                history.append({"role": "assistant", "content": turn.parsed.response})
+                said.clear()
+        history.append({"role": "user", "content": "\n".join([*said, text])})
         seed = self.settings.seed
         return request_for(
             history,
@@ -114,36 +138,54 @@ class Conversation:
         return {
             "model": self.model.name,
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-            "turns": [{"said": turn.said, **fields(turn.parsed, turn.raw)} for turn in self.turns],
+            "turns": [
+                {"said": turn.said, **_fields(turn), "others": [_fields(other) for other in turn.others]}
+                for turn in self.turns
+            ],
         }
 
     def save(self, path: str | Path) -> Path:
         """Write the conversation to a file that only this user can read."""
-        target = Path(path).expanduser()
-        if target.exists():
-            raise UserError(f"{target} exists; choose another name, nothing was overwritten.")
         text = json.dumps(self.as_dict(), ensure_ascii=False, indent=2)
+        target = Path(path)
         try:
+            target = target.expanduser()
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text + "\n")
-        except OSError as error:
-            raise UserError(f"{target} cannot be written: {error.strerror}.") from None
+        except FileExistsError:
+            raise UserError(f"{target} exists; choose another name, nothing was overwritten.") from None
+        except (OSError, RuntimeError, ValueError) as error:  # a folder, an unknown ~user, a name no file can have
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise UserError(f"{target} cannot be written: {why}.") from None
         return target
 
     async def _answer(self, text: str, control: Control, before: list[Turn]) -> AsyncIterator[Event]:
         request = self.request(text, control, before)
         parser = StreamParser()
-        async for piece in self.model.stream(request):
-            for event in parser.feed(piece):
-                yield event
+        length = 0
+        stream = cast(AsyncGenerator[str, None], self.model.stream(request))  # every home writes it with `yield`
+        async with aclosing(stream) as pieces:  # leaving early ends the work at once, not when it is collected
+            async for piece in pieces:
+                for event in parser.feed(piece):
+                    yield event
+                length += len(piece)
+                if length > LONGEST:
+                    break
         for event in parser.finish():
             yield event
         parsed = parser.parsed
         problems = (*parsed.problems, *violations(parsed, control))
+        if length > LONGEST:
+            problems = (Problem("endless", f"it did not stop, and was cut after {LONGEST:,} characters"), *problems)
         self.turns.append(Turn(text, parser.raw, parsed, problems, control))
 
     def _last(self) -> Turn:
         if not self.turns:
             raise UserError("Nothing has been said yet.")
         return self.turns[-1]
+
+
+def _fields(turn: Turn) -> dict[str, Any]:
+    problems = [str(problem) for problem in turn.problems]
+    return fields(turn.parsed, turn.raw) | {"complete": not problems, "problems": problems}

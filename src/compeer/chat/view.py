@@ -8,47 +8,62 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from compeer.chat.wrap import plain
 from compeer.reasoning import LABELS, STEPS, Parsed, Problem
+from compeer.reasoning.ontology import Language
+from compeer.reasoning.schema import write_value
 
-TITLES = {"history": "What they face", "emotion": "What they feel", "strategy": "What would help"}
+#: cells of a line that is pleasant to read, where the terminal is wider
+WIDTH = 88
+
+TITLES: dict[Language, dict[str, str]] = {
+    "en": {"history": "What they face", "emotion": "What they feel", "strategy": "What would help"},
+    "zh": {"history": "面对什么", "emotion": "感受如何", "strategy": "怎样有帮助"},
+}
 
 
 def chips(parsed: Parsed) -> str:
-    """The conclusions in one quiet line.
+    """The conclusions in one quiet line, in the language of the thinking.
 
     >>> from compeer.reasoning import parse
     >>> chips(parse("<think>"))
     'no reasoning'
     """
-    labels = parsed.labels
-    shown = [str(labels["stage"])] if "stage" in labels else []
-    if "emotion" in labels:
-        shown.append(f"{labels['emotion']} {labels['intensity']}/5" if "intensity" in labels else str(labels["emotion"]))
-    if "strategy" in labels:
-        shown.append(str(labels["strategy"]))
-    return " · ".join(shown) or "no reasoning"
+    named = _named(parsed)
+    if "emotion" in named and "intensity" in named:
+        named["emotion"] += f" {named['intensity']}/5"
+    return " · ".join(named[label] for label in ("stage", "emotion", "strategy") if label in named) or "no reasoning"
 
 
 def steps_view(parsed: Parsed) -> RenderableType:
     """The three steps, read as thinking: title, text, conclusions."""
+    named, titles = _named(parsed), TITLES[parsed.language or "en"]
     rows: list[RenderableType] = []
     for number, step in enumerate(STEPS, start=1):
-        conclusions = [str(parsed.labels[label]) for label in LABELS[step] if label in parsed.labels]
-        title = Text(f"{number} {TITLES[step]}", style="bold")
-        title.append("   " + " · ".join(conclusions), style="cyan")
+        title = Text(f"{number} {titles[step]}", style="bold")
+        title.append("   " + " · ".join(named[label] for label in LABELS[step] if label in named), style="cyan")
         rows.append(title)
-        rows.append(Padding(Text(parsed.texts.get(step, "(nothing)")), (0, 0, 1, 2)))
+        rows.append(_paragraph(parsed.texts.get(step, "")))
     return Group(*rows)
 
 
 def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -> RenderableType:
     """Everything about one output: the steps, the reply, and what is wrong with it."""
     found = parsed.problems if problems is None else problems
-    parts: list[RenderableType] = [steps_view(parsed), Text("Reply", style="bold")]
-    parts.append(Padding(Text(parsed.response or "(nothing)"), (0, 0, 1, 2)))
+    parts: list[RenderableType] = [steps_view(parsed), Text("Reply", style="bold"), _paragraph(parsed.response)]
     if found:
         parts.append(Text("Not complete:", style="bold red"))
-        parts += [Padding(Text(f"- {problem}"), (0, 0, 0, 2)) for problem in found]
+        parts += [Padding(Text(f"- {plain(problem)}"), (0, 0, 0, 2)) for problem in found]
     else:
         parts.append(Text("complete", style="green"))
     return Group(*parts)
+
+
+def _paragraph(text: str) -> RenderableType:
+    return Padding(Text(plain(text) or "(nothing)"), (0, 0, 1, 2))
+
+
+def _named(parsed: Parsed) -> dict[str, str]:
+    """The conclusions as a person of this language names them."""
+    language = parsed.language or "en"
+    return {label: write_value(label, value, language) for label, value in parsed.labels.items()}

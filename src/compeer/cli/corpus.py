@@ -30,12 +30,15 @@ def import_(
     name: Annotated[
         str,
         typer.Argument(
-            help="esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
+            help="bundled, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
             show_default=False,
         ),
     ],
-    path: Annotated[Path, typer.Argument(help="A file, the corpus folder, or a name on the hub.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help='Where to write; .gz and .zst compress, "-" prints.')],
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A file, the corpus folder, or a name on the hub; bundled needs none.", show_default=False),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="One split of a folder or hub name, e.g. train.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many dialogues.")] = None,
     media: Annotated[Path | None, typer.Option(help="Folder of pictures, sound, video (mesc, avamerg).")] = None,
@@ -47,10 +50,13 @@ def import_(
 ) -> None:
     """Turn a corpus into dialogue records. What cannot be used is listed with its reason, never dropped."""
     from compeer.corpora import importing, load
+    from compeer.errors import UserError
 
     with _errors(), _progress(name) as watch:
         options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
-        outcomes = load(name, path, **options)
+        if path is None and name != "bundled":
+            raise UserError(f"Where is {name}? Give its file or folder: compeer corpus import {name} PATH --out {out}")
+        outcomes = load(name, path or Path(), **options)
         summary = importing.run(outcomes, str(out), rejects=rejects, limit=limit, watch=watch)
     _print_summary(summary, as_json)
 

@@ -4,6 +4,7 @@ esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm, 
 rows, json_list, hub     where rows come from: files, streamed; a folder; a name on the hub
 build                    labels looked up in the ontology, what a dialogue must have
 media                    pictures, sound and video by utterance
+bundled                  our own conversations, which come along
 outcome                  Rejected, CorpusError
 importing                an import into a file: dialogues, rejections, a summary
 stats, plot, show        what is in a corpus: numbers, a figure, a readable conversation
@@ -23,6 +24,7 @@ import msgspec
 
 from compeer.corpora import (
     avamerg,
+    bundled,
     cpsycoun,
     emollm,
     esconv,
@@ -72,6 +74,9 @@ CORPORA: dict[str, Corpus] = {
     "smile": Corpus(smile.load, smile.LICENCE, "zh", "conversations grown out of PsyQA"),
     "cpsycoun": Corpus(cpsycoun.load, cpsycoun.LICENCE, "zh", "counselling reconstructed from case reports"),
     "emollm": Corpus(emollm.load, emollm.LICENCE, "zh", "short counselling conversations written by a model"),
+    "bundled": Corpus(
+        bundled.load_corpus, bundled.LICENCE, "en, zh", "our own conversations, shipped inside; needs no path"
+    ),
     "plain": Corpus(plain.load, plain.LICENCE, "en, zh", "your own conversations, and our own records"),
 }
 

@@ -125,7 +125,7 @@ class _ZstdReader(io.RawIOBase):
     """A .zst file as bytes. zstandard's own reader takes a file that was cut off for a shorter one; this does not."""
 
     def __init__(self, name: str) -> None:
-        self._file = open(name, "rb")
+        self._file = Path(name).open("rb")  # noqa: SIM115 - closed with the reader
         self._frame: Any = None
         self._ready = memoryview(b"")
 

@@ -7,7 +7,8 @@ from compeer.reasoning.ontology import EMOTIONS
 
 #: a feeling by its name and its definition; families are the same in every language
 FEELINGS: dict[str, Feeling] = {
-    value.id: Feeling(family(value.id), (value.zh, f"{value.zh}，{value.definition_zh}"), (value.zh,)) for value in EMOTIONS
+    value.id: Feeling(family(value.id), (value.zh, f"{value.zh}，{value.definition_zh}"), (value.zh,))
+    for value in EMOTIONS
 }
 
 PROBLEMS: dict[str, tuple[str, ...]] = {
@@ -123,14 +124,38 @@ NEED: dict[str, tuple[str, ...]] = {
 }
 
 PLAN: dict[str, tuple[str, ...]] = {
-    "question": ("[问一句|想再问一点|先问]，[只问一个|问完就等|让TA自己讲]。", "[缺的那块只有TA知道|还有没明白的地方]，[所以问|开口问问]。"),
-    "restatement or paraphrasing": ("[把话说回去|用自己的话复述一遍]，[看看听对了没有|让TA听见自己]。", "[先确认我听懂了|替TA把话理一理]，[简短说一遍|抓住重点说]。"),
-    "reflection of feelings": ("[把那份感受说出来|替TA把心情讲出来]，[当作猜测|说轻一点]。", "[TA的感觉该被看见|先认出这份心情]，[所以点出来|不急着讲道理]。"),
-    "self-disclosure": ("[说一点自己的经历|讲讲我也有过的时候]，[短短的|说完把话还给TA]。", "[让TA知道不是只有TA这样|给个伴]，[拿自己的一件小事来说|说一句就好]。"),
-    "affirmation and reassurance": ("[肯定TA做到的|把TA的好处说出来]，[实在地|不夸大]。", "[TA在怀疑自己|TA缺一点底气]，[给一句踏实的鼓励|告诉TA没有错]。"),
-    "providing suggestions": ("[给一个小建议|出一个能试的主意]，[TA可以不要|小到今天就能做]。", "[可以做点什么|该有个抓手了]，[提一个办法，商量着来|说一步就好]。"),
-    "information": ("[讲一点TA可能不知道的|说说一般是怎么回事]，[讲清楚就好|不说教]。", "[有个信息用得上|知道得多一点心里有数]，[告诉TA|简单说明]。"),
-    "others": ("[平平常常回一句|不用技巧]，[像人和人聊天|自然就好]。", "[就是寻常的来往|这里只要人情味]，[打个招呼、道声谢|轻松接话]。"),
+    "question": (
+        "[问一句|想再问一点|先问]，[只问一个|问完就等|让TA自己讲]。",
+        "[缺的那块只有TA知道|还有没明白的地方]，[所以问|开口问问]。",
+    ),
+    "restatement or paraphrasing": (
+        "[把话说回去|用自己的话复述一遍]，[看看听对了没有|让TA听见自己]。",
+        "[先确认我听懂了|替TA把话理一理]，[简短说一遍|抓住重点说]。",
+    ),
+    "reflection of feelings": (
+        "[把那份感受说出来|替TA把心情讲出来]，[当作猜测|说轻一点]。",
+        "[TA的感觉该被看见|先认出这份心情]，[所以点出来|不急着讲道理]。",
+    ),
+    "self-disclosure": (
+        "[说一点自己的经历|讲讲我也有过的时候]，[短短的|说完把话还给TA]。",
+        "[让TA知道不是只有TA这样|给个伴]，[拿自己的一件小事来说|说一句就好]。",
+    ),
+    "affirmation and reassurance": (
+        "[肯定TA做到的|把TA的好处说出来]，[实在地|不夸大]。",
+        "[TA在怀疑自己|TA缺一点底气]，[给一句踏实的鼓励|告诉TA没有错]。",
+    ),
+    "providing suggestions": (
+        "[给一个小建议|出一个能试的主意]，[TA可以不要|小到今天就能做]。",
+        "[可以做点什么|该有个抓手了]，[提一个办法，商量着来|说一步就好]。",
+    ),
+    "information": (
+        "[讲一点TA可能不知道的|说说一般是怎么回事]，[讲清楚就好|不说教]。",
+        "[有个信息用得上|知道得多一点心里有数]，[告诉TA|简单说明]。",
+    ),
+    "others": (
+        "[平平常常回一句|不用技巧]，[像人和人聊天|自然就好]。",
+        "[就是寻常的来往|这里只要人情味]，[打个招呼、道声谢|轻松接话]。",
+    ),
 }
 
 AGAINST: dict[str, tuple[str, ...]] = {
@@ -143,3 +168,21 @@ AGAINST: dict[str, tuple[str, ...]] = {
     "information": ("[讲道理|摆事实][太冷|碰不到TA]。",),
     "others": ("[随便应一句|客气一下][不够|就放过去了]。",),
 }
+
+MADE: dict[str, tuple[str, ...]] = {
+    "question": ("[你说|你提到]{quote}，[能多讲一点吗|是从什么时候开始的|那时候心里是什么感觉]？", "{you}，[后来呢|你最难受的是哪一块]？"),
+    "restatement or paraphrasing": ("[我理解得对吗|我看看听对没有]，{you}。", "[也就是说|换句话讲]，{you}，[是这样吧|对吗]？"),
+    "reflection of feelings": ("{you}，[听着挺{feeling}的|心里是{feeling}吧]。", "[说到|讲起]{quote}的时候，[你应该很{feeling}|能感觉到你的{feeling}]。"),
+    "self-disclosure": ("[我也有过|我以前也是]，[那阵子|有一回][整晚睡不着|谁也不想见]。你说{quote}，[我听着很熟|我懂一点]。",),
+    "affirmation and reassurance": ("{you}，[还能讲出来，不容易|你没有躲，这很难得]。", "[换了谁都会这样|你没做错什么]，{you}，[已经很撑得住了|别太苛责自己]。"),
+    "providing suggestions": ("{you}，[要不先找个信得过的人说说|今天先只做一件小事好不好|可以试着写下来]？",),
+    "information": ("[很多人都这样|这种情况其实常见]，{you}，[一般过几周会缓一些|有专门帮忙的地方]。",),
+    "others": ("[嗯|好]，{quote}，[我在听|你慢慢说]。", "[谢谢你跟我讲|你愿意说出来就好]，{you}。"),
+}
+
+GENERIC = (
+    "[我理解你|我懂]，[一切都会好的|别想太多|开心点]。",
+    "[加油|坚强点|看开点]，[明天会更好|时间会治愈一切|没什么大不了]。",
+    "[大家都一样|谁都有难处]，[忍忍就过去了|想开就好]。",
+    "[哦|好的|这样啊]，[还有别的吗|那你多休息|祝你好心情]。",
+)

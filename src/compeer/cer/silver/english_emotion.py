@@ -4,6 +4,8 @@ Slots: {quote} verbatim, {word} a feeling word of theirs, {seen} what a camera s
 feeling concluded and {other} of one that is not meant; {degree} the strength in words.
 """
 
+# ruff: noqa: E501 - one pattern, one line
+
 from __future__ import annotations
 
 #: words by which people give a feeling away, by family; looked for in what they wrote
@@ -26,7 +28,7 @@ SIGNS: dict[str, tuple[str, ...]] = {
         "[They do not name it|No feeling is named|They never say what they feel], [but|yet] {quote} [does it for them|says it|is a name of a kind].",
         "[First the facts, then|In the middle of the facts|Almost as an aside|Between two plain sentences]: {quote}.",
         "[Anyone who says|A person who says|Whoever writes] {quote} [is telling you how it is inside|has felt it for a while|is not at rest].",
-        "{Topic} [is where the feeling sits|is what it is tied to|sets it off], [going by|judging from|as in] {quote}.",
+        "[The feeling is tied to|It has to do with|It is stirred up by] {topic}, [going by|judging from|as in] {quote}.",
         "[Reading|Hearing|Turning over] {quote}, I [ask myself what that feels like|try to feel what they feel|look for what is under it].",
         "{quote}, and {quote2}[: the same note twice|. Both have the same colour|. I take them together].",
         "[Take|Put] {quote} [next to|beside|together with] {quote2}[ and there is little doubt| and the mood is plain|, and it sounds like one feeling].",

@@ -4,6 +4,8 @@ Slots: {fact} their own sentence told of them, {quote} and {last} verbatim with 
 boss", {problem} the corpus's problem in a few words, {count} how many exchanges there have been.
 """
 
+# ruff: noqa: E501 - one pattern, one line
+
 from __future__ import annotations
 
 #: ESConv's problem types and those of our own corpus, as one would say them
@@ -77,7 +79,7 @@ ISSUE = (
     "[When they say|By|With] {quote} they are [really |]telling me about {problem}.",
     "[What matters most so far|The line I would underline|The sentence that holds it all|Their key sentence] is {quote}[. It is {problem} in a few words|, and it is about {problem}|].",
     "[From everything said|Of all they wrote|Out of the whole talk] one [sentence|line] [stays with me|stands out|will not go away]: {quote}.",
-    "{Topic} [comes up again and again|is in nearly every line|keeps returning|is where it all leads]; {fact}.",
+    "[I hear about|It leads back to|Much is said of] {topic}[ again and again| in nearly every line|, and not by chance]; {fact}.",
     "[It turns on|It all turns on|Much of it turns on|The whole thing hangs on] {topic}: {fact}.",
     "[For them|In their life right now|Where they stand] {problem} is not an idea[, it is this|, it has a face|]: {fact}.",
     "[How did it come to this?|What is going on?|What happened here?|Where does it hurt?] {Fact}, [as they tell it|by their account|if I have it right].",
@@ -102,7 +104,7 @@ MOMENT: dict[str, tuple[str, ...]] = {
         "[What is not said|What I do not know|What they leave out|What I would like to know] is [how long this has been going on|who else knows|what they have tried already|what they hope for from this talk|whether anyone stands by them].",
         "[Who else is in the room|Who they can lean on|How long this has lasted|What they want me to do with it] [I cannot tell yet|has not been said|stays open|nobody has asked].",
         "[They tell it|It comes] [in pieces|bit by bit|plainly|without much ornament], {last} [among the last of them|being the newest].",
-        "{Topic} [was mentioned|came up], and [I would not pass over that|that is no accident|it may matter more than it looks].",
+        "They [mention|bring in|name] {topic}, and [I would not pass over that|that is no accident|it may matter more than it looks].",
         "[After|With] {count} [exchanges|rounds] [behind us|between us], [there is a thread to follow|I have some idea of the shape of it|we know each other a little].",
     ),
     "short": (
@@ -148,7 +150,7 @@ STANDING: dict[str, tuple[str, ...]] = {
         "[Enough has been told|I know enough|The facts are out]; [what is missing is someone who stays with it|now it is about how it feels|it wants company more than questions].",
         "[It is not the moment for plans|No plan is called for|Solutions can wait]: [they need to be met in it|the feeling has to be held first|someone has to stand next to them].",
         "[We have come to|The talk has reached|We have got as far as] [the part that hurts|the feeling itself|where it is sore], and [that wants warmth|that is where to stay for a while].",
-        "[By now it is less|It is no longer so much] about [what happened|the facts|getting the facts] than about [how they bear it|not being alone with it|being understood].",
+        "[By now it is less|It is less and less] about [what happened|the facts|getting the facts] than about [how they bear it|not being alone with it|being understood].",
         "[They have opened up|They have shown it|It is on the table], and [that should be received|that deserves care|what they need back is comfort] before [anything is fixed|we go on|any advice].",
         "[I would say|To my mind|As it stands] we are [in the middle part|past asking and before doing|at the point of comforting].",
         "[Being with them|Holding this|Staying close] is [what the talk is for right now|the stage we are at|the work now].",

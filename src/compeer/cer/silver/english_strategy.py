@@ -3,6 +3,8 @@
 Slots: {last} and {quote} verbatim, {topic}; `{it}` in PLAN is the topic, or "this" where nothing is named.
 """
 
+# ruff: noqa: E501 - one pattern, one line
+
 from __future__ import annotations
 
 NEED: dict[str, tuple[str, ...]] = {
@@ -13,7 +15,7 @@ NEED: dict[str, tuple[str, ...]] = {
         "[If I were sitting next to them|If a friend said|Were I told] {last}, [what would be good to hear|what would I do|what would help]?",
         "[They said|They put it like this]: {last}. [I want to be of use, not clever|It should feel like a person answering|Whatever I do should fit that].",
         "[The weight of|The thing about] {last} is that [it can be answered in many ways|it needs the right kind of answer|it is easy to answer wrongly].",
-        "{Topic} [is on their mind|is in the room], and {last} [is where they stopped|is how they left it].",
+        "[With {topic} on their mind|Thinking of {topic}|About {topic}, then], {last} [is where they stopped|is how they left it].",
         "[What would they want right now|What is needed here|What is the kind thing here]? [They wrote|There is|I look again at] {last}.",
         "[I take my lead from|My cue is|I start from|I go by] {last}.",
         "[Having read|Having heard] {last}, [I weigh what to do|I take a breath first|I think about the next step].",
@@ -47,7 +49,7 @@ NEED: dict[str, tuple[str, ...]] = {
 
 PLAN: dict[str, tuple[str, ...]] = {
     "question": (
-        "[I would ask|Better to ask|I will ask|Let me ask|So I ask] [what {it} has been like|how it came to this|what lies behind it|more about {it}], [one thing and no more|and then wait|gently].",
+        "[I would ask|Better to ask|I will ask|Let me ask|So I ask] [how things are with {it}|how it came to this|what lies behind it|more about {it}], [one thing and no more|and then wait|gently].",
         "[An open question|A single question|One good question] [about {it}|] [lets them tell it their way|would open this up|shows I want to know].",
         "[I want to hear more|I do not know enough|There is a piece missing], [so a question it is|so I will put a question|and only they can tell me].",
         "[Finding out|Asking on] is [the most useful thing I can do|what brings us further|what this needs].",
@@ -99,7 +101,7 @@ PLAN: dict[str, tuple[str, ...]] = {
 AGAINST: dict[str, tuple[str, ...]] = {
     "question": (
         "[Another question|Asking again|More questions] [would feel like an interview|would only delay|would put the work on them].",
-        "[I could ask on|It is tempting to ask], but [they have told enough|that would be hiding behind a question].",
+        "[I could ask on|Asking would be easy|I have another question ready], but [they have told enough|that would be hiding behind a question].",
     ),
     "restatement or paraphrasing": (
         "[Repeating it back|A summary|Saying it again] [would sound hollow|adds nothing they do not know|is not enough here].",
@@ -111,7 +113,7 @@ AGAINST: dict[str, tuple[str, ...]] = {
     ),
     "self-disclosure": (
         "[My own story|Talking about myself|An example from my life] [would turn it to me|would take up their room|is beside the point].",
-        "[I could say I know it too|It is tempting to bring in myself], but [it is their turn|that compares what should not be compared].",
+        "[I could say I know it too|My own past comes to mind|I would like to bring in myself], but [it is their turn|that compares what should not be compared].",
     ),
     "affirmation and reassurance": (
         "[Cheering them on|Telling them it will be fine|Praise] [would sound cheap|would close the subject|comes too easily].",
@@ -119,7 +121,7 @@ AGAINST: dict[str, tuple[str, ...]] = {
     ),
     "providing suggestions": (
         "[Advice|A plan|A list of tips] [would come too early|would miss them|would tell them they are doing it wrong].",
-        "[I could tell them what to do|It is tempting to fix it], but [that is not what they are here for|they have not asked for that].",
+        "[I could tell them what to do|I feel the pull to fix it|A solution is on my tongue], but [that is not what they are here for|they have not asked for that].",
     ),
     "information": (
         "[Facts|Explaining|A bit of theory] [would be cold|would talk past them|do not touch it].",

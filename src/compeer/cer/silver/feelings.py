@@ -4,6 +4,8 @@ Families decide what a *wrong* emotion is: sadness called depression is no error
 sadness called anger is.
 """
 
+# ruff: noqa: E501 - one pattern, one line
+
 from __future__ import annotations
 
 import msgspec

@@ -41,6 +41,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     dialogue: Dialogue
     index: int  # 1-based round
     seeker: tuple[str, ...]  # the seeker's turns so far; the last is being answered
+    words: int  # how much that is, in words or Chinese characters
     seen: str | None  # what a camera saw with the last of them
     before: tuple[str, ...]  # the strategy of each earlier supporter turn
     reply: str
@@ -97,7 +98,8 @@ def _moment(
 ) -> Moment | None:
     *before, answer = past
     seeker = [turn for turn in before if turn.speaker == "seeker"]
-    if size("\n".join(turn.text for turn in seeker), dialogue.language) < MIN_WORDS[dialogue.language]:
+    words = sum(size(turn.text, dialogue.language) for turn in seeker)
+    if words < MIN_WORDS[dialogue.language]:
         return None
     strategy = _main_strategy(answer)
     emotion, emotion_from = _emotion(dialogue, seeker[-1], answer)
@@ -111,6 +113,7 @@ def _moment(
         dialogue=dialogue,
         index=index,
         seeker=tuple(turn.text for turn in seeker),
+        words=words,
         seen=next((u.seen for u in reversed(seeker[-1].utterances) if u.seen), None),
         before=tuple(s for turn in before if turn.speaker == "supporter" if (s := _main_strategy(turn))),
         reply=answer.text,

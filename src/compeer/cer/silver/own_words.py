@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compeer.reasoning.ontology import Language
 
 _SENTENCE = re.compile(r"(?:[^.!?\n。！？…~]|\.(?=\d))+[.!?。！？…~]*")  # "4.0" is not an end
 _CLAUSE = {
-    "en": re.compile(r"\s*(?:[,;:]|\s-+\s|--+|\bbut\b|\band then\b|\bbecause\b|\bso that\b)\s*", re.IGNORECASE),
+    "en": re.compile(r"\s*(?:[,;:]|\s-+\s|--+|\bbut\b|\band then\b|\bbecause\b(?! of)|\bso that\b)\s*", re.IGNORECASE),
     "zh": re.compile(r"[，、；：,;:\s]+"),
 }
 #: what a clause opens with before it says anything
 _LEAD = re.compile(
-    r"^(?:(?:yes|yeah|yep|yup|no|nope|well|so|and|but|or|because|cause|also|then|ok|okay|oh|um|uh|hmm|hi|hello|hey|right|sure"
+    r"^(?:(?:yes|yeah|yep|yup|no|nope|well|so|and|but|or|because(?! of)|cause(?! of)|also|then|ok|okay|oh|um|uh|hmm|hi|hello|hey|right|sure"
     r"|true|thanks|thank you|honestly|actually|basically|like|i mean|i guess|i think|you know|plus|i know|i see|i feel like"
     r"|lol|haha|just that|it's just|its just|the thing is)\b[\s,.!]*)+",
     re.IGNORECASE,
@@ -39,9 +38,14 @@ _TELLABLE = re.compile(
 )
 _SELF = re.compile(r"\b(?:i|im|ive|i['’](?:m|ve|d|ll)|my|me|myself|we|our|us|mine)\b", re.IGNORECASE)
 _TO_YOU = re.compile(r"\b(?:you|your|yours|u|ur|thank|thanks|hello|hi|bye|goodbye|chat|chatting)\b", re.IGNORECASE)
-_THIN = re.compile(r"\b(?:appreciate|agree|understand|glad|sounds|will try|hope so|guess so|think so|makes sense|see what)\b", re.IGNORECASE)
+_THIN = re.compile(
+    r"\b(?:appreciate|agree|understand|glad|sounds|will try|hope so|guess so|think so|makes sense|see what)\b",
+    re.IGNORECASE,
+)
 _UNFIT = re.compile(r"[<>\[\]{}\"“”|@#*_/\\]|https?:|\d{5,}")
-_ADVERB = r"((?:really|just|also|always|still|never|so|only|already|currently|usually|often|probably|sometimes|kind of) )?"
+_ADVERB = (
+    r"((?:really|just|also|always|still|never|so|only|already|currently|usually|often|probably|sometimes|kind of) )?"
+)
 
 _PEOPLE = (
     "boss|manager|supervisor|coworkers?|co-workers?|colleagues?|teacher|professor|boyfriend|girlfriend|ex|husband|wife|partner"
@@ -52,7 +56,9 @@ _THINGS = (
     "job|work|career|business|school|college|classes|exams?|grades|studies|degree|marriage|relationship|divorce|house|apartment"
     "|home|health|weight|sleep|drinking|anxiety|depression|money|bills|debt|rent|savings|life|future|past|feelings|thoughts"
 )
-_TOPIC = re.compile(rf"\bmy ((?:ex|best|old|new|own|younger|older|little|big|former|current) )?({_PEOPLE}|{_THINGS})\b", re.IGNORECASE)
+_TOPIC = re.compile(
+    rf"\bmy ((?:ex|best|old|new|own|younger|older|little|big|former|current) )?({_PEOPLE}|{_THINGS})\b", re.IGNORECASE
+)
 _PRONOUNS: dict[str, list[tuple[re.Pattern[str], str]]] = {}
 for _who, (_subject, _object, _own, _self, _was) in {
     "they": ("they", "them", "their", "themselves", "were"),
@@ -88,7 +94,6 @@ def clauses(text: str, language: Language) -> Iterator[str]:
                 yield clean
 
 
-@lru_cache(maxsize=1 << 16)  # the same turn stands in the history of every later moment
 def quotes(text: str, language: Language) -> tuple[str, ...]:
     """Verbatim pieces worth quoting, in order.
 
@@ -104,7 +109,6 @@ def quotes(text: str, language: Language) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@lru_cache(maxsize=1 << 16)
 def retold(text: str, language: Language, who: str = "they") -> tuple[str, ...]:
     """Clauses about the seeker, told of them ("they") or to them ("you"), without a full stop.
 
@@ -124,13 +128,17 @@ def retold(text: str, language: Language, who: str = "they") -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@lru_cache(maxsize=1 << 16)
 def topics(text: str, language: Language) -> tuple[str, ...]:
     """Whom and what the seeker calls theirs, the last named first: "their boss", "their job"."""
     if language == "zh":
         return ()
     named = [" ".join(filter(None, (found.group(1), found.group(2)))) for found in _TOPIC.finditer(text)]
     return tuple(dict.fromkeys("their " + " ".join(name.lower().split()) for name in reversed(named)))
+
+
+def to_supporter(text: str) -> bool:
+    """Whether it is said to the supporter more than about oneself."""
+    return bool(_TO_YOU.search(text)) or "你" in text
 
 
 def lower_first(text: str) -> str:
@@ -161,7 +169,11 @@ def _cut(clause: str, longest: int) -> str:
 
 
 def _small_talk(clause: str) -> bool:
-    return bool(re.search(r"\b(?:thank|thanks|bye|goodbye|hello|how are you|welcome|have a (?:good|great|nice))\b", clause, re.I))
+    return bool(
+        re.search(
+            r"\b(?:thank|thanks|bye|goodbye|hello|how are you|welcome|have a (?:good|great|nice))\b", clause, re.I
+        )
+    )
 
 
 def _length(text: str, language: Language) -> int:

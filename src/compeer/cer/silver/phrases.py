@@ -28,10 +28,9 @@ def say(bank: Sequence[str], rng: Random, slots: Slots) -> str | None:
     >>> say(["[Yes|No], {fact}.", "{missing}"], Random(1), {"fact": "they left"})
     'Yes, they left.'
     """
-    order = list(bank)
-    rng.shuffle(order)
-    for pattern in order:
-        chosen = _choose(pattern, rng)
+    left = list(bank)
+    while left:
+        chosen = _choose(left.pop(rng.randrange(len(left))), rng)
         if all(_value(name, slots) for name in _SLOT.findall(chosen)):
             filled = _SLOT.sub(lambda found: _value(found.group(1), slots) or "", chosen)
             return _tidy(filled)

@@ -1,0 +1,246 @@
+"""How fast is the stage runner, against others, at the same prompts, in the same run?
+
+    python -m benchmarks.stage_runner --out rates.json            both latencies, all contenders, about five minutes
+    python -m benchmarks.stage_runner --latency 0.01 --peers aiohttp
+
+One scripted endpoint in a process of its own; 64 requests in flight; each contender in a process of its own, timed
+from the first row read to the last row written, without start-up. Contenders: our runner with its cache, its files
+and its manifest, with plain and with structured answers; a bare aiohttp loop that keeps nothing (what the protocol
+costs in Python); the openai client in a gather loop; bespokelabs-curator with its cache on. Peers live in virtual
+environments made here, once, under `--venvs`; one that cannot be installed is left out, with the reason.
+
+At 10 ms the client's own cost shows; at 500 ms all should come near the ceiling of concurrency / latency rows a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.endpoints.process import ScriptedEndpoint, environment
+
+from benchmarks.measure import Ratio
+
+#: what each program is given: base URL, rows file, folder to work in, in flight, "text" or "json"
+COMMON = """
+import asyncio, json, sys, time
+base_url, rows_file, folder, concurrency, shape = sys.argv[1:]
+concurrency = int(concurrency)
+SYSTEM = "You judge short notes. Say whether to keep the note, its mood, and why."
+def messages(row):
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": row["text"]}]
+def rows():
+    return [json.loads(line) for line in open(rows_file)]
+def report(seconds, done):
+    print(json.dumps({"seconds": seconds, "rows": done}))
+"""
+
+OURS = """
+from compeer.cer.progress import Progress
+from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.stage import Tools
+from tests.endpoints.stages import CLASSIFY, SAY
+specs = {"judge": ModelSpec("openai:scripted", base_url, concurrency)}
+stage = CLASSIFY if shape == "json" else SAY
+began = time.perf_counter()
+done = run_stage(stage, rows_file, folder + "/out.jsonl", Tools(), model_specs=specs, concurrency=concurrency,
+                 progress=Progress(quiet=True))
+report(time.perf_counter() - began, done.counts.rows_out)
+"""
+
+BARE = """
+import aiohttp
+async def main():
+    waiting, answers = iter(rows()), []
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session:
+        async def worker():
+            for row in waiting:
+                body = {"model": "scripted", "messages": messages(row)}
+                async with session.post(base_url + "/chat/completions", json=body) as response:
+                    answers.append((await response.json())["choices"][0]["message"]["content"])
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+    return len(answers)
+began = time.perf_counter()
+done = asyncio.run(main())
+report(time.perf_counter() - began, done)
+"""
+
+OPENAI = """
+import openai
+async def main():
+    waiting, answers = iter(rows()), []
+    async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as client:
+        async def worker():
+            for row in waiting:
+                answer = await client.chat.completions.create(model="scripted", messages=messages(row))
+                answers.append(answer.choices[0].message.content)
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+    return len(answers)
+began = time.perf_counter()
+done = asyncio.run(main())
+report(time.perf_counter() - began, done)
+"""
+
+# curator would fetch its tokenizer from the network; the same file lies in a package it depends on
+CURATOR = """
+import importlib.util, os, pathlib
+litellm = pathlib.Path(importlib.util.find_spec("litellm").origin).parent
+os.environ["TIKTOKEN_CACHE_DIR"] = str(litellm / "litellm_core_utils" / "tokenizers")
+from typing import Literal
+from bespokelabs import curator
+from pydantic import BaseModel
+class Verdict(BaseModel):
+    keep: bool
+    mood: Literal["calm", "tense", "sad"]
+    why: str
+class Judge(curator.LLM):
+    def prompt(self, input):
+        return messages(input)
+    def parse(self, input, response):
+        return {"id": input["id"], "said": response if isinstance(response, str) else response.why}
+params = {"base_url": base_url, "api_key": "none", "max_concurrent_requests": concurrency,
+          "max_requests_per_minute": 10**8, "max_tokens_per_minute": 10**12}
+judge = Judge(model_name="scripted", backend="openai", backend_params=params,
+              response_format=Verdict if shape == "json" else None)
+began = time.perf_counter()
+done = judge(rows(), working_dir=folder)
+report(time.perf_counter() - began, len(done.dataset))
+"""
+
+#: program, packages of its environment (none: this one), shapes
+CONTENDERS: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
+    "compeer": (OURS, None, ("text", "json")),
+    "aiohttp": (BARE, None, ("text",)),
+    "openai": (OPENAI, "openai", ("text",)),
+    "curator": (CURATOR, "bespokelabs-curator", ("text", "json")),
+}
+
+
+def main() -> None:
+    options = parser().parse_args()
+    table = rates(options)
+    show(table)
+    if options.out:
+        options.out.write_text(json.dumps(table, indent=2) + "\n")
+
+
+def run() -> list[Ratio]:
+    """For `python -m benchmarks`: ours against each peer, and against the ceiling that the latency sets."""
+    table = rates(parser().parse_args([]))
+    ours = {(row["latency"], row["answers"]): row for row in table if row["contender"] == "compeer"}
+    found: list[Ratio] = []
+    for (latency, answers), row in ours.items():
+        what = f"stage runner, {answers}, {latency * 1000:.0f} ms"
+        rate, ceiling = row["rows_per_second"], row["rows_per_second"] / row["of_ceiling"]
+        if latency >= 0.1:
+            found.append(Ratio(what=what, ours=rate, theirs=ceiling, against="ceiling", unit="rows/s", wanted=0.9))
+        for peer in table:
+            if peer["contender"] == "compeer" or (peer["latency"], peer["answers"]) != (latency, answers):
+                continue
+            wanted = 3.0 if peer["contender"] == "curator" and latency < 0.1 else None
+            theirs, against = peer["rows_per_second"], peer["contender"]
+            found.append(Ratio(what=what, ours=rate, theirs=theirs, against=against, unit="rows/s", wanted=wanted))
+    return found
+
+
+def parser() -> argparse.ArgumentParser:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--latency", type=float, nargs="+", default=[0.01, 0.5])
+    arguments.add_argument("--rows", type=int, default=3000, help="at 10 ms; at more, as many as ten seconds allow")
+    arguments.add_argument("--concurrency", type=int, default=64)
+    arguments.add_argument("--peers", nargs="*", default=["aiohttp", "openai", "curator"])
+    arguments.add_argument("--repeat", type=int, default=3, help="the best of so many runs counts, for each")
+    arguments.add_argument("--venvs", type=Path, default=Path(tempfile.gettempdir()) / "compeer-bench-venvs")
+    arguments.add_argument("--out", type=Path, help="write the table as JSON")
+    return arguments
+
+
+def rates(options: argparse.Namespace) -> list[dict[str, Any]]:
+    pythons = {name: python_of(name, options.venvs) for name in ["compeer", *options.peers]}
+    return [row for latency in options.latency for row in measure(latency, options, pythons)]
+
+
+def python_of(name: str, venvs: Path) -> str | None:
+    """The interpreter of a contender's environment, made if need be; None when that fails."""
+    packages = CONTENDERS[name][1]
+    if packages is None:
+        return sys.executable
+    folder = venvs / name
+    if not (folder / "installed").exists():
+        print(f"installing {packages} into {folder} …", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", packages]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"{name} is left out: {(done.stderr.strip().splitlines() or ['no reason'])[-1]}", file=sys.stderr)
+            return None
+        (folder / "installed").touch()
+    return str(folder / "bin" / "python")
+
+
+def measure(latency: float, options: argparse.Namespace, pythons: dict[str, str | None]) -> list[dict[str, Any]]:
+    """Rows a second of each contender at one latency. Repetitions are interleaved, so that noise hits all alike."""
+    ceiling = options.concurrency / latency
+    count = min(options.rows, int(ceiling * 10))
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint(latency=latency, answer="auto") as endpoint:
+        rows = Path(folder) / "rows.jsonl"
+        told = "I could not sleep again, and nobody at work knows why I am so tired. " * 5
+        rows.write_text("".join(json.dumps({"id": f"n{n}", "text": f"Note {n}: {told}"}) + "\n" for n in range(count)))
+        for repetition in range(options.repeat if latency < 0.1 else 1):
+            for name, python in pythons.items():
+                program, _, shapes = CONTENDERS[name]
+                for shape in shapes if python else ():
+                    place = Path(folder) / f"{name}-{shape}-{repetition}"
+                    words = [endpoint.base_url, rows, place, options.concurrency, shape]
+                    result = once(str(python), program, words)
+                    if result is None or result["rows"] != count:
+                        print(f"{name} ({shape}) is left out: {result}", file=sys.stderr)
+                        continue
+                    rate = count / result["seconds"]
+                    known = best.get((name, shape))
+                    if known is None or rate > known["rows_per_second"]:
+                        share = rate / ceiling
+                        known = {"latency": latency, "contender": name, "answers": shape, "rows": count}
+                        best[name, shape] = known | {"rows_per_second": round(rate, 1), "of_ceiling": round(share, 3)}
+    return list(best.values())
+
+
+def once(python: str, program: str, words: list[Any]) -> dict[str, Any] | None:
+    """One contender's run. Its program is a file, because curator looks at the source of its functions."""
+    place = Path(words[2])
+    place.mkdir(parents=True)
+    file = place / "program.py"
+    file.write_text(COMMON + program)
+    quiet = {"TELEMETRY_ENABLED": "false", "CURATOR_DISABLE_RICH_DISPLAY": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    surroundings = environment() if python == sys.executable else os.environ | {"PYTHONPATH": ""}
+    command = [python, str(file), *map(str, words)]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings | quiet)
+    if done.returncode:
+        print("\n".join(done.stderr.strip().splitlines()[-3:]), file=sys.stderr)
+        return None
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    print(f"  {place.name}: {result['seconds']:.1f} s of {time.perf_counter() - began:.1f} s", file=sys.stderr)
+    return result
+
+
+def show(table: list[dict[str, Any]]) -> None:
+    """Rates, and how many times each peer's rate with the same kind of answers ours is."""
+    ours = {(row["latency"], row["answers"]): row["rows_per_second"] for row in table if row["contender"] == "compeer"}
+    print(f"{'latency':>8} {'contender':<10} {'answers':<8} {'rows/s':>8} {'of ceiling':>11} {'compeer is':>11}")
+    for row in table:
+        ratio = ours.get((row["latency"], row["answers"]), 0.0) / row["rows_per_second"]
+        cells = f"{row['latency'] * 1000:>5.0f} ms {row['contender']:<10} {row['answers']:<8}"
+        print(f"{cells} {row['rows_per_second']:>8.0f} {row['of_ceiling']:>10.0%} {ratio:>10.1f}x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""The whole chain from a configuration: import, filter, sample, reason or silver labels, personas, rewriting, split, publish.
+
+    compeer cer build configs/cer/bundled.yaml
+
+Every step leaves its file, its rejects and its manifest in the output folder, under a number that says the order.
+Run again = resume: a stage goes on where it was (`compeer.cer.runner`), a step over whole files is done again only
+when what it is made from has changed. The configuration as it was used lies beside the results.
+
+Two ways to labels, after the paper and before it: with a `generator` among the models, candidates are written for
+people to label (`compeer cer label export`); with `labels: silver`, items are made and labelled from what the
+corpora's annotators noted, so that a judge can be trained before anyone has labelled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from compeer import __version__
+from compeer.cer import clusters, filter_report, variants
+from compeer.cer import filter as filtering
+from compeer.cer.card import About
+from compeer.cer.item import Item
+from compeer.cer.manifest import Manifest, measure
+from compeer.cer.personas import STAGE as PERSONAS
+from compeer.cer.personas import Persona
+from compeer.cer.progress import Progress
+from compeer.cer.publish import publish
+from compeer.cer.reason import STAGE as REASON
+from compeer.cer.rewrite import STAGE as REWRITE
+from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.sample import STAGE as SAMPLE
+from compeer.cer.split import leaks, near_duplicates, split
+from compeer.cer.stage import Stage, Tools
+from compeer.corpora import importing, load
+from compeer.dialogue import Dialogue, read, read_rows, write_rows
+from compeer.errors import UserError
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A corpus and where it lies; `bundled` needs no path."""
+
+    corpus: str
+    path: str | None = None
+    split: str | None = None
+    limit: int | None = None
+    options: dict[str, Any] = {}
+
+
+class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A build, as its YAML file says it."""
+
+    name: str
+    out: str
+    corpora: tuple[Source, ...]
+    failed: tuple[Source, ...] = ()  # conversations that did not help: replies for silver labels
+    seed: int = 0
+    models: dict[str, ModelSpec] = {}  # by role: filter, generator, profiler, rewriter, judge
+    concurrency: int = 64
+    engine: Literal["local", "ray"] = "local"
+    workers: int = 2
+    near_duplicates: bool = True
+    filter: dict[str, Any] = {}
+    sample: dict[str, Any] = {}
+    reason: dict[str, Any] = {}
+    labels: Literal["silver", "none"] = "silver"
+    silver: dict[str, Any] = {}
+    rewrite: bool = False
+    split: dict[str, Any] = {}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one step left behind."""
+
+    name: str
+    output: str
+    rows: int
+    rejected: dict[str, int] = {}
+    resumed: bool = False
+
+
+def read_config(path: str | Path) -> Build:
+    """The configuration in a YAML file; the message of an error names the field."""
+    import yaml
+
+    try:
+        return msgspec.convert(yaml.safe_load(Path(path).read_text(encoding="utf-8")), Build)
+    except OSError as error:
+        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise UserError(f"The configuration {path} is not usable: {error}.") from None
+
+
+def build(config: Build, *, limit: int | None = None, progress: Progress | None = None) -> list[Step]:
+    """Run the chain; `limit` takes that many dialogues of each corpus, for a trial."""
+    return _Chain(config, limit, progress or Progress()).run()
+
+
+class _Chain:
+    """The steps in order, each reading what the one before it wrote."""
+
+    def __init__(self, config: Build, limit: int | None, progress: Progress) -> None:
+        self.config, self.limit, self.progress = config, limit, progress
+        self.folder = Path(config.out)
+        self.steps: list[Step] = []
+        self.manifests: list[Manifest] = []
+
+    def run(self) -> list[Step]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        used = msgspec.structs.asdict(self.config) | {"limit": self.limit, "version": __version__}
+        (self.folder / "config.json").write_bytes(msgspec.json.format(msgspec.json.encode(used)) + b"\n")
+        dialogues = self._import("01-dialogues", self.config.corpora)
+        kept = self._filter(dialogues)
+        items = self._label(kept)
+        if self.config.rewrite:
+            items = self._rewrite(kept, items)
+        self._publish(kept, items)
+        return self.steps
+
+    def _import(self, name: str, sources: tuple[Source, ...]) -> Path:
+        def make(out: Path) -> dict[str, int]:
+            outcomes = (outcome for source in sources for outcome in self._outcomes(source))
+            summary = importing.run(outcomes, str(out))
+            return dict(summary.reasons)
+
+        files = [Path(source.path) for source in sources if source.path and Path(source.path).is_file()]
+        return self._made(name, files, {"sources": sources, "limit": self.limit}, make)
+
+    def _outcomes(self, source: Source) -> Iterator[Any]:
+        limit = min(filter(None, (source.limit, self.limit)), default=None)
+        path = Path(source.path) if source.path else Path()
+        found = load(source.corpus, path, split=source.split, **source.options)
+        for number, outcome in enumerate(found):
+            if limit is not None and number >= limit:
+                return
+            yield outcome
+
+    def _filter(self, dialogues: Path) -> Path:
+        options = {"llm": filtering.ROLE in self.config.models} | self.config.filter
+        if self.config.near_duplicates:
+            options |= filtering.prepare([dialogues], self.folder / "duplicates.jsonl")
+        stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
+        kept = self._stage("02-kept", stage, dialogues, options)
+        report = filter_report.collect(self.folder / "02-kept.manifest.json")
+        (self.folder / "drop-report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report.to_dict())) + b"\n")
+        return kept
+
+    def _label(self, kept: Path) -> Path:
+        made = []
+        if "generator" in self.config.models:
+            sampled = self._stage("03-moments", SAMPLE, kept, self.config.sample)
+            made.append(self._stage("04-candidates", REASON, sampled, self.config.reason))
+        if self.config.labels == "silver":
+            made.append(self._silver(kept))
+        if not made:
+            raise UserError("Nothing to make: name a generator among the models, or set labels: silver.")
+        if len(made) == 1:
+            return made[0]
+        return self._made("06-items", made, {}, lambda out: _concatenate(made, out))
+
+    def _silver(self, kept: Path) -> Path:
+        from compeer.cer.silver import build_silver
+
+        failed = self._import("00-failed", self.config.failed) if self.config.failed else None
+
+        def make(out: Path) -> dict[str, int]:
+            bad = list(read(failed)) if failed else []
+            write_rows(out, build_silver(list(read(kept)), bad, seed=self.config.seed, **self.config.silver))
+            return {}
+
+        inputs = [kept, *([failed] if failed else [])]
+        return self._made("05-silver", inputs, {"seed": self.config.seed, **self.config.silver}, make)
+
+    def _rewrite(self, kept: Path, items: Path) -> Path:
+        profiles = self._stage("07-personas", PERSONAS, kept, {})
+        personas = list(read_rows(profiles, Persona))
+        grouped = clusters.cluster(personas, seed=self.config.seed)
+        clusters.write(self.folder, grouped)
+        drawn = clusters.draws(personas, [one for group in grouped for one in group.assignments], self.config.seed)
+        rewritten = []
+        for name, draws in (("08-rewrite", None), ("09-persona", drawn)):
+            tasks = self._made(f"{name}-tasks", [items, profiles], {"seed": self.config.seed}, _tasks(items, draws))
+            rewritten.append(self._stage(name, REWRITE, tasks, {}))
+        made = variants.variants(*(list(read_rows(path, Item)) for path in (items, *rewritten)))
+        variants.write(self.folder, made)
+        return self._made("10-items", [items, rewritten[1]], {}, lambda out: _concatenate([items, rewritten[1]], out))
+
+    def _publish(self, kept: Path, items: Path) -> None:
+        texts = [(dialogue.id, _text(dialogue)) for dialogue in read(kept)]
+        parted = split(list(read_rows(items, Item)), seed=self.config.seed, texts=texts, **self.config.split)
+        found: dict[str, int] = {}
+        for leak in leaks(parted.items, texts, near_duplicates):
+            found[leak.kind] = found.get(leak.kind, 0) + 1
+        aside: dict[str, int] = {}
+        for reject in parted.aside:
+            aside[reject.reason] = aside.get(reject.reason, 0) + 1
+        about = About(name=self.config.name, manifests=self.manifests, leaks=found, aside=aside)
+        publish(parted.items, self.folder / "dataset", about, image_root=self.folder)
+        self.steps.append(Step("dataset", str(self.folder / "dataset"), len(parted.items), aside))
+
+    def _stage(self, name: str, stage: Stage, source: Path, options: dict[str, Any]) -> Path:
+        out = self.folder / f"{name}.jsonl"
+        roles = {role: spec for role, spec in self.config.models.items() if role.split("-")[0] in stage.roles}
+        manifest = run_stage(
+            stage,
+            source,
+            out,
+            Tools(seed=self.config.seed, options=options),
+            model_specs=roles,
+            concurrency=self.config.concurrency,
+            engine=self.config.engine,
+            workers=self.config.workers,
+            cache=self.folder / "requests.sqlite",
+            progress=self.progress,
+            params=options,
+        )
+        self.manifests.append(manifest)
+        self.steps.append(Step(name, str(out), manifest.counts.rows_out, manifest.counts.rejected))
+        return out
+
+    def _made(
+        self, name: str, inputs: list[Path], options: dict[str, Any], make: Callable[[Path], dict[str, int]]
+    ) -> Path:
+        """A file made from whole files: made again only when these, the options or the version have changed."""
+        out, note = self.folder / f"{name}.jsonl", self.folder / f"{name}.made.json"
+        parts = [measure(path)[0] for path in inputs] + [__version__, msgspec.json.encode(options, order="sorted").decode()]
+        key = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+        if out.exists() and note.exists():
+            known = msgspec.json.decode(note.read_bytes())
+            if known.get("key") == key:
+                self.steps.append(Step(name, str(out), known["rows"], known["rejected"], resumed=True))
+                return out
+        rejected = make(out)
+        rows = measure(out)[1]
+        note.write_bytes(msgspec.json.encode({"key": key, "rows": rows, "rejected": rejected}))
+        self.steps.append(Step(name, str(out), rows, rejected))
+        return out
+
+
+def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], dict[str, int]]:
+    """Originals to be rewritten; those of dialogues for which no persona could be drawn are left out and counted."""
+
+    def make(out: Path) -> dict[str, int]:
+        rows = [item for item in read_rows(items, Item) if not variants.is_copy(item)]
+        usable = [item for item in rows if draws is None or item.dialogue in draws]
+        write_rows(out, variants.item_tasks(usable, draws))
+        left = len(rows) - len(usable)
+        return {"no-persona": left} if left else {}
+
+    return make
+
+
+def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:
+    write_rows(out, (item for path in paths for item in read_rows(path, Item)))
+    return {}
+
+
+def _text(dialogue: Dialogue) -> str:
+    return "\n".join(utterance.text for utterance in dialogue.utterances)

@@ -1,0 +1,71 @@
+"""English replies made from the seeker's own words, and generic ones made from nobody's.
+
+Slots: {you} their sentence said to them, {quote} their words, {topic} "your boss", {feeling} "worried".
+A made reply is good where the words are this seeker's and off the point where they are another's; the patterns
+are the same, so only the conversation tells which.
+"""
+
+# ruff: noqa: E501 - one pattern, one line
+
+from __future__ import annotations
+
+MADE: dict[str, tuple[str, ...]] = {
+    "question": (
+        "[You said|You wrote|You mentioned] {you}. [What has that been like|How long has that been going on|When did that start|How are you dealing with it|What bothers you most about it]?",
+        "[So|Okay, so|Hm,] {you}. [Can you tell me more about that|What happened then|What went through your mind|How did that feel]?",
+        "[Can I ask about|I'd like to hear more about|Tell me about] {topic}. [What is going on there|How are things between you|What would you want to be different]?",
+        "[When you say|You say] {quote}, [what do you mean by that|what is the hardest part|is there more behind it]?",
+        "[What is it about|What do you think is behind] {topic} [that gets to you|that makes it so hard]? {You} [- since when|- was there a moment it changed]?",
+    ),
+    "restatement or paraphrasing": (
+        "[So if I understand you|Let me see if I got this|So what I am hearing is that|If I got that right], {you}. [Is that it|Did I get that right|Have I understood]?",
+        "[In other words|So basically|To put it differently], {you}[, and it all comes back to {topic}|].",
+        "[You are telling me|You're saying] {you}[, and that is the main thing right now|, is that right?|].",
+        "[It comes down to|What I take from this is] {quote}[. Is that about right?|.]",
+    ),
+    "reflection of feelings": (
+        "[That must leave you|I imagine you are|You sound|It seems you are] [pretty|really|quite|] {feeling}, [since|with how|now that] {you}.",
+        "{quote}, [you said|those were your words]. [I can hear how {feeling} you are|You sound {feeling}|That sounds like a lot to sit with].",
+        "[I can tell that|I get the sense that] [things with {topic}|this] [have|has] left you {feeling}. {You}, [and that gets to you|and nobody sees what it costs].",
+        "[It hurts that|It weighs on you that|You are {feeling} because] {you}[, I can hear it|].",
+    ),
+    "self-disclosure": (
+        "[I have been there|Something like this happened to me|I went through that too], [a few years back|not so long ago|when I was younger]. [You say|When you say] {quote}, [I remember exactly that|that could have been me].",
+        "[For me it was similar|I had the same|My story was a bit like that]: [I also could not see a way out|I felt the same for months], so when you tell me {you}, I [know a bit how it is|don't find it strange].",
+        "[I once had a time like that with|I also had trouble with] {topic}[, I mean my own|, well, mine]. [It got better slowly|It took a while]. {You}, [and I know how that sits|and I remember that feeling].",
+    ),
+    "affirmation and reassurance": (
+        "{You}, and [still you are here talking about it|you have not given up|you keep going]. [That takes strength|That says a lot about you|I respect that].",
+        "[It makes sense|No wonder|Anyone would find it hard] that you feel this way, {you}. [You are not doing anything wrong|You will get through this|Give yourself some credit].",
+        "[You are doing better than you think|You're handling more than most]. {You}, [and you face it|and you say it straight out].",
+        "[The way you talk about|How much you care about] {topic} [shows what kind of person you are|tells me a lot]. [It can get better|I believe you can do this].",
+    ),
+    "providing suggestions": (
+        "[Maybe you could|Could you|Would it help to|What if you were to] [write down what you told me|tell someone close to you|take one small step this week|give yourself a day off from it]? {You}, [so something small might be enough|and it need not be solved at once].",
+        "[Since|Seeing that] {you}, [maybe start with just one thing|perhaps talk to someone who knows it|you might take it one day at a time].",
+        "[Have you thought about|How about] [talking about {topic} with someone you trust|setting aside a little time to think about {topic}|asking for help with {topic}]? [Just an idea|Only if it feels right|No need to decide now].",
+    ),
+    "information": (
+        "[A lot of people|Many people] [go through this|have the same], [you know|in fact]. [When|If] {you}, it [usually takes some weeks to settle|is very common to sleep badly|often helps to know it passes].",
+        "[There are|I know there are] [groups and hotlines|counsellors|people whose job it is] for exactly this. {You}, [and that is something they know well|so you would not be the first they hear it from].",
+        "[Just so you know|For what it is worth], [what you describe is quite common|there is a name for that]: {quote}[, that is something doctors hear often|, many say it just like that].",
+    ),
+    "others": (
+        "[Oh|Ah|I see|Okay]. {You}[. Thanks for telling me|. I am glad you said it|, got it].",
+        "[Thank you for telling me about|It's good that you tell me about] {topic}. [I'm here|Take your time|No rush].",
+        "[I hear you|Right], {quote}. [I'm listening|Go on if you like|I am still here].",
+    ),
+}  # fmt: skip
+
+GENERIC = (
+    "[I understand|I see|I get it]. [Everything will be fine|Things will get better|Don't worry too much|Stay positive].",
+    "[I'm sorry to hear that|Sorry about that|That's sad]. [Life is like that sometimes|Everyone has problems|It happens to all of us].",
+    "[Just|You just have to|You should] [think positive|stay strong|relax and be happy|forget about it and move on|keep your head up].",
+    "[That must be hard|That sounds difficult]. [I hope it gets better|Hope you feel better soon|Time heals everything].",
+    "[Okay|Oh ok|Alright|Hmm okay]. [Is there anything else|What else|Anything more]?",
+    "[Try to be happy|Try not to think about it|Do something fun|Go for a walk]. [It always works|You will be okay|All will be good].",
+    "[Don't be sad|Don't worry, be happy|Cheer up]! [Tomorrow is another day|You got this|It's not the end of the world].",
+    "[I can imagine|I know how you feel|I know exactly what you mean]. [Many people feel like that|We all feel that way|It is normal].",
+    "[Everything happens for a reason|It is what it is|Such is life]. [Trust the process|Just accept it|You will see].",
+    "[Thank you for sharing|Thanks for sharing that with me]. [I am here to help|I am always here for you|Let me know how I can help].",
+)

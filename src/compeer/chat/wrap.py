@@ -1,0 +1,105 @@
+"""Text from a model on its way to a terminal: made harmless, and wrapped while it is still being written.
+
+A server can send anything. Escape sequences that would move the cursor, change the title or hide text are
+removed, so what a person sees is only ever text. Wrapping holds the last word back until it is finished:
+a word is broken only when it is longer than a line. Chinese breaks between any two characters, but not
+before a closing mark nor after an opening one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rich.cells import cell_len
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequence: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # title, clipboard, device strings
+    r"|\x1b[ -/]*[0-~]?"
+)
+# control characters except the line break and the tab, and the marks that reverse or hide the order of writing
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_WIDE = "\u2e80-\u2fff\u3040-\ua4cf\uac00-\ud7af\uf900-\ufaff"
+_OPENING = "（《〈「『【〔“‘"
+_CLOSING = "，。！？、；：）》〉」』】〕”’…—"
+_UNIT = re.compile(  # a line break, white space, one wide character with its marks, or a word
+    rf"\n|[^\S\n\u00a0]+|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[{_OPENING}]*(?:[^\s{_WIDE}{_OPENING}]|\u00a0)+|[{_OPENING}]+"
+)
+
+
+def plain(text: str) -> str:
+    r"""The text without anything that a terminal would obey.
+
+    >>> plain("\x1b]0;title\x07be \x1b[31mcalm\x1b[0m\r\n\x9b2Jnow")
+    'be calm\n2Jnow'
+    """
+    return _SURROGATE.sub("\ufffd", _CONTROL.sub("", _ESCAPE.sub("", text)))
+
+
+class Wrapped:
+    """Writes text that arrives in pieces, at most `width` cells a line, each further line after `indent` spaces."""
+
+    def __init__(self, write: Callable[[str], None], width: int, indent: int = 0) -> None:
+        self._write, self._width, self._indent = write, max(10, width - indent), indent
+        self._held = ""  # the last word, which may not be finished
+        self._column = 0
+        self._space = ""
+        self._breaks = 0  # line breaks since the last word
+
+    def feed(self, text: str) -> None:
+        units = _UNIT.findall(self._held + text)
+        *finished, self._held = units or [""]
+        for unit in finished:
+            self._put(unit)
+        if len(self._held) > self._width:  # a word without end: what is certain to break is written now
+            self._put(self._held)
+            self._held = ""
+
+    def finish(self) -> None:
+        if self._held:
+            self._put(self._held)
+        self._held = ""
+
+    def _put(self, unit: str) -> None:
+        if unit == "\n":
+            if self._breaks < 2 and (self._column or self._breaks):  # one empty line at most
+                self._write("\n")
+                self._breaks += 1
+            self._column, self._space = 0, ""
+        elif unit.isspace():
+            self._space = " "
+        elif word := plain(unit):
+            self._word(word)
+
+    def _word(self, word: str) -> None:
+        if self._column and self._column + len(self._space) + cell_len(word) > self._width:
+            self._write("\n")
+            self._breaks, self._column = 1, 0
+        if self._breaks:
+            self._write(" " * self._indent)
+        if self._column and self._space:
+            self._write(self._space)
+            self._column += 1
+        self._space, self._breaks = "", 0
+        while word:
+            room = self._width - self._column
+            piece = _fitting(word, room)
+            self._write(piece)
+            self._column += cell_len(piece)
+            word = word[len(piece) :]
+            if word:
+                self._write("\n" + " " * self._indent)
+                self._column = 0
+
+
+def _fitting(word: str, room: int) -> str:
+    """The beginning of a word that fits into so many cells: at least one character."""
+    if cell_len(word) <= room:
+        return word
+    end = 1
+    while cell_len(word[: end + 1]) <= room:
+        end += 1
+    return word[:end]
