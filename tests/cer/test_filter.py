@@ -178,9 +178,7 @@ def test_duplicates_come_from_a_table(tmp_path: Path) -> None:
     ]
     write(tmp_path / "in.jsonl", corpus)
     options = prepare([tmp_path / "in.jsonl"], tmp_path / "duplicates.jsonl")
-    made = run_stage(
-        CHECKS_ONLY, tmp_path / "in.jsonl", tmp_path / "out.jsonl", Tools(options={"llm": False, **options})
-    )
+    made = run_stage(CHECKS_ONLY, tmp_path / "in.jsonl", tmp_path / "out.jsonl", Tools(options=options))
     assert made.counts.rejected == {"duplicate": 1, "near-duplicate": 1}
     assert [one.id for one in read(tmp_path / "out.jsonl")] == ["a", "b"]
     details = [json.loads(line)["detail"] for line in (tmp_path / "out.rejects.jsonl").read_text().splitlines()]
@@ -249,8 +247,7 @@ def test_failures_are_no_verdicts(tmp_path: Path) -> None:
 
 
 def test_a_report_that_does_not_fit_its_manifest(tmp_path: Path) -> None:
-    tools = Tools(options={"llm": False})
-    run_stage(CHECKS_ONLY, corpus(tmp_path), tmp_path / "kept.jsonl", tools)
+    run_stage(CHECKS_ONLY, corpus(tmp_path), tmp_path / "kept.jsonl")
     (tmp_path / "kept.rejects.jsonl").write_text("")
     with pytest.raises(UserError, match="Run the filter again"):
         filter_report.collect(tmp_path / "kept.manifest.json")

@@ -107,16 +107,16 @@ dialogue：这是不是一个心里有事的人和一个回应他的人之间的
 async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The dialogue, marked where it discloses a crisis, or why it goes no further."""
     options = msgspec.convert(tools.options, Options)
-    rejected = check(dialogue, options.limits) or _duplicate(dialogue, options)
-    if rejected:
-        return rejected
-    if options.llm:
+    rejected = _checked(dialogue, options)
+    if not rejected and options.llm:
         verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), Verdict)
-        if verdict.faults:
-            first, *more = verdict.faults
-            also = f" (also {', '.join(more)})" if more else ""
-            return Reject(dialogue.id, first, verdict.reason + also, dialogue)
-    return flag(dialogue)
+        rejected = _judged(dialogue, verdict)
+    return rejected or flag(dialogue)
+
+
+async def check_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
+    """The same without a model, whatever the options say about one."""
+    return _checked(dialogue, msgspec.convert(tools.options, Options)) or flag(dialogue)
 
 
 STAGE = Stage(
@@ -129,8 +129,8 @@ STAGE = Stage(
     calls_per_row=1.0,
     tokens_per_call=(1_200, 60),
 )
-#: the same with `llm` off: no model, no prompts, no calls
-CHECKS_ONLY = Stage(name="filter", function=filter_dialogue, reads=Dialogue, writes=Dialogue)
+#: for those who have no model, or want to see first what the checks alone do
+CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue)
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
@@ -165,6 +165,18 @@ def prepare(
     dialogues = (dialogue for path in inputs for dialogue in read(path))
     write_rows(table, find_duplicates(dialogues, near, threshold))
     return {"duplicates": str(table), "duplicates_hash": _hash(table)}
+
+
+def _checked(dialogue: Dialogue, options: Options) -> Reject | None:
+    return check(dialogue, options.limits) or _duplicate(dialogue, options)
+
+
+def _judged(dialogue: Dialogue, verdict: Verdict) -> Reject | None:
+    if not verdict.faults:
+        return None
+    first, *more = verdict.faults
+    also = f" (also {', '.join(more)})" if more else ""
+    return Reject(dialogue.id, first, verdict.reason + also, dialogue)
 
 
 def _duplicate(dialogue: Dialogue, options: Options) -> Reject | None:

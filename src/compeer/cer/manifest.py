@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import lzma
 import os
 import shutil
 import sys
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import msgspec
+import zstandard
 
 import compeer
 from compeer.corpora.importing import rejects_path
@@ -274,8 +276,9 @@ def measure(path: str | Path) -> tuple[str, int]:
         if packed:
             with open_bytes(path, "rb") as unpacked:
                 lines, last = sum(1 for _ in unpacked), b"\n"
-    except OSError as error:
-        raise UserError(f"The input {path} cannot be read: {error.strerror or error}.") from None
+    except (OSError, EOFError, lzma.LZMAError, zstandard.ZstdError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(f"The input {path} cannot be read: {reason}.") from None
     return digest.hexdigest(), lines + (last != b"\n")
 
 

@@ -28,7 +28,7 @@ async def _demo(console: Console) -> None:
     console.print("[bold]COMPEER[/bold]: a supporter that thinks in three steps before it answers.\n")
     console.print("[dim]1. A conversation from the bundled corpus begins.[/dim]")
     console.print(f"\n[bold]Seeker[/bold]  {opening[0].text}\n")
-    console.print("[dim]2. The embedded model (SmolLM2-135M, on your processor) thinks and answers, untrained as it is.[/dim]\n")
+    console.print("[dim]2. The embedded model (SmolLM2-135M, untrained, on your processor) thinks and answers.[/dim]\n")
     model = open_model("embedded")
     settings = {"length": "brief", "seed": 7, "temperature": 0.6, "top_p": 0.9, "penalty": 1.05}
     try:

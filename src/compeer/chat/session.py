@@ -133,6 +133,11 @@ class Conversation:
             seed=None if seed is None else seed + next(self._draws),
         )
 
+    def forget(self) -> None:
+        """Begin again: nothing that was said is left; pins stay."""
+        self.turns.clear()
+        self.unanswered = None
+
     def as_dict(self) -> dict[str, Any]:
         """The whole conversation, readable and parsable."""
         return {

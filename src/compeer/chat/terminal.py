@@ -1,12 +1,18 @@
 """`compeer chat`: a conversation in the terminal.
 
 The reply is what a person sees; the reasoning is one quiet line under it, and `/why` opens it. While the
-model thinks, the line says which step it is at. Everything stays in memory unless `/save`.
+model thinks, the line says which step it is at. Everything stays in memory unless `/save`. Ctrl-C stops
+an answer, at the prompt it leaves; whatever a server sends or fails to send, the conversation goes on.
+
+Reading the keyboard is plain `input` in the main thread, between answers: a thread that waits for a line
+could not be stopped by Ctrl-C, and line editing belongs to the terminal.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import AsyncIterator
 
 from rich.console import Console
@@ -14,88 +20,119 @@ from rich.padding import Padding
 from rich.text import Text
 
 from compeer.chat.session import Conversation, Settings
-from compeer.chat.view import chips, steps_view
+from compeer.chat.view import WIDTH, chips, steps_view
+from compeer.chat.wrap import Wrapped, plain
 from compeer.errors import UserError
 from compeer.models import Model
 from compeer.reasoning import Control, Event, Pins
+from compeer.reasoning.schema import KEYS
 
-NOTICE = """This is a research program, not a person and not a therapist. Nothing you write is kept.
+NOTICE = """This is a research program, not a person and not a therapist.
 If you are in danger or thinking of ending your life, please reach a person now:
-US and Canada 988 · China 12356 · elsewhere findahelpline.com
+US and Canada 988 · China 12356 · elsewhere findahelpline.com"""
 
-/why shows its thinking, /pin strategy=question steers it, /help lists the rest."""
+HELP = """/why                  the thinking behind the last reply
+/again [key=value …]  another answer to your last message, with these conclusions fixed
+/edit STEP TEXT       rewrite a step (history, emotion, strategy) and continue from there
+/pin key=value …      fix stage, sentiment, emotion, intensity or strategy from now on
+/unpin [key …]        release them
+/save FILE            write the conversation to a file
+/new                  forget everything and begin again
+/quit                 leave (Ctrl-D does too); Ctrl-C stops an answer"""
 
-HELP = """/why                 the thinking behind the last reply
-/again [key=value …] another answer to your last message, with these conclusions fixed
-/edit STEP TEXT      rewrite a step (history, emotion, strategy) and continue from there
-/pin key=value …     fix stage, sentiment, emotion, intensity or strategy from now on
-/unpin [key …]       release them
-/save FILE           write the conversation to a file
-/new                 forget everything and begin again
-/quit                leave"""
-
-THINKING = {"history": "reading what was said", "emotion": "listening for the feeling", "strategy": "choosing how to help"}
+THINKING = {
+    "history": "reading what was said",
+    "emotion": "listening for the feeling",
+    "strategy": "choosing how to help",
+}
+NAME = "Supporter"
 
 
 def talk(model: Model, settings: Settings) -> None:
     """The loop: read, answer, until the person leaves."""
-    asyncio.run(_talk(model, settings))
-
-
-async def _talk(model: Model, settings: Settings) -> None:
-    console = Console()
+    console = Console(highlight=False)
     conversation = Conversation(model, settings)
-    console.print(Text(NOTICE, style="dim"))
-    console.print()
+    _greet(console, conversation)
+    with asyncio.Runner() as runner:  # one loop for the whole conversation: connections belong to it
+        try:
+            while (line := _read(console)) is not None:
+                try:
+                    runner.run(_respond(console, conversation, line))
+                except UserError as error:
+                    _say_error(console, conversation, error)
+                except KeyboardInterrupt:
+                    console.print(Text("Stopped. /again answers your message after all.", style="dim"))
+        finally:
+            runner.run(model.close())
+    console.print(Text("\nTake care.", style="dim"))
+
+
+def _greet(console: Console, conversation: Conversation) -> None:
+    name = conversation.model.name
+    _, at, address = name.partition("@")
+    place = f"goes to {plain(address)}" if at else "stays on this machine"
+    console.print(Text(NOTICE))
+    console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.\n", style="dim"))
+    console.print(Text("/why shows its thinking, /pin strategy=question steers it, /help lists the rest.", style="dim"))
+    if conversation.settings.pins.items():
+        _say_pins(console, conversation.settings.pins)
+
+
+def _read(console: Console) -> str | None:
+    """What the person writes; None when they leave."""
     try:
-        while True:
-            try:
-                line = (await asyncio.to_thread(console.input, "[bold]You[/bold]  ")).strip()
-            except (EOFError, KeyboardInterrupt):
-                break
-            if line in ("/quit", "/exit", "/q"):
-                break
-            if not line:
-                continue
-            try:
-                if line.startswith("/"):
-                    await _command(console, conversation, line)
-                else:
-                    await _show(console, conversation, conversation.say(line))
-            except UserError as error:
-                console.print(Text(str(error), style="red"))
-    finally:
-        await model.close()
-    console.print("\n[dim]Take care.[/dim]")
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  arrow keys and history; the marks tell it that the style takes no room
+            bold, normal = ("\001\033[1m\002", "\001\033[0m\002") if console.color_system else ("", "")
+            print()
+            line = input(f"{bold}You{normal}  ").strip()
+        else:
+            line = input().strip()
+            console.print(Text(f"\nYou  {plain(line)}"))
+    except (EOFError, KeyboardInterrupt):
+        return None
+    return None if line in ("/quit", "/exit", "/q") else line
+
+
+async def _respond(console: Console, conversation: Conversation, line: str) -> None:
+    await asyncio.sleep(0.001)  # the loop stood still at the prompt: notice which connections were closed meanwhile
+    if line.startswith("/"):
+        await _command(console, conversation, line)
+    elif line:
+        await _show(console, conversation, conversation.say(line))
 
 
 async def _show(console: Console, conversation: Conversation, events: AsyncIterator[Event]) -> None:
     """Stream one answer: the step being thought as a status, then the reply word by word."""
-    status = console.status("[dim]thinking[/dim]")
-    status.start()
+    status = console.status("[dim]thinking[/dim]", spinner_style="dim")
+    reply = Wrapped(lambda text: console.out(text, end="", highlight=False), min(console.width, WIDTH), len(NAME) + 2)
     speaking = False
+    status.start()
     try:
         async for event in events:
-            if event.kind == "step" and event.step:
+            if event.kind == "step" and event.step and not speaking:
                 status.update(f"[dim]{THINKING[event.step]}[/dim]")
             elif event.kind == "reply":
                 if not speaking:
                     status.stop()
-                    console.print("\n[bold cyan]Supporter[/bold cyan]  ", end="")
+                    console.print(Text(f"\n{NAME}  ", style="bold cyan"), end="")
                     speaking = True
-                console.print(Text(event.text), end="", soft_wrap=True)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        console.print("\n[dim]Stopped.[/dim]")
-        return
+                reply.feed(event.text)
+        reply.finish()
     finally:
         status.stop()
+        if speaking:
+            console.print()
     turn = conversation.turns[-1]
     if not speaking:
-        console.print("[dim]It gave no reply. Try /again.[/dim]")
+        missing = "It thought, but said nothing." if turn.raw.strip() else "The model sent nothing at all."
+        console.print(Text(f"{missing} /again asks once more.", style="dim"))
     line = f"{chips(turn.parsed)}   /why"
     if turn.problems:
-        line += f"   (not complete: {turn.problems[0]})"
-    console.print(Padding(Text(line, style="dim"), (0, 0, 1, 0)) if not speaking else Text("\n" + line + "\n", style="dim"))
+        line += f"   (not complete: {plain(turn.problems[0])})"
+    left = len(NAME) + 2 if speaking else 0
+    console.print(Padding(Text(line, style="dim"), (0, 0, 0, left)), width=min(console.width, WIDTH))
 
 
 async def _command(console: Console, conversation: Conversation, line: str) -> None:
@@ -104,35 +141,39 @@ async def _command(console: Console, conversation: Conversation, line: str) -> N
     settings = conversation.settings
     if name == "/why":
         if not conversation.turns:
-            raise UserError("Nothing has been said yet.")
-        console.print(steps_view(conversation.turns[-1].parsed))
+            raise UserError("Nothing has been answered yet.")
+        console.print(steps_view(conversation.turns[-1].parsed), width=min(console.width, WIDTH))
     elif name == "/again":
-        pins = _merged(settings.pins, rest.split()) if rest else settings.pins
-        await _show(console, conversation, conversation.again(Control(pins)))
+        await _show(console, conversation, conversation.again(Control(_merged(settings.pins, rest))))
     elif name == "/edit":
         step, _, text = rest.partition(" ")
         if not text.strip():
             raise UserError("Write /edit STEP TEXT, for example: /edit emotion She is ashamed rather than angry.")
-        await _show(console, conversation, conversation.edit(step, text.strip()))
+        await _show(console, conversation, conversation.edit(step.lower(), text.strip()))
     elif name == "/pin":
-        if rest:
-            settings.pins = _merged(settings.pins, _pairs(rest))
+        settings.pins = _merged(settings.pins, rest)
         _say_pins(console, settings.pins)
     elif name == "/unpin":
-        kept = {key: value for key, value in settings.pins.items() if rest and key not in rest.split()}
-        settings.pins = Pins.of(kept)
+        released = {_known(word) for word in rest.replace(",", " ").split()} or set(KEYS)
+        settings.pins = Pins.of({key: value for key, value in settings.pins.items() if key not in released})
         _say_pins(console, settings.pins)
     elif name == "/save":
         if not rest:
             raise UserError("Write /save FILE.")
-        console.print(f"[dim]Saved to {conversation.save(rest)}.[/dim]")
+        console.print(Text(f"Saved to {plain(str(conversation.save(rest)))}.", style="dim"))
     elif name == "/new":
-        conversation.turns.clear()
-        console.print("[dim]Forgotten.[/dim]")
+        conversation.forget()
+        console.print(Text("Forgotten.", style="dim"))
     elif name == "/help":
         console.print(Text(HELP))
     else:
         raise UserError(f"There is no command {name}. /help lists them.")
+
+
+def _say_error(console: Console, conversation: Conversation, error: UserError) -> None:
+    console.print(Text(plain(str(error)), style="red"))
+    if conversation.unanswered is not None:
+        console.print(Text("Your message is kept: /again sends it once more.", style="dim"))
 
 
 def _pairs(text: str) -> list[str]:
@@ -146,13 +187,21 @@ def _pairs(text: str) -> list[str]:
     return pairs
 
 
-def _merged(pins: Pins, pairs: list[str]) -> Pins:
-    new = Pins.parse(_pairs(" ".join(pairs)))
+def _merged(pins: Pins, text: str) -> Pins:
+    new = Pins.parse(_pairs(text))
     # a new emotion brings its own sentiment
     kept = {key: value for key, value in pins.items() if not (new.emotion and key == "sentiment")}
     return Pins.of(kept | dict(new.items()))
 
 
+def _known(word: str) -> str:
+    """The label that a person means by a word, in either language."""
+    for label, names in KEYS.items():
+        if word.casefold() in (label, *names.values()):
+            return label
+    raise UserError(f"There is no pin {word!r}. What can be pinned: {', '.join(KEYS)}.")
+
+
 def _say_pins(console: Console, pins: Pins) -> None:
     shown = ", ".join(f"{key}={value}" for key, value in pins.items()) or "nothing"
-    console.print(f"[dim]Pinned: {shown}.[/dim]")
+    console.print(Text(f"Pinned: {shown}.", style="dim"))

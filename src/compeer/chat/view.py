@@ -44,13 +44,21 @@ def steps_view(parsed: Parsed) -> RenderableType:
         title.append("   " + " · ".join(named[label] for label in LABELS[step] if label in named), style="cyan")
         rows.append(title)
         rows.append(_paragraph(parsed.texts.get(step, "")))
+        rows.append(Text())
+    rows.pop()
     return Group(*rows)
 
 
 def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -> RenderableType:
     """Everything about one output: the steps, the reply, and what is wrong with it."""
     found = parsed.problems if problems is None else problems
-    parts: list[RenderableType] = [steps_view(parsed), Text("Reply", style="bold"), _paragraph(parsed.response)]
+    parts: list[RenderableType] = [
+        steps_view(parsed),
+        Text(),
+        Text("Reply", style="bold"),
+        _paragraph(parsed.response),
+        Text(),
+    ]
     if found:
         parts.append(Text("Not complete:", style="bold red"))
         parts += [Padding(Text(f"- {plain(problem)}"), (0, 0, 0, 2)) for problem in found]
@@ -60,7 +68,7 @@ def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -
 
 
 def _paragraph(text: str) -> RenderableType:
-    return Padding(Text(plain(text) or "(nothing)"), (0, 0, 1, 2))
+    return Padding(Text(plain(text) or "(nothing)"), (0, 0, 0, 2))
 
 
 def _named(parsed: Parsed) -> dict[str, str]:

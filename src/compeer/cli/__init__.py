@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -42,10 +43,15 @@ def _options(
 
 def main() -> None:
     """Entry point: an error meant for people is printed as one message, without a traceback."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show, or bytes that are no text, end nothing
+            stream.reconfigure(errors="replace")
     try:
         app()
     except UserError as error:
-        typer.secho(str(error), err=True, fg=typer.colors.RED)
+        from compeer.chat.wrap import plain
+
+        typer.secho(plain(str(error)), err=True, fg=typer.colors.RED)  # it may quote what a server sent
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("\nStopped.", err=True)

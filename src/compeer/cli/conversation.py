@@ -11,12 +11,14 @@ import typer
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="embedded, hf:DIR_OR_NAME[+ADAPTER] or openai:MODEL. Default: $COMPEER_MODEL, else embedded."),
+    typer.Option(
+        "--model", "-m", help="embedded (default), hf:DIR_OR_NAME[+ADAPTER] or openai:MODEL; or set $COMPEER_MODEL."
+    ),
 ]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server. Default: $OPENAI_BASE_URL.")]
 Pin = Annotated[
     list[str] | None,
-    typer.Option("--pin", "-p", help="Fix a conclusion: stage, sentiment, emotion, intensity or strategy, as key=value."),
+    typer.Option("--pin", "-p", help="key=value: fix the stage, sentiment, emotion, intensity or strategy."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 
@@ -30,12 +32,14 @@ def chat(
     temperature: Annotated[float, typer.Option(min=0.0, max=2.0)] = 0.7,
     seed: Annotated[int | None, typer.Option(help="Same seed, same answer (where the model allows).")] = None,
     prompt: Annotated[str | None, typer.Option(help="full or brief instructions. Default: brief for embedded.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of silence after which a server is given up.")] = 120,
     as_json: Json = False,
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
     from compeer.chat import Settings, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model
+    from compeer.models.retry import Patience
     from compeer.reasoning import Pins
 
     if language not in (None, "en", "zh"):
@@ -43,7 +47,9 @@ def chat(
     if prompt not in (None, "full", "brief"):
         raise UserError(f"--prompt is full or brief, not {prompt!r}.")
     pins = Pins.parse(pin or [])
-    opened = open_model(model, base_url=base_url)
+    # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
+    patience = Patience(attempts=4, first=0.5, longest=10, patience=20, timeout=timeout)
+    opened = open_model(model, base_url=base_url, patience=patience)
     settings = Settings(
         pins=pins,
         language=language,  # type: ignore[arg-type]
@@ -54,7 +60,7 @@ def chat(
     if once is not None:
         if not once.strip():
             raise UserError("--once needs a message to answer.")
-        answer_once(opened, once, settings, as_json=as_json)
+        answer_once(opened, _text(once), settings, as_json=as_json)
     else:
         talk(opened, settings)
 
@@ -68,6 +74,8 @@ def parse(
     from compeer.reasoning import fields
     from compeer.reasoning import parse as read
 
+    if file == "-" and sys.stdin.isatty():
+        typer.echo("Paste a model's output and end it with Ctrl-D on an empty line.", err=True)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
@@ -77,8 +85,9 @@ def parse(
     if as_json:
         typer.echo(json.dumps(fields(parsed, text), ensure_ascii=False, indent=2))
     else:
-        from compeer.chat.view import reasoning_panel
         from rich.console import Console
+
+        from compeer.chat.view import reasoning_panel
 
         Console().print(reasoning_panel(parsed))
     raise typer.Exit(0 if parsed.complete else 1)
@@ -89,3 +98,8 @@ def demo() -> None:
     from compeer.chat.demo import run_demo
 
     run_demo()
+
+
+def _text(argument: str) -> str:
+    """A word of the command line as text; bytes that are no UTF-8 become replacement characters."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -170,11 +170,25 @@ AGAINST: dict[str, tuple[str, ...]] = {
 }
 
 MADE: dict[str, tuple[str, ...]] = {
-    "question": ("[你说|你提到]{quote}，[能多讲一点吗|是从什么时候开始的|那时候心里是什么感觉]？", "{you}，[后来呢|你最难受的是哪一块]？"),
-    "restatement or paraphrasing": ("[我理解得对吗|我看看听对没有]，{you}。", "[也就是说|换句话讲]，{you}，[是这样吧|对吗]？"),
-    "reflection of feelings": ("{you}，[听着挺{feeling}的|心里是{feeling}吧]。", "[说到|讲起]{quote}的时候，[你应该很{feeling}|能感觉到你的{feeling}]。"),
-    "self-disclosure": ("[我也有过|我以前也是]，[那阵子|有一回][整晚睡不着|谁也不想见]。你说{quote}，[我听着很熟|我懂一点]。",),
-    "affirmation and reassurance": ("{you}，[还能讲出来，不容易|你没有躲，这很难得]。", "[换了谁都会这样|你没做错什么]，{you}，[已经很撑得住了|别太苛责自己]。"),
+    "question": (
+        "[你说|你提到]{quote}，[能多讲一点吗|是从什么时候开始的|那时候心里是什么感觉]？",
+        "{you}，[后来呢|你最难受的是哪一块]？",
+    ),
+    "restatement or paraphrasing": (
+        "[我理解得对吗|我看看听对没有]，{you}。",
+        "[也就是说|换句话讲]，{you}，[是这样吧|对吗]？",
+    ),
+    "reflection of feelings": (
+        "{you}，[听着挺{feeling}的|心里是{feeling}吧]。",
+        "[说到|讲起]{quote}的时候，[你应该很{feeling}|能感觉到你的{feeling}]。",
+    ),
+    "self-disclosure": (
+        "[我也有过|我以前也是]，[那阵子|有一回][整晚睡不着|谁也不想见]。你说{quote}，[我听着很熟|我懂一点]。",
+    ),
+    "affirmation and reassurance": (
+        "{you}，[还能讲出来，不容易|你没有躲，这很难得]。",
+        "[换了谁都会这样|你没做错什么]，{you}，[已经很撑得住了|别太苛责自己]。",
+    ),
     "providing suggestions": ("{you}，[要不先找个信得过的人说说|今天先只做一件小事好不好|可以试着写下来]？",),
     "information": ("[很多人都这样|这种情况其实常见]，{you}，[一般过几周会缓一些|有专门帮忙的地方]。",),
     "others": ("[嗯|好]，{quote}，[我在听|你慢慢说]。", "[谢谢你跟我讲|你愿意说出来就好]，{you}。"),

@@ -27,20 +27,37 @@ from compeer.reasoning.ontology import STRATEGIES
 from compeer.reasoning.schema import STEPS
 
 #: step -> its parts in the orders in which they may be told
-SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
+SHAPES: dict[str, tuple[str, ...]] = {
     "history": (
-        ("issue", "moment", "standing"), ("issue", "moment", "standing"), ("moment", "issue", "standing"), ("issue", "standing"),
-        ("standing", "issue"), ("issue", "standing", "moment"), ("standing", "issue", "moment"), ("moment", "standing", "issue"),
+        "issue moment standing",
+        "issue moment standing",
+        "moment issue standing",
+        "issue standing",
+        "standing issue",
+        "issue standing moment",
+        "standing issue moment",
+        "moment standing issue",
     ),
     "emotion": (
-        ("signs", "reading", "degree"), ("signs", "reading", "degree"), ("reading", "signs", "degree"), ("reading", "degree", "signs"),
-        ("signs", "reading"), ("reading", "signs"), ("signs", "degree", "reading"),
+        "signs reading degree",
+        "signs reading degree",
+        "reading signs degree",
+        "reading degree signs",
+        "signs degree reading",
+        "signs reading",
+        "reading signs",
     ),
     "strategy": (
-        ("need", "plan", "against"), ("need", "against", "plan"), ("plan", "need", "against"), ("against", "need", "plan"),
-        ("need", "plan"), ("plan", "against"), ("against", "plan"), ("plan", "need"),
+        "need plan against",
+        "need against plan",
+        "plan need against",
+        "against need plan",
+        "need plan",
+        "plan need",
+        "plan against",
+        "against plan",
     ),
-}  # fmt: skip
+}
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -64,11 +81,11 @@ def draft(moment: Moment, seed: int) -> Draft:
     """The true steps of a moment; the corpus's own reasoning where it has one."""
     if moment.written:
         parts = {step: {"whole": " ".join(getattr(moment.written, step).split())} for step in STEPS}
-        return Draft(parts, {step: ("whole",) for step in STEPS})
+        return Draft(parts, dict.fromkeys(STEPS, ("whole",)))
     found = gather(moment)
     parts, order = {}, {}
     for step in STEPS:
-        order[step] = stream(seed, moment.key, step, "shape").choice(SHAPES[step])
+        order[step] = tuple(stream(seed, moment.key, step, "shape").choice(SHAPES[step]).split())
         drawn = slots(found, step, seed)
         parts[step] = {name: _part(name, found, moment, drawn, seed) for name in order[step]}
     return Draft(parts, order)

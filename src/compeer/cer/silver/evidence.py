@@ -20,7 +20,7 @@ from compeer.cer.silver.phrases import Slots
 from compeer.reasoning.ontology import Language
 
 _DISCLOSED = 25  # words after which the seeker has usually said what it is about
-_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _REFUSES = re.compile(
     r"^\W*(?:no|not|nah|but|i (?:can't|cant|don't|dont|tried|already))\b|^不|但是|没用", re.IGNORECASE
 )
@@ -95,7 +95,7 @@ def slots(evidence: Evidence, step: str, seed: int) -> Slots:
     pool = [q for q in evidence.quotes if quoted(q, language) != found.get("last")] or list(evidence.quotes)
     telling = [q for q in evidence.telling if q in pool]
     if pool:
-        first = draw(telling if telling and step == "emotion" and rng.random() < 0.7 else pool, rng)
+        first = draw(telling if telling and step == "emotion" and rng.random() < 0.5 else pool, rng)
         second = draw(pool, rng)
         found["quote"] = quoted(first, language)
         if second != first:

@@ -19,9 +19,9 @@ _CLAUSE = {
 }
 #: what a clause opens with before it says anything
 _LEAD = re.compile(
-    r"^(?:(?:yes|yeah|yep|yup|no|nope|well|so|and|but|or|because(?! of)|cause(?! of)|also|then|ok|okay|oh|um|uh|hmm|hi|hello|hey|right|sure"
-    r"|true|thanks|thank you|honestly|actually|basically|like|i mean|i guess|i think|you know|plus|i know|i see|i feel like"
-    r"|lol|haha|just that|it's just|its just|the thing is)\b[\s,.!]*)+",
+    r"^(?:(?:yes|yeah|yep|yup|no|nope|well|so|and|but|or|because(?! of)|cause(?! of)|also|then|ok|okay|oh|um|uh|hmm|hi"
+    r"|hello|hey|right|sure|true|thanks|thank you|honestly|actually|basically|like|i mean|i guess|i think|you know|plus"
+    r"|i know|i see|i feel like|lol|haha|just that|it's just|its just|the thing is)\b[\s,.!]*)+",
     re.IGNORECASE,
 )
 _DANGLING = re.compile(
@@ -47,17 +47,17 @@ _ADVERB = (
     r"((?:really|just|also|always|still|never|so|only|already|currently|usually|often|probably|sometimes|kind of) )?"
 )
 
-_PEOPLE = (
+PEOPLE = (
     "boss|manager|supervisor|coworkers?|co-workers?|colleagues?|teacher|professor|boyfriend|girlfriend|ex|husband|wife|partner"
     "|fiance|mom|mum|mother|dad|father|parents|brother|sister|son|daughter|kids|children|baby|family|grandmother|grandma"
     "|grandfather|uncle|aunt|cousin|best friend|friends?|roommates?|neighbors?|dog|cat|therapist|doctor"
 )
-_THINGS = (
+THINGS = (
     "job|work|career|business|school|college|classes|exams?|grades|studies|degree|marriage|relationship|divorce|house|apartment"
     "|home|health|weight|sleep|drinking|anxiety|depression|money|bills|debt|rent|savings|life|future|past|feelings|thoughts"
 )
 _TOPIC = re.compile(
-    rf"\bmy ((?:ex|best|old|new|own|younger|older|little|big|former|current) )?({_PEOPLE}|{_THINGS})\b", re.IGNORECASE
+    rf"\bmy ((?:ex|best|old|new|own|younger|older|little|big|former|current) )?({PEOPLE}|{THINGS})\b", re.IGNORECASE
 )
 _PRONOUNS: dict[str, list[tuple[re.Pattern[str], str]]] = {}
 for _who, (_subject, _object, _own, _self, _was) in {

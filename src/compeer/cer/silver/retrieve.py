@@ -70,7 +70,7 @@ class Index:
                     found[at] = self._take(scores[row], columns)
         return found
 
-    def _scores(self, queries: Sequence[Moment], columns: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _scores(self, queries: Sequence[Moment], columns: np.ndarray) -> np.ndarray:
         lasts = self._last.transform([m.last for m in queries])
         recents = self._recent.transform([recent(m) for m in queries])
         known = self._words.transform([recent(m) for m in queries])
@@ -84,7 +84,7 @@ class Index:
         score[own[:, None] == self._dialogue[columns][None, :]] = -np.inf
         return np.asarray(score)
 
-    def _take(self, scores: np.ndarray, columns: np.ndarray) -> Found | None:  # type: ignore[type-arg]
+    def _take(self, scores: np.ndarray, columns: np.ndarray) -> Found | None:
         for column in np.argsort(-scores)[:20]:
             reply = self.moments[columns[column]]
             if np.isfinite(scores[column]) and self.uses[reply.key] < _MOST_USES:

@@ -46,8 +46,8 @@ class Odds:
 
 def relative(table: Table) -> Table:
     """How much likelier than usual: 1 where the moment says nothing."""
-    usual = np.maximum(table.mean(axis=0, keepdims=True), 1e-6)
-    return table / usual
+    ratio: Table = table / np.maximum(table.mean(axis=0, keepdims=True), 1e-6)
+    return ratio
 
 
 def last_message(moment: Moment) -> str:

@@ -78,7 +78,9 @@ def worded(pool: Pool, step: str, at: int, wrong: Wrong, seed: int) -> tuple[str
     """The wrong step's text and the labels in which it differs from the true one."""
     draft, moment, donor = pool.drafts[at], pool.moments[at], pool.moments[wrong.donor]
     if wrong.kind == "whole":
-        labels = {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"), "strategy": ("strategy",)}[step]
+        labels = {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"), "strategy": ("strategy",)}[
+            step
+        ]
         return pool.drafts[wrong.donor].text(step), {label: getattr(donor, label) for label in labels}
     if wrong.kind == "issue":
         return draft.text(step, {"issue": pool.drafts[wrong.donor].parts["history"]["issue"]}), {}

@@ -1,0 +1,175 @@
+"""Silver labels: CER items from a corpus that people have labelled, without any model.
+
+    items = build_silver(esconv_train, failed_esconv)
+
+A step is True when its conclusion agrees with what people noted, and False at `false_rate` where it was exchanged
+for another moment's (`wrong_steps`); the preference follows from how the reply was made (`replies`). Silver is
+always marked as such. Every item's trace says where each label comes from and, for what is wrong, how and from
+which moment.
+
+Moments trade only within a pool of dialogues of one language and corpus, so the work goes pool by pool and a
+split by `trace["silver"]["pool"]` shares nothing but replies. Simpler: split the corpus first, then build.
+
+Where we decide: a round of a failed conversation makes two items, one with a better and one with another bad
+candidate. What its supporter did is no guide there; right is what people in similar moments of helpful conversations
+mostly do, and there is no reference reasoning to learn from. Crisis dialogues are left out unless asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from compeer.cer.item import Candidate, Item, Labels, item_at
+from compeer.cer.silver.compose import draft
+from compeer.cer.silver.fitting import Reply
+from compeer.cer.silver.moment import Moment, moments, stream
+from compeer.cer.silver.replies import replies
+from compeer.cer.silver.retrieve import Index
+from compeer.cer.silver.swap import Matrix
+from compeer.cer.silver.unlikely import Odds, Table
+from compeer.cer.silver.wrong_steps import Pool, Wrong, worded, wrong_steps
+from compeer.dialogue import Dialogue
+from compeer.reasoning import Reasoning, render
+from compeer.reasoning.ontology import STRATEGIES
+from compeer.reasoning.schema import LABELS, STEPS
+
+GENERATOR = "silver"
+POOL = 180  # dialogues; an exchange among the moments of that many is quick and finds what it needs
+_LIKELY = 2  # strategies that count as right where the supporter's own is no guide
+
+
+def build_silver(
+    dialogues: Sequence[Dialogue],
+    failed: Sequence[Dialogue] = (),
+    *,
+    seed: int = 0,
+    per_dialogue: int | None = None,
+    n_items: int | None = None,
+    false_rate: float = 0.23,
+    crisis: bool = False,
+) -> Iterator[Item]:
+    """Items for every usable round, or for `per_dialogue` rounds drawn by equation 1; at most `n_items` of them.
+
+    Dialogues marked as not helpful count as failed wherever they stand.
+    """
+    if not 0 <= false_rate <= 0.5:
+        raise ValueError(f"false_rate must be between 0 and 0.5, got {false_rate}: wrong steps trade places")
+    failing = {d.id for d in failed}
+    whole = [msgspec.structs.replace(d, helpful=False) if d.id in failing else d for d in (*dialogues, *failed)]
+    found = [m for d in whole if crisis or not d.crisis for m in moments(d, per_dialogue, seed)]
+    if len({m.key for m in found}) < len(found):
+        raise ValueError("two dialogues have the same id; silver items could not be traced back")
+    odds = Odds(found)
+    found, rows = _judged(found, odds)
+    if n_items is not None and n_items < len(found):
+        kept = sorted(stream(seed, "n_items").sample(range(len(found)), n_items))
+        found, rows = [found[at] for at in kept], [rows[at] for at in kept]
+    indexes = {language: Index([m for m in found if m.language == language]) for language in ("en", "zh")}
+    bad = [m for m in found if not m.helpful and len(m.reply.split()) > 2 and not m.key.endswith("b")]
+    for number, members in enumerate(_pools(found, seed)):
+        here = [found[at] for at in members]
+        tables: dict[str, Table] = {
+            name: odds.of(name)[[rows[at] for at in members]] for name in ("strategy", "stage", "family")
+        }
+        pool = Pool(here, [draft(m, seed) for m in here], tables, _alike(here))
+        speaking = [m for m in bad if m.language == here[0].language]
+        yield from _items(pool, indexes[here[0].language], speaking, number, false_rate, seed)
+
+
+def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
+    """Failed moments twice, with the strategies that people in such moments mostly choose; and each one's row."""
+    judged: list[Moment] = []
+    rows: list[int] = []
+    for at, moment in enumerate(found):
+        if moment.helpful:
+            judged.append(moment)
+            rows.append(at)
+            continue
+        likely = [STRATEGIES.ids[k] for k in np.argsort(-odds.strategy[at])]
+        for letter, strategy in zip(("", "b"), likely[:_LIKELY], strict=True):
+            changed = msgspec.structs.replace(
+                moment,
+                key=moment.key + letter,
+                strategies=tuple(likely[:_LIKELY]),
+                strategy=strategy,
+                derived=moment.derived | {"strategy": "likely in such moments"},
+            )
+            judged.append(changed)
+            rows.append(at)
+    return judged, rows
+
+
+def _pools(found: Sequence[Moment], seed: int) -> Iterator[list[int]]:
+    """Positions of the moments that trade with each other: dialogues of one language and corpus, by chance."""
+
+    def kind(at: int) -> tuple[str, str]:
+        return found[at].language, found[at].dialogue.source
+
+    for _, group in groupby(sorted(range(len(found)), key=kind), key=kind):
+        positions = list(group)
+        names = list(dict.fromkeys(found[at].dialogue.id for at in positions))
+        stream(seed, "pools", *kind(positions[0])).shuffle(names)
+        n_pools = max(1, round(len(names) / POOL))
+        pool_of = {name: at % n_pools for at, name in enumerate(names)}
+        for number in range(n_pools):
+            yield [at for at in positions if pool_of[found[at].dialogue.id] == number]
+
+
+def _alike(found: Sequence[Moment]) -> Matrix:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    analyzer = "word" if found[0].language == "en" else "char"
+    words = TfidfVectorizer(sublinear_tf=True, max_df=0.5 if len(found) > 20 else 1.0, analyzer=analyzer)
+    vectors = words.fit_transform([m.told for m in found])
+    alike: Matrix = (vectors @ vectors.T).toarray()
+    return alike
+
+
+def _items(
+    pool: Pool, index: Index, failed: Sequence[Moment], number: int, false_rate: float, seed: int
+) -> Iterator[Item]:
+    rng = stream(seed, "wrong", number)
+    wrong = wrong_steps(pool, false_rate, rng)
+    texts = [{step: one.text(step) for step in STEPS} for one in pool.drafts]
+    labels = [{label: getattr(m, label) for step in STEPS for label in LABELS[step]} for m in pool.moments]
+    true = [Reasoning.of(texts[at], labels[at], m.language) for at, m in enumerate(pool.moments)]
+    for step in STEPS:
+        for at, change in wrong[step].items():
+            texts[at][step], changed = worded(pool, step, at, change, seed)
+            labels[at] |= changed
+    said = replies(pool, [str(one["strategy"]) for one in labels], index, failed, seed)
+    for at, moment in enumerate(pool.moments):
+        reasoning = Reasoning.of(texts[at], labels[at], moment.language)
+        render(reasoning, said[at].text)  # refuses what a parser would not read back
+        here = {step: wrong[step][at] for step in STEPS if at in wrong[step]}
+        base = item_at(moment.dialogue, moment.index)
+        yield msgspec.structs.replace(
+            base,
+            id=f"{moment.key}/{GENERATOR}",
+            reference_reasoning=true[at] if moment.helpful else None,
+            candidate=Candidate(response=said[at].text, reasoning=reasoning, generator=GENERATOR),
+            labels=Labels(
+                history="history" not in here,
+                emotion="emotion" not in here,
+                strategy="strategy" not in here,
+                preference=said[at].preference(moment.helpful),
+            ),
+            label_source="silver",
+            trace={"silver": _trace(pool, moment, here, said[at], number, seed)},
+        )
+
+
+def _trace(
+    pool: Pool, moment: Moment, wrong: dict[str, Wrong], said: Reply, number: int, seed: int
+) -> dict[str, object]:
+    return {
+        "seed": seed,
+        "pool": number,
+        "labels_from": moment.derived,
+        **{step: {"wrong": one.kind, "from": pool.moments[one.donor].key} for step, one in wrong.items()},
+        "reply": {"kind": said.kind, "source": said.source, **({"from": said.donor} if said.donor else {})},
+    }
