@@ -1,6 +1,6 @@
 """How fast is the stage runner, against others, at the same prompts, in the same run?
 
-    python -m benchmarks.stage_runner --out rates.json            both latencies, all contenders, about five minutes
+    python -m benchmarks.stage_runner --out rates.json            both latencies, all contenders, about ten minutes
     python -m benchmarks.stage_runner --latency 0.01 --peers aiohttp
 
 One scripted endpoint in a process of its own; 64 requests in flight; each contender in a process of its own, timed
@@ -49,6 +49,7 @@ OURS = """
 from compeer.cer.progress import Progress
 from compeer.cer.runner import ModelSpec, run_stage
 from compeer.cer.stage import Tools
+from compeer.models.endpoint import Endpoint  # loaded on first use otherwise, which would be start-up
 from tests.endpoints.stages import CLASSIFY, SAY
 specs = {"judge": ModelSpec("openai:scripted", base_url, concurrency)}
 stage = CLASSIFY if shape == "json" else SAY
@@ -156,7 +157,7 @@ def run() -> list[Ratio]:
 def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--latency", type=float, nargs="+", default=[0.01, 0.5])
-    arguments.add_argument("--rows", type=int, default=3000, help="at 10 ms; at more, as many as ten seconds allow")
+    arguments.add_argument("--rows", type=int, default=3000, help="at 10 ms; at more, as many as twenty seconds allow")
     arguments.add_argument("--concurrency", type=int, default=64)
     arguments.add_argument("--peers", nargs="*", default=["aiohttp", "openai", "curator"])
     arguments.add_argument("--repeat", type=int, default=3, help="the best of so many runs counts, for each")
@@ -191,7 +192,7 @@ def python_of(name: str, venvs: Path) -> str | None:
 def measure(latency: float, options: argparse.Namespace, pythons: dict[str, str | None]) -> list[dict[str, Any]]:
     """Rows a second of each contender at one latency. Repetitions are interleaved, so that noise hits all alike."""
     ceiling = options.concurrency / latency
-    count = min(options.rows, int(ceiling * 10))
+    count = min(options.rows, int(ceiling * 20))
     best: dict[tuple[str, str], dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint(latency=latency, answer="auto") as endpoint:
         rows = Path(folder) / "rows.jsonl"

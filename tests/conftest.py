@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-# llama.cpp's threads spin while they wait for one another: on a busy machine two are far slower than one
-os.environ.setdefault("COMPEER_THREADS", "1")
+# read when OpenMP is loaded, which torch does first in some tests: see compeer.models.embedded.start_server
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 CHATML = (

@@ -8,17 +8,18 @@ reached it in words. Set `manner` to change how it answers:
     raw         `text` as the whole body, with status `status`
     endless     `text` again and again, for ever
     nothing     a stream without content
+    hang        no answer at all, until `manner` changes
     cut         half an output, then the connection is closed
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -49,18 +50,25 @@ class Supporter:
     def __init__(self) -> None:
         self.base_url = ""
         self.bodies: list[dict[str, Any]] = []
+        self.keys: list[str] = []
         self.reset()
 
     def reset(self) -> None:
         """Forget what was asked, and behave."""
         self.bodies.clear()
+        self.keys.clear()
         self.manner, self.text, self.status = "contract", "", 200
         self.piece = 7  # characters a chunk, so that tags are torn apart
+        self.delay = 0.0  # seconds before each chunk
         self.headers: dict[str, str] = {}
+        self.left = 0  # streams that the client closed before their end
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
+        self.keys.append(request.headers.get("Authorization", ""))
+        while self.manner == "hang":
+            await asyncio.sleep(0.02)
         if self.manner == "raw":
             return web.Response(body=self.text.encode(), status=self.status, headers=self.headers)
         if not body.get("stream"):
@@ -68,14 +76,18 @@ class Supporter:
             return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for piece in self._pieces(body):
-            choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
-            await response.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
-        if self.manner == "cut":
-            assert request.transport is not None
-            request.transport.abort()
+        with contextlib.suppress(ConnectionError):  # the client may leave early; `left` tells
+            for piece in self._pieces(body):
+                choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
+                await asyncio.sleep(self.delay)
+                await response.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+            if self.manner == "cut":
+                assert request.transport is not None
+                request.transport.abort()
+                return response
+            await response.write(b"data: [DONE]\n\n")
             return response
-        await response.write(b"data: [DONE]\n\n")
+        self.left += 1
         return response
 
     async def models(self, request: web.Request) -> web.Response:
@@ -117,7 +129,7 @@ def contract(body: dict[str, Any], number: int) -> str:
     return render(Reasoning.of(texts, labels, language), f"{REPLY[language]} {number}{end}")
 
 
-@contextmanager
+@contextlib.contextmanager
 def running() -> Iterator[Supporter]:
     """The server in a thread of its own, on a free port."""
     supporter = Supporter()
@@ -129,7 +141,8 @@ def running() -> Iterator[Supporter]:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", supporter.chat)
         app.router.add_get("/v1/models", supporter.models)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        # connections are closed soon, as vLLM does: a person takes longer to write than a server waits
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=0.3)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         supporter.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"

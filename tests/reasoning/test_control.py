@@ -4,6 +4,7 @@ import pytest
 
 from compeer.errors import UserError
 from compeer.reasoning import Control, ControlError, Pins, Reasoning, edit, parse, violations
+from compeer.reasoning.grammar import Literal, plan
 from compeer.reasoning.ontology import EMOTIONS, VOCABULARIES
 
 REASONING = Reasoning.of(
@@ -170,3 +171,14 @@ def test_every_broken_pin_and_text_is_named(english: str) -> None:
 def test_a_plain_reply_keeps_no_pin() -> None:
     control = Control(Pins(strategy="question"), {"history": "Lost."})
     assert [problem.code for problem in violations(parse("Hello."), control)] == ["pin", "given"]
+
+
+def test_editing_a_later_step_keeps_an_emotion_that_does_not_fit_its_sentiment() -> None:
+    """A model may conclude a contradiction; a person who edits the strategy must not be stopped by it."""
+    odd = Reasoning.of(
+        {"history": "He lost it.", "emotion": "He laughs.", "strategy": "Ask."},
+        {"stage": "action", "sentiment": "positive", "emotion": "shame", "intensity": 2, "strategy": "question"},
+    )
+    control = edit(odd, "strategy", "Stay with it.", strategy="others")
+    text = "".join(part.text for part in plan("en", control)[:-1] if isinstance(part, Literal))
+    assert "Sentiment: positive\nEmotion: shame\nIntensity: 2" in text

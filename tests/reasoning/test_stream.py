@@ -170,6 +170,11 @@ def test_the_reply_of_a_broken_output(why: str, text: str, answer: str) -> None:
     assert reply(stream(text)) == answer, "one character at a time"
 
 
+def test_text_after_the_labelled_lines_is_no_free_text() -> None:
+    text = "<think><history>Lost.\nStage: action\nAnd more.\n</history></think>Hello."
+    assert texts(stream(text))["history"] == parse(text).texts["history"] == "Lost."
+
+
 def test_a_step_that_is_never_closed_is_closed_in_the_end() -> None:
     events = stream(["<think><history>Lost.\nStage: action"])
     assert [e.kind for e in events] == ["step", "text", "label", "close"]

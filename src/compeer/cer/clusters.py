@@ -111,8 +111,11 @@ def _cluster(
 
 def _kmeans(vectors: Vectors, k: int, seed: int) -> Any:
     from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    return KMeans(k, n_init=4, random_state=seed).fit(vectors)
+    # a few thousand points are too few to share: threads that wait for one another cost ten times the work
+    with threadpool_limits(1 if len(vectors) < 20_000 else None):
+        return KMeans(k, n_init=4, random_state=seed).fit(vectors)
 
 
 def elbow(curve: Sequence[tuple[int, float]]) -> int:
@@ -183,12 +186,11 @@ def plot(clusterings: Sequence[Clustering], path: Path) -> None:
         at = dict(clustering.curve)[clustering.k]
         axes.plot([clustering.k], [at], "o", color=WARM, markersize=8, zorder=3)
         axes.annotate(
-            f"k = {clustering.k}", (clustering.k, at), (8, 8), textcoords="offset points", color=WARM, fontsize=10
+            f"k = {clustering.k}", (clustering.k, at), (0, -18), textcoords="offset points", ha="center", color=WARM
         )
     axes.set_title("Personas: sum of squared errors and its elbow", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("clusters", color=QUIET)
     axes.set_ylabel("sum of squared errors", color=QUIET)
-    axes.set_ylim(0)
     axes.locator_params(axis="x", integer=True)
     axes.tick_params(length=0, colors=INK)
     for side in ("top", "right"):

@@ -26,8 +26,8 @@ from compeer.reasoning.language import detect, words
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length
 
-#: characters of one answer, about ten times what the contract needs; a server that never stops is cut here
-LONGEST = 20_000
+#: characters of one answer, five times what the contract needs; a server that never stops is cut here
+LONGEST = 12_000
 
 
 class Settings(msgspec.Struct, kw_only=True):

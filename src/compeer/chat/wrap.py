@@ -48,6 +48,7 @@ class Wrapped:
         self._column = 0
         self._space = ""
         self._breaks = 0  # line breaks since the last word
+        self._torn = False  # what comes next continues a word without end
 
     def feed(self, text: str) -> None:
         units = _UNIT.findall(self._held + text)
@@ -56,7 +57,7 @@ class Wrapped:
             self._put(unit)
         if len(self._held) > self._width:  # a word without end: what is certain to break is written now
             self._put(self._held)
-            self._held = ""
+            self._held, self._torn = "", True
 
     def finish(self) -> None:
         if self._held:
@@ -73,9 +74,10 @@ class Wrapped:
             self._space = " "
         elif word := plain(unit):
             self._word(word)
+        self._torn = False
 
     def _word(self, word: str) -> None:
-        if self._column and self._column + len(self._space) + cell_len(word) > self._width:
+        if self._column and not self._torn and self._column + len(self._space) + cell_len(word) > self._width:
             self._write("\n")
             self._breaks, self._column = 1, 0
         if self._breaks:

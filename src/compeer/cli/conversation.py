@@ -48,7 +48,7 @@ def chat(
         raise UserError(f"--prompt is full or brief, not {prompt!r}.")
     pins = Pins.parse(pin or [])
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
-    patience = Patience(attempts=4, first=0.5, longest=10, patience=20, timeout=timeout)
+    patience = Patience(attempts=4, longest=10, patience=timeout, timeout=timeout)
     opened = open_model(model, base_url=base_url, patience=patience)
     settings = Settings(
         pins=pins,

@@ -98,6 +98,10 @@ def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
     return count
 
 
+class MissingFile(UserError, FileNotFoundError):
+    """A file that should be read and is not there."""
+
+
 @contextmanager
 def open_bytes(path: str | Path, mode: str) -> Iterator[IO[bytes]]:
     """The file as bytes, (de)compressed by its suffix."""
@@ -105,6 +109,9 @@ def open_bytes(path: str | Path, mode: str) -> Iterator[IO[bytes]]:
     if name == "-":
         yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
         return
+    if mode == "rb" and not Path(name).is_file():
+        kind = "it is a folder" if Path(name).is_dir() else "there is no such file"
+        raise MissingFile(f"{name} cannot be read: {kind}.")
     file: IO[bytes]
     if name.endswith(".gz"):
         file = cast(IO[bytes], gzip.open(name, mode))

@@ -3,7 +3,7 @@
 request     what is asked and what comes back
 embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, its file
 endpoint    any OpenAI-compatible server, the wire protocol over aiohttp; retry, its patience
-local       a transformers model in this process, with an optional LoRA adapter; sampling, its decoder
+local       a transformers model in this process, with an optional LoRA adapter; checkpoint, sampling
 cache       answers on disk, keyed on the rendered request
 spec        "embedded", "hf:DIR+ADAPTER", "openai:MODEL"
 reasoner    a supporter's turn through the contract

@@ -15,10 +15,18 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from compeer.models.request import Answer, Model, ModelError, Request
+
+_LOCKED = 60.0  # seconds to wait for other processes
+
+# One statement at a time in this process, and none while it forks: a child born in the middle of one would find
+# SQLite's own locks taken for ever.
+_LOCK = threading.Lock()
+os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class RequestCache:
@@ -28,14 +36,13 @@ class RequestCache:
         self.path = Path(path)
         self.hits = 0
         self.misses = 0
-        self._lock = threading.Lock()
         self._decoder = msgspec.msgpack.Decoder(Answer)
         self._connection: sqlite3.Connection | None = None
-        self._process = 0
+        self._process = os.getpid()
+        self._inherited: list[sqlite3.Connection | None] = []
 
     def get(self, key: bytes) -> Answer | None:
-        with self._lock:
-            row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        row = self._row("SELECT answer FROM answers WHERE key = ?", (key,))
         if row is None:
             self.misses += 1
             return None
@@ -44,39 +51,61 @@ class RequestCache:
 
     def put(self, key: bytes, answer: Answer) -> None:
         packed = msgspec.msgpack.encode(answer)
-        with self._lock:
-            # two processes may answer the same request at once; the first answer stays
-            self._open().execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (key, packed, time.time()))
+        # two processes may answer the same request at once; the first answer stays
+        self._row("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (key, packed, time.time()))
 
     def __len__(self) -> int:
-        with self._lock:
-            count: int = self._open().execute("SELECT count(*) FROM answers").fetchone()[0]
-        return count
+        row = self._row("SELECT count(*) FROM answers")
+        return int(row[0]) if row else 0
 
     def close(self) -> None:
-        with self._lock:
+        with _LOCK:
+            self._leave_parent()
             if self._connection:
                 self._connection.close()
                 self._connection = None
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None or self._process != os.getpid():  # never share a connection over a fork
+    def _row(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        """Run one statement; its first row."""
+        with _LOCK:
+            self._leave_parent()
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA synchronous=NORMAL")
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB NOT NULL, at REAL NOT NULL)"
-                    " WITHOUT ROWID"
-                )
+                if self._connection is None:
+                    self._connection = _open(self.path)
+                row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
             except (sqlite3.Error, OSError) as error:
                 raise ModelError(
-                    f"The request cache {self.path} cannot be opened: {error}. "
+                    f"The request cache {self.path} cannot be used: {error}. "
                     "Choose another file with --cache, or move this one away."
                 ) from error
-            self._connection, self._process = connection, os.getpid()
-        return self._connection
+        return row
+
+    def _leave_parent(self) -> None:
+        """After a fork: a connection of our own. The parent's is neither used nor closed."""
+        if self._process != os.getpid():
+            self._inherited.append(self._connection)
+            self._connection, self._process = None, os.getpid()
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=_LOCKED, isolation_level=None, check_same_thread=False)
+    given_up = time.monotonic() + _LOCKED
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # of several processes that open a new file together, all but one are refused here at once
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > given_up:
+                raise
+            time.sleep(0.02)
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB NOT NULL, at REAL NOT NULL)"
+        " WITHOUT ROWID"
+    )
+    return connection
 
 
 class CachedModel:

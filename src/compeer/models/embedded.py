@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import secrets
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -23,6 +24,12 @@ import msgspec
 from compeer.models.request import Answer, ModelError, Request, Usage, images_of
 from compeer.models.weights import locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
+
+# where one of SmolLM2's control tokens would begin
+_CONTROL = re.compile(
+    r"<(?=\||(?:repo_?name|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|empty_output"
+    r"|jupyter_(?:start|text|code|output|script))>)"
+)
 
 # what the model's own template puts first when a conversation has no system message
 _DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -85,7 +92,7 @@ class Embedded:
         if images_of(request.messages):
             raise ModelError("The embedded model cannot see images. Ask a vision model: --model openai:MODEL.")
         body: dict[str, Any] = {
-            "prompt": chatml(request.messages) + _beginning(request),
+            "prompt": chatml(request.messages) + _defused(_beginning(request)),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -129,7 +136,7 @@ class Embedded:
         try:
             while (chunk := await arrived.get()) is not None:
                 if "error" in chunk:
-                    raise ModelError(f"The embedded model refused the request: {chunk['error'].get('message')}.")
+                    raise ModelError(_refusal(chunk["error"]))
                 if chunk.get("choices"):
                     yield chunk
             await task
@@ -171,7 +178,16 @@ def chatml(messages: Sequence[dict[str, Any]]) -> str:
 
 
 def _defused(text: str) -> str:
-    return text.replace("<|", "< |")
+    return _CONTROL.sub("< ", text)
+
+
+def _refusal(error: dict[str, Any]) -> str:
+    if error.get("type") == "exceed_context_size_error":
+        return (
+            f"This conversation is too long for the embedded model: {error.get('n_prompt_tokens')} tokens, and it "
+            f"reads {error.get('n_ctx')}. Leave out the oldest turns, or ask a larger model."
+        )
+    return f"The embedded model refused the request: {error.get('message')}."
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -200,5 +216,3 @@ def _first_token(chunk: dict[str, Any]) -> tuple[tuple[str, float], ...]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-

@@ -13,7 +13,6 @@ import asyncio
 import base64
 import hashlib
 import mimetypes
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,9 +20,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
 
-from compeer.models.request import Answer, ModelError, Request, Usage
-from compeer.models.retry import RETRIED_STATUS, Patience, retry_after
+from compeer.models.request import Answer, ModelError, Request, Usage, by_content
+from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
 from compeer.reasoning.grammar import gbnf, regex
 
 Dialect = Literal["auto", "llamacpp", "vllm", "openai"]
@@ -44,73 +44,62 @@ class Endpoint:
         patience: Patience = Patience(),
         dialect: Dialect = "auto",
     ) -> None:
-        if urlsplit(base_url).scheme not in ("http", "https") or not urlsplit(base_url).netloc:
+        if not _is_address(base_url):
             raise ModelError(f"{base_url!r} is no address of a server; it should look like http://127.0.0.1:8000/v1.")
         self.model, self.base_url, self.api_key = model, base_url.rstrip("/"), api_key
         self.name = f"openai:{model}@{self.base_url}"
         self.concurrency, self.patience = concurrency, patience
         self.retries = 0
+        self._chat = f"{self.base_url}/chat/completions"
         self._dialect = dialect
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._images: dict[str, tuple[str, str]] = {}
+        self._images: dict[tuple[str, int, int], tuple[str, str]] = {}
 
     async def ask(self, request: Request) -> Answer:
-        body = msgspec.json.encode(await self._payload(request, stream=False))
-        started, attempt, problem = time.monotonic(), 0, ""
+        tries = Tries(self.patience)
         while True:
-            wait: float | None = None
+            http, problem, wait, allowed = self._http, "", None, 0.0
+            # rendered for each attempt: a server that was only starting may now say which dialect it speaks
+            body = msgspec.json.encode(await self._payload(request, stream=False))
             try:
-                async with self._gate, self._http.post(f"{self.base_url}/chat/completions", data=body) as response:
-                    data = await response.read()
-                    if response.status == 200:
-                        return self._answer(data)
-                    problem = f"it answered {response.status}: {_message(data)}"
-                    if response.status not in RETRIED_STATUS:
-                        raise ModelError(self._refused(response.status, problem))
-                    wait = retry_after(response.headers.get("Retry-After"))
-            except _Garbage as garbage:
-                problem = f"its answer makes no sense: {garbage}"
-            except TimeoutError:
-                problem = f"it did not answer within {self.patience.timeout:g} s"
-            except aiohttp.ClientError as error:
-                problem = f"the connection failed: {error}"
-            attempt += 1
-            pause = self.patience.wait(attempt, wait)
-            if attempt >= self.patience.attempts or time.monotonic() - started + pause > self.patience.patience:
-                raise ModelError(self._gave_up(problem, attempt))
-            self.retries += 1
-            await asyncio.sleep(pause)
+                async with self._gate:
+                    allowed = tries.begin()
+                    limit = aiohttp.ClientTimeout(total=allowed, sock_connect=10)
+                    async with http.post(self._chat, data=body, timeout=limit) as response:
+                        data = await response.read()
+                        if response.status == 200:
+                            return self._answer(data)
+                        problem, wait = self._status(response, data)
+            except (_Garbage, TimeoutError, aiohttp.ClientError) as error:
+                problem = _failure(error, allowed)
+            await self._pause(tries, problem, wait)
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
-        body = msgspec.json.encode(await self._payload(request, stream=True))
-        thinking = False
-        try:
-            async with self._gate, self._http.post(f"{self.base_url}/chat/completions", data=body) as response:
-                if response.status != 200:
-                    problem = f"it answered {response.status}: {_message(await response.read())}"
-                    raise ModelError(self._refused(response.status, problem))
-                async for line in response.content:
-                    if not line.startswith(b"data:") or line[5:].strip() == b"[DONE]":
-                        continue
-                    delta = _delta(line[5:])
-                    reasoning, content = _thinking(delta), delta.get("content") or ""
-                    if reasoning:
-                        yield reasoning if thinking else "<think>" + reasoning
-                        thinking = True
-                    if content:
-                        yield "</think>" + content if thinking else content
-                        thinking = False
-        except TimeoutError:
-            raise ModelError(self._gave_up(f"it stopped answering for {self.patience.timeout:g} s", 1)) from None
-        except _Garbage as garbage:
-            raise ModelError(self._gave_up(f"its answer makes no sense: {garbage}", 1)) from None
-        except aiohttp.ClientError as error:
-            raise ModelError(self._gave_up(f"the connection failed: {error}", 1)) from None
+        """The text as it comes. A failure is tried again as long as nothing has been passed on."""
+        tries, begun = Tries(self.patience), False
+        while True:
+            http, problem, wait = self._http, "", None
+            body = msgspec.json.encode(await self._payload(request, stream=True))
+            try:
+                async with self._gate:
+                    tries.begin()
+                    async with http.post(self._chat, data=body) as response:
+                        if response.status == 200:
+                            async for piece in _pieces(response.content):
+                                begun = True
+                                yield piece
+                            return
+                        problem, wait = self._status(response, await response.read())
+            except (_Garbage, TimeoutError, aiohttp.ClientError) as error:
+                problem = _failure(error, self.patience.timeout)
+            if begun:
+                raise ModelError(self._gave_up(f"it broke off: {problem}", 1))
+            await self._pause(tries, problem, wait)
 
     def rendered(self, request: Request) -> bytes:
         payload = self._body(request, stream=False)
-        payload["messages"] = [_with_hashes(message, self._image) for message in request.messages]
+        payload["messages"] = by_content(request.messages, lambda path: self._image(path)[1])
         if request.plan is not None:
             payload["grammar"] = gbnf(request.plan)
         return self.base_url.encode() + b"\x00" + msgspec.json.encode(payload, order="sorted")
@@ -121,21 +110,22 @@ class Endpoint:
             async with self._http.get(f"{self.base_url}/models", timeout=aiohttp.ClientTimeout(10)) as response:
                 data = await response.read()
                 if response.status != 200:
-                    raise ModelError(self._refused(response.status, f"it answered {response.status} to /models"))
+                    problem, _ = self._status(response, data)
+                    raise ModelError(self._gave_up(problem, 1))
                 listed = msgspec.json.decode(data)["data"]
                 return [entry for entry in listed if isinstance(entry, dict)]
-        except (msgspec.DecodeError, KeyError, TypeError):
-            raise ModelError(self._gave_up("it does not list its models as an OpenAI-compatible server does", 1)) from None
-        except TimeoutError:
-            raise ModelError(self._gave_up("it did not answer within 10 s", 1)) from None
-        except aiohttp.ClientError as error:
-            raise ModelError(self._gave_up(f"the connection failed: {error}", 1)) from None
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
+            raise _Final(self._gave_up("it does not list its models as an OpenAI-compatible server does", 1)) from None
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise ModelError(self._gave_up(_failure(error, 10), 1)) from None
 
     async def dialect(self) -> Dialect:
-        """Which server this is, asked once."""
+        """Which server this is, asked until it is known."""
         if self._dialect == "auto":
             try:
                 owners = {str(entry.get("owned_by", "")) for entry in await self.models()}
+            except _Final:
+                owners = set()
             except ModelError:
                 return "openai"  # ask again next time: it may only be starting
             known: dict[str, Dialect] = {"llamacpp": "llamacpp", "vllm": "vllm"}
@@ -205,11 +195,13 @@ class Endpoint:
             choice = reply["choices"][0]
             message = choice["message"]
             content = message.get("content") or ""
+            if not isinstance(content, str):
+                raise TypeError
             reasoning = _thinking(message)
             used = reply.get("usage") or {}
             details = used.get("prompt_tokens_details") or {}
             return Answer(
-                text=f"<think>{reasoning}</think>{content}" if reasoning else str(content),
+                text=f"<think>{reasoning}</think>{content}" if reasoning else content,
                 finish=str(choice.get("finish_reason") or "stop"),
                 usage=Usage(
                     int(used.get("prompt_tokens") or 0),
@@ -219,22 +211,38 @@ class Endpoint:
                 first=_first_token(choice),
                 model=str(reply.get("model") or self.model),
             )
-        except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
     def _image(self, path: str) -> tuple[str, str]:
-        """(data URL, hash) of a picture, read once."""
-        if path not in self._images:
-            try:
+        """(data URL, hash) of a picture, read once as long as the file does not change."""
+        try:
+            stat = Path(path).stat()
+            state = (path, stat.st_size, stat.st_mtime_ns)
+            if state not in self._images:
                 data = Path(path).read_bytes()
-            except OSError as error:
-                raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
-            kind = mimetypes.guess_type(path)[0] or "image/png"
-            url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-            if len(self._images) > 256:
-                self._images.clear()  # a corpus of pictures must not fill the memory
-            self._images[path] = (url, hashlib.sha256(data).hexdigest())
-        return self._images[path]
+                kind = mimetypes.guess_type(path)[0] or "image/png"
+                url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+                if len(self._images) > 256:
+                    self._images.clear()  # a corpus of pictures must not fill the memory
+                self._images[state] = (url, hashlib.sha256(data).hexdigest())
+        except OSError as error:
+            raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
+        return self._images[state]
+
+    def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
+        """What a status other than 200 means, and how long the server asks to wait; ModelError when that is final."""
+        problem = f"it answered {response.status}: {_message(data)}"
+        if response.status not in RETRIED_STATUS:
+            raise _Final(self._refused(response.status, problem))
+        return problem, retry_after(response.headers.get("Retry-After"))
+
+    async def _pause(self, tries: Tries, problem: str, wait: float | None) -> None:
+        pause = tries.pause(wait)
+        if pause is None:
+            raise ModelError(self._gave_up(problem, tries.made))
+        self.retries += 1
+        await asyncio.sleep(pause)
 
     def _refused(self, status: int, problem: str) -> str:
         advice = {
@@ -253,8 +261,50 @@ class Endpoint:
         )
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # half a bracket, two dots, a port beyond 65535
+        return False
+
+
+class _Final(ModelError):
+    """A refusal that asking again will not change."""
+
+
 class _Garbage(Exception):
     """An answer that is no chat completion."""
+
+
+def _failure(error: Exception, seconds: float) -> str:
+    """What went wrong with an attempt that was given so many seconds, in words."""
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {seconds:g} s"
+    if isinstance(error, _Garbage):
+        return f"its answer makes no sense: {error}"
+    return f"the connection failed: {error or type(error).__name__}"
+
+
+async def _pieces(content: aiohttp.StreamReader) -> AsyncIterator[str]:
+    """The text in a stream of server-sent events, thinking and content as one."""
+    thinking = False
+    try:
+        async for line in content:
+            if not line.startswith(b"data:") or line[5:].strip() == b"[DONE]":
+                continue
+            delta = _delta(line[5:])
+            reasoning, said = _thinking(delta), str(delta.get("content") or "")
+            if reasoning:
+                yield reasoning if thinking else "<think>" + reasoning
+                thinking = True
+            if said:
+                yield "</think>" + said if thinking else said
+                thinking = False
+    except (ValueError, HttpProcessingError) as error:  # a line without an end, depending on aiohttp's version
+        raise _Garbage(f"{type(error).__name__}: {str(error)[:80]}") from None
+    if thinking:
+        yield "</think>"
 
 
 def _message(data: bytes) -> str:
@@ -262,7 +312,7 @@ def _message(data: bytes) -> str:
     try:
         error = msgspec.json.decode(data)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:300]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
         return data[:120].decode("utf-8", "replace").strip() or "nothing"
 
 
@@ -273,7 +323,7 @@ def _delta(data: bytes) -> dict[str, Any]:
             raise _Garbage(str(chunk["error"])[:200])
         choices = chunk.get("choices") or []
         return dict(choices[0].get("delta") or {}) if choices else {}
-    except (msgspec.DecodeError, AttributeError, TypeError, KeyError) as error:
+    except (msgspec.MsgspecError, AttributeError, TypeError, KeyError, ValueError) as error:
         raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
 
@@ -297,17 +347,6 @@ def _with_data(message: dict[str, Any], image: Any) -> dict[str, Any]:
         return message
     parts = [
         {"type": "image_url", "image_url": {"url": image(part["path"])[0]}} if part["type"] == "image" else part
-        for part in message["content"]
-    ]
-    return {**message, "content": parts}
-
-
-def _with_hashes(message: dict[str, Any], image: Any) -> dict[str, Any]:
-    """The message for the cache key: pictures by what is in them, not by where they lie."""
-    if isinstance(message["content"], str):
-        return message
-    parts = [
-        {"type": "image", "sha256": image(part["path"])[1]} if part["type"] == "image" else part
         for part in message["content"]
     ]
     return {**message, "content": parts}

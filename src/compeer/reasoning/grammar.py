@@ -91,12 +91,13 @@ def _label_parts(step: str, language: Language, control: Control) -> list[Part]:
         (label,) = LABELS[step]
         values = [pins[label]] if label in pins else VOCABULARIES[label].ids
         return [key(label), OneOf(tuple(write_value(label, value, language) for value in values))]
-    # an emotion only together with a sentiment it can carry
+    # an emotion only together with a sentiment it can carry, unless both are fixed already
+    fixed = "sentiment" in pins and "emotion" in pins
     pairs = [
         write_value("sentiment", sentiment, language) + key("emotion").text + write_value("emotion", e.id, language)
         for sentiment in SENTIMENTS.ids
         for e in EMOTIONS
-        if sentiment in e.sentiments
+        if (fixed or sentiment in e.sentiments)
         and sentiment == pins.get("sentiment", sentiment)
         and e.id == pins.get("emotion", e.id)
     ]

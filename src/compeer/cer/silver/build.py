@@ -25,6 +25,7 @@ import numpy as np
 
 from compeer.cer.item import Candidate, Item, Labels, item_at
 from compeer.cer.silver.compose import draft
+from compeer.cer.silver.evidence import gather
 from compeer.cer.silver.fitting import Reply
 from compeer.cer.silver.moment import Moment, moments, stream
 from compeer.cer.silver.replies import replies
@@ -75,7 +76,8 @@ def build_silver(
         tables: dict[str, Table] = {
             name: odds.of(name)[[rows[at] for at in members]] for name in ("strategy", "stage", "family")
         }
-        pool = Pool(here, [draft(m, seed) for m in here], tables, _alike(here))
+        evidence = [gather(m) for m in here]
+        pool = Pool(here, evidence, [draft(one, seed) for one in evidence], tables, _alike(here))
         speaking = [m for m in bad if m.language == here[0].language]
         yield from _items(pool, indexes[here[0].language], speaking, number, false_rate, seed)
 

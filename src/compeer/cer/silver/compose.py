@@ -20,7 +20,7 @@ from types import ModuleType
 import msgspec
 
 from compeer.cer.silver import chinese, english_emotion, english_history, english_strategy, feelings
-from compeer.cer.silver.evidence import Evidence, gather, slots
+from compeer.cer.silver.evidence import Evidence, slots
 from compeer.cer.silver.moment import Moment, stream
 from compeer.cer.silver.phrases import Slots, say
 from compeer.reasoning.ontology import STRATEGIES
@@ -77,12 +77,12 @@ class Draft(msgspec.Struct, frozen=True):
         return gap.join(parts[name] for name in order if parts.get(name))
 
 
-def draft(moment: Moment, seed: int) -> Draft:
+def draft(found: Evidence, seed: int) -> Draft:
     """The true steps of a moment; the corpus's own reasoning where it has one."""
+    moment = found.moment
     if moment.written:
         parts = {step: {"whole": " ".join(getattr(moment.written, step).split())} for step in STEPS}
         return Draft(parts, dict.fromkeys(STEPS, ("whole",)))
-    found = gather(moment)
     parts, order = {}, {}
     for step in STEPS:
         order[step] = tuple(stream(seed, moment.key, step, "shape").choice(SHAPES[step]).split())
@@ -91,9 +91,8 @@ def draft(moment: Moment, seed: int) -> Draft:
     return Draft(parts, order)
 
 
-def concluded(draft: Draft, step: str, names: Sequence[str], of: Moment, concluding: Moment, seed: int) -> str:
+def concluded(draft: Draft, step: str, names: Sequence[str], found: Evidence, concluding: Moment, seed: int) -> str:
     """The step with its own evidence, but with the named parts concluding what another moment concluded."""
-    found = gather(of)
     drawn = slots(found, step, seed)
     return draft.text(step, {n: _part(n, found, concluding, drawn, seed) for n in names if n in draft.order[step]})
 

@@ -13,16 +13,16 @@ import msgspec
 
 from compeer.cer.item import Preference
 from compeer.cer.silver import chinese, english_reply
-from compeer.cer.silver.evidence import draw, gather, quoted
+from compeer.cer.silver.evidence import Evidence, draw, quoted
 from compeer.cer.silver.feelings import FEELINGS
-from compeer.cer.silver.moment import Moment, stream
+from compeer.cer.silver.moment import stream
 from compeer.cer.silver.own_words import retold
 from compeer.cer.silver.phrases import say
 from compeer.cer.silver.retrieve import CLOSE, Index
 from compeer.cer.silver.reworded import reworded
 
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
-_MAKE = 0.45  # of the rest take the seeker's words, where the corpus's reply could be reworded as well
+_MAKE = 0.25  # of the rest take the seeker's words, where the corpus's reply could be reworded as well
 BANKS = {"en": english_reply, "zh": chinese}
 
 
@@ -41,8 +41,9 @@ class Reply(msgspec.Struct, frozen=True):
         return "candidate" if good else "neither"
 
 
-def fitting(moments: Sequence[Moment], index: Index, seed: int) -> list[Reply | None]:
+def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply | None]:
     """A fitting reply for each moment, in the strategy that is right there; None where none could be found."""
+    moments = [one.moment for one in evidence]
     look = [at for at, m in enumerate(moments) if stream(seed, m.key, "look").random() < _RETRIEVE]
     best = index.best([moments[at] for at in look], [moments[at].strategy for at in look])
     close = {at: found for at, found in zip(look, best, strict=True) if found and found.score >= CLOSE}
@@ -54,20 +55,18 @@ def fitting(moments: Sequence[Moment], index: Index, seed: int) -> list[Reply | 
             continue
         rng = stream(seed, moment.key, "fitting")
         again = reworded(moment.reply, rng) if moment.helpful else None
-        made = make(moment, moment.strategy, seed) if again is None or rng.random() < _MAKE else None
+        made = make(evidence[at], moment.strategy, seed) if again is None or rng.random() < _MAKE else None
         text = made or again
         replies.append(Reply(text, "fitting", "made" if made else "reworded") if text else None)
     return replies
 
 
-def make(moment: Moment, strategy: str, seed: int) -> str | None:
+def make(found: Evidence, strategy: str, seed: int) -> str | None:
     """A reply from the seeker's own words, or None where they said nothing that can be said back."""
+    moment, language = found.moment, found.moment.language
     rng = stream(seed, moment.key, "make", strategy)
-    language = moment.language
-    found = gather(moment)
-    slots = {
-        "feeling": FEELINGS[moment.emotion].states[0] if language == "en" else chinese.FEELINGS[moment.emotion].names[0]
-    }
+    feelings = FEELINGS if language == "en" else chinese.FEELINGS
+    slots = {"feeling": feelings[moment.emotion].states[0]}
     told = [t for text in moment.seeker[-3:] for t in retold(text, language, "you")]
     if told:
         slots["you"] = draw(told, rng)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compeer.reasoning.ontology import Language
 
@@ -109,6 +110,7 @@ def quotes(text: str, language: Language) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=1 << 15)  # a turn stands in the history of every later moment
 def retold(text: str, language: Language, who: str = "they") -> tuple[str, ...]:
     """Clauses about the seeker, told of them ("they") or to them ("you"), without a full stop.
 

@@ -21,6 +21,7 @@ from random import Random
 
 import numpy as np
 
+from compeer.cer.silver.evidence import Evidence
 from compeer.cer.silver.fitting import BANKS, Reply, fitting, flat, make
 from compeer.cer.silver.moment import Moment, stream
 from compeer.cer.silver.own_words import PEOPLE, THINGS
@@ -42,7 +43,7 @@ _NOUNS = tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in (PEOP
 def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequence[Moment], seed: int) -> list[Reply]:
     """One reply for each moment of the pool; `strategies` are those that the candidates' third steps conclude."""
     moments = pool.moments
-    own = fitting(moments, index, seed)
+    own = fitting(pool.evidence, index, seed)
     kinds = [_kind(m, own[at], strategies[at], bool(failed), seed) for at, m in enumerate(moments)]
     off = [at for at, kind in enumerate(kinds) if kind in ("off_topic", "spliced")]
     moved = _misplaced(pool, own, strategies, off, seed)
@@ -59,7 +60,7 @@ def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequenc
             both = f"{sentences(reply.text)[0]} {sentences(elsewhere.text)[-1]}"
             reply = Reply(both, kind, reply.source, moments[moved[at]].key)
         elif kind == "unfit":
-            reply = _unfit(moment, strategies[at], other[at], rng, seed)
+            reply = _unfit(pool.evidence[at], strategies[at], other[at], rng, seed)
         elif kind == "detail" and reply:
             reply = Reply(_wrong_detail(reply.text, moment, nouns, rng), kind, reply.source, reply.donor)
         elif kind == "failed":
@@ -114,8 +115,8 @@ def _misplaced(
     return moved
 
 
-def _unfit(moment: Moment, strategy: str, other: Found | None, rng: Random, seed: int) -> Reply | None:
-    if (other is None or rng.random() < _MAKE_UNFIT) and (text := make(moment, strategy, seed)):
+def _unfit(found: Evidence, strategy: str, other: Found | None, rng: Random, seed: int) -> Reply | None:
+    if (other is None or rng.random() < _MAKE_UNFIT) and (text := make(found, strategy, seed)):
         return Reply(text, "unfit", "made")
     return Reply(flat(other.moment.reply), "unfit", "retrieved", other.moment.key) if other else None
 

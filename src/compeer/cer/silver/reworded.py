@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from random import Random
 
+from compeer.cer.silver.own_words import lower_first
 from compeer.cer.silver.phrases import capital
 
 _SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*\s*")
@@ -67,6 +68,10 @@ _CONTRACT = {
     r"\bcan't\b": "can not", r"\bI will\b": "I'll", r"\bI'll\b": "I will", r"\bI would\b": "I'd",
 }  # fmt: skip
 _CONTRACTIONS = tuple((re.compile(pattern, re.IGNORECASE), other) for pattern, other in _CONTRACT.items())
+_BEFORE = {
+    False: ("I see,", "Hm,", "Right,", "Well,", "Okay,", "Mm,", "Yeah,", "You know,", "Honestly,", "Alright,"),
+    True: ("嗯，", "是啊，", "这样，", "好，"),
+}
 _OPENING = re.compile(r"^(?:oh|ok|okay|well|yes|yeah|ah|hmm|so|right)\b[\s,.!]+", re.IGNORECASE)
 
 
@@ -80,7 +85,8 @@ def reworded(text: str, rng: Random) -> str | None:
     said = sentences(clean)
     if len(said) >= 3 and rng.random() < 0.6:
         del said[rng.randrange(len(said))]
-    told = ("" if re.search(r"[\u4e00-\u9fff]", clean) else " ").join(said)
+    chinese = bool(re.search(r"[\u4e00-\u9fff]", clean))
+    told = ("" if chinese else " ").join(said)
     if rng.random() < 0.7 and len(without := _OPENING.sub("", told)) > 12:
         told = capital(without)
     for pattern, others in _COMPILED:
@@ -89,7 +95,9 @@ def reworded(text: str, rng: Random) -> str | None:
     toggled = [pair for pair in _CONTRACTIONS if pair[0].search(told)]
     for pattern, other in rng.sample(toggled, min(2, len(toggled))):
         told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]
-    return told if told.lower() != clean.lower() and len(told) > 2 else None
+    if told.lower() == clean.lower():  # nothing to exchange: a word before it, as people do
+        told = f"{rng.choice(_BEFORE[chinese])} {lower_first(told)}" if not _OPENING.match(told) else ""
+    return told if len(told) > 2 else None
 
 
 def sentences(text: str) -> list[str]:

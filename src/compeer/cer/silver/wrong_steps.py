@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from compeer.cer.silver.compose import Draft, concluded
+from compeer.cer.silver.evidence import Evidence
 from compeer.cer.silver.feelings import family
 from compeer.cer.silver.moment import Moment
 from compeer.cer.silver.swap import Mask, Matrix, exchange, portions
@@ -51,6 +52,7 @@ class Pool(msgspec.Struct, frozen=True):
     """Moments that trade with each other, what is known about them, and their true steps."""
 
     moments: list[Moment]
+    evidence: list[Evidence]
     drafts: list[Draft]
     odds: dict[str, Table]  # rows in the order of `moments`
     alike: Matrix  # how alike what was told is, 0 to 1
@@ -76,7 +78,7 @@ def wrong_steps(pool: Pool, rate: float, rng: Random) -> dict[str, dict[int, Wro
 
 def worded(pool: Pool, step: str, at: int, wrong: Wrong, seed: int) -> tuple[str, dict[str, str | int]]:
     """The wrong step's text and the labels in which it differs from the true one."""
-    draft, moment, donor = pool.drafts[at], pool.moments[at], pool.moments[wrong.donor]
+    draft, donor = pool.drafts[at], pool.moments[wrong.donor]
     if wrong.kind == "whole":
         labels = {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"), "strategy": ("strategy",)}[
             step
@@ -84,7 +86,7 @@ def worded(pool: Pool, step: str, at: int, wrong: Wrong, seed: int) -> tuple[str
         return pool.drafts[wrong.donor].text(step), {label: getattr(donor, label) for label in labels}
     if wrong.kind == "issue":
         return draft.text(step, {"issue": pool.drafts[wrong.donor].parts["history"]["issue"]}), {}
-    text = concluded(draft, step, _PARTS[wrong.kind], moment, donor, seed)
+    text = concluded(draft, step, _PARTS[wrong.kind], pool.evidence[at], donor, seed)
     labels = ("emotion", "sentiment") if wrong.kind == "emotion" else (wrong.kind,)
     return text, {label: getattr(donor, label) for label in labels}
 

@@ -1,0 +1,119 @@
+"""A transformers checkpoint: what is in its folder, and how it is opened.
+
+`embedded` opens the embedded model's file with transformers, which is what training starts from. Vision models
+are told by their config and come with their processor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.models.request import ModelError
+from compeer.models.weights import locate
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A loaded model with its tokenizer; `processor` is there when it takes images."""
+
+    model: Any
+    tokenizer: Any
+    processor: Any | None
+
+
+def open_checkpoint(path: str, adapter: str | None = None, device: str | None = None) -> Checkpoint:
+    """Load a model from a folder, the hub, or the embedded file; ModelError says what is missing."""
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        needs = 'A local transformers model needs torch and transformers: pip install "compeer[train]".'
+        raise ModelError(needs) from None
+    options: dict[str, Any] = {"dtype": "auto"}
+    source = path
+    if path == "embedded":
+        weights = locate()
+        source, options = str(weights.parent), {"gguf_file": weights.name, "dtype": torch.float32}
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, gguf_file=options.get("gguf_file"))
+        vision = getattr(config, "vision_config", None) is not None
+        kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
+        model = kind.from_pretrained(source, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, gguf_file=options.get("gguf_file"))
+        processor = _processor(source, config) if vision else None
+        if adapter:
+            import peft
+
+            model = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    except Exception as error:  # a damaged checkpoint fails in as many ways as there are formats
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"The model {path} cannot be loaded: {first_line} "
+            "Give a folder with config.json, weights and tokenizer, or a hub name where there is a network."
+        ) from error
+    if tokenizer.chat_template is None and getattr(processor, "chat_template", None) is None:
+        raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return Checkpoint(model.eval().to(place), tokenizer, processor)
+
+
+def takes_images(path: str) -> bool:
+    """Whether the model takes images; its config says so before the weights are loaded."""
+    config = Path(path) / "config.json"
+    if config.is_file():
+        return "vision_config" in config.read_text(encoding="utf-8")
+    if path == "embedded":
+        return False
+    try:
+        import transformers
+
+        return getattr(transformers.AutoConfig.from_pretrained(path), "vision_config", None) is not None
+    except (ImportError, OSError, ValueError):
+        return False  # asking it will say what is wrong
+
+
+def identity(path: str) -> bytes:
+    """What tells this model from another in the same place: the state of its files, or its name on the hub."""
+    where = locate() if path == "embedded" else Path(path)
+    files = sorted(where.iterdir()) if where.is_dir() else [where] if where.is_file() else []
+    state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    return msgspec.json.encode([path, state])
+
+
+def picture(path: str) -> Any:
+    """An image as processors want it."""
+    from PIL import Image
+
+    try:
+        return Image.open(path).convert("RGB")
+    except OSError as error:
+        raise ModelError(f"The image {path} cannot be read: {error.strerror or error}.") from None
+
+
+def image_sha256(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
+
+
+def _processor(source: str, config: Any) -> Any:
+    """The checkpoint's processor. Where torchvision is missing, transformers refuses those that also take video
+    (Qwen-VL's among them) although pictures alone do not need it; then the video half is left out."""
+    import transformers
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+    try:
+        return transformers.AutoProcessor.from_pretrained(source)
+    except ImportError:
+        kind = PROCESSOR_MAPPING[type(config)]
+
+    class PicturesOnly(kind):  # type: ignore[misc, valid-type]
+        @classmethod
+        def get_attributes(cls) -> list[str]:
+            return [name for name in kind.get_attributes() if name != "video_processor"]
+
+    return PicturesOnly.from_pretrained(source)

@@ -1,0 +1,26 @@
+"""The installed command in a process of its own, away from this machine's settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMPEER = str(Path(sys.executable).parent / "compeer")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This environment without settings of ours; what is passed on top of it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "COMPEER_"))}
+    return kept | {"LANG": "C.UTF-8", "COLUMNS": "80"} | more
+
+
+def compeer(
+    *words: str, said: bytes = b"", seconds: float = 300, cwd: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `compeer WORDS`; keywords in capitals are environment variables."""
+    done = subprocess.run(
+        [COMPEER, *words], input=said, env=environment(**more), cwd=cwd, capture_output=True, timeout=seconds, check=False
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

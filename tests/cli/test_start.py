@@ -1,0 +1,122 @@
+"""`compeer --help` is light: it imports nothing heavy and starts about as fast as typer itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer.main
+from tests.cli.command import COMPEER, compeer, environment
+
+from compeer import __version__
+from compeer.cli import app
+
+HEAVY = (
+    "torch", "trl", "transformers", "inspect_ai", "datasets", "ray", "sklearn", "numpy", "pyarrow", "aiohttp",
+    "matplotlib", "sentence_transformers", "xllamacpp", "rich", "msgspec", "asyncio",
+)  # fmt: skip
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Every command and group, as the words that call it."""
+
+    def below(command: object, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        yield words
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from below(inner, (*words, name))
+
+    yield from below(typer.main.get_command(app), ())
+
+
+def imported(*words: str) -> set[str]:
+    """The heavy modules a command has imported when it is done."""
+    program = (
+        "import atexit, json, sys\n"
+        "sys.argv = ['compeer', *json.loads(sys.argv[1])]\n"
+        f"atexit.register(lambda: print(json.dumps([n for n in {HEAVY!r} if n in sys.modules]), file=sys.stderr))\n"
+        "from compeer.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", program, json.dumps(words)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert "Usage: compeer" in done.stdout
+    return set(json.loads(done.stderr.strip().splitlines()[-1]))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert imported("--help") == set()
+
+
+@pytest.mark.parametrize("group", sorted({words[0] for words in commands() if words}))
+def test_help_of_a_command_imports_nothing_heavy_either(group: str) -> None:
+    assert imported(group, "--help") <= {"rich", "msgspec"}
+
+
+def test_the_check_above_can_fail() -> None:
+    program = f"import sys, aiohttp; print([n for n in {HEAVY!r} if n in sys.modules])"
+    assert "aiohttp" in subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+
+
+def cpu_seconds(command: list[str]) -> float:
+    """Processor time of one run: what a busy machine does not change much."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_help_takes_at_most_three_times_import_typer() -> None:
+    ours, typers = [], []
+    for _ in range(7):
+        ours.append(cpu_seconds([COMPEER, "--help"]))
+        typers.append(cpu_seconds([sys.executable, "-c", "import typer"]))
+    assert min(ours) <= 3 * min(typers), (ours, typers)
+
+
+def test_version() -> None:
+    done = compeer("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"compeer {__version__}\n", "")
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, for speed; the tests above start the real command."""
+    monkeypatch.setenv("COLUMNS", "80")
+    seen = list(commands())
+    assert {("chat",), ("parse",), ("demo",), ("doctor",), ("corpus", "stats")} <= set(seen)
+    for words in seen:
+        with pytest.raises(SystemExit) as end:
+            app([*words, "--help"])
+        shown = capsys.readouterr().out
+        assert end.value.code == 0, words
+        assert "Usage:" in shown and len(shown.splitlines()) > 4, (words, shown)
+
+
+def test_help_is_one_screen() -> None:
+    assert len(compeer("--help").stdout.splitlines()) <= 25
+    assert len(compeer("chat", "--help").stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("words", [(), ("corpus",), ("cer",)])
+def test_without_a_command_help_is_shown(words: tuple[str, ...]) -> None:
+    done = compeer(*words)
+    assert done.returncode == 2 and "Usage: compeer" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [("nonsense",), ("chat", "--nonsense"), ("chat", "--temperature", "hot")])
+def test_a_slip_of_the_keys_is_a_short_message(words: tuple[str, ...]) -> None:
+    done = compeer(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and 0 < len(done.stderr.splitlines()) <= 8
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([COMPEER, "--help"], env=environment(), stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert b"Traceback" not in done.stderr

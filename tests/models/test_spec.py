@@ -1,0 +1,103 @@
+"""Naming a model: every form, what it opens, and what a wrong one says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compeer.errors import UserError
+from compeer.models.embedded import Embedded
+from compeer.models.endpoint import Endpoint
+from compeer.models.local import Local
+from compeer.models.request import ModelError
+from compeer.models.retry import Patience
+from compeer.models.spec import open_model
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COMPEER_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_default_is_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(open_model(), Embedded)
+    monkeypatch.setenv("COMPEER_MODEL", "hf:somewhere")
+    assert isinstance(open_model(), Local)
+    assert isinstance(open_model("embedded"), Embedded), "what is said goes before what is set"
+
+
+def test_embedded_with_an_adapter(tmp_path: Path) -> None:
+    adapter = tmp_path / "mine.gguf"
+    adapter.write_bytes(b"GGUF")
+    model = open_model(f"embedded+{adapter}")
+    assert isinstance(model, Embedded)
+    assert (model.adapter, model.name, model.sees) == (adapter, "embedded+mine.gguf", False)
+    with pytest.raises(ModelError, match=r"There is no adapter /no/such\.gguf"):
+        open_model("embedded+/no/such.gguf")
+
+
+def test_a_transformers_model_with_and_without_an_adapter(tmp_path: Path) -> None:
+    model = open_model("hf:org/name")
+    assert isinstance(model, Local)
+    assert (model.path, model.adapter, model.name) == ("org/name", None, "hf:org/name")
+    (tmp_path / "adapter").mkdir()
+    model = open_model(f"hf:org/name+{tmp_path}/adapter")
+    assert isinstance(model, Local)
+    assert (model.path, model.adapter) == ("org/name", f"{tmp_path}/adapter")
+    assert model.name == f"hf:org/name+{tmp_path}/adapter"
+    with pytest.raises(ModelError, match="There is no adapter /no/such/adapter"):
+        open_model("hf:org/name+/no/such/adapter")
+
+
+def test_a_folder_with_a_plus_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a+b"
+    folder.mkdir()
+    model = open_model(f"hf:{folder}")
+    assert isinstance(model, Local)
+    assert (model.path, model.adapter) == (str(folder), None)
+
+
+def test_an_endpoint_takes_its_address_from_the_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match=r"openai:m needs the address of its server.*--base-url.*OPENAI_BASE_URL"):
+        open_model("openai:m")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1/")
+    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
+    patience = Patience(attempts=2)
+    model = open_model("openai:org/m:tag", concurrency=3, patience=patience)
+    assert isinstance(model, Endpoint)
+    assert (model.model, model.base_url, model.api_key) == (
+        "org/m:tag",
+        "http://127.0.0.1:8000/v1",
+        "from the environment",
+    )
+    assert (model.concurrency, model.patience) == (3, patience)
+    other = open_model("openai:m", base_url="http://127.0.0.1:9/v1", api_key="said")
+    assert isinstance(other, Endpoint)
+    assert (other.base_url, other.api_key) == ("http://127.0.0.1:9/v1", "said")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["gpt-4o", "embeded", "embedded:x", "embedded+", "hf:", "openai:", "hf", "openai", ":", "vllm:m", " embedded"],
+)
+def test_anything_else_says_what_there_is(spec: str) -> None:
+    with pytest.raises(UserError) as caught:
+        open_model(spec)
+    assert repr(spec) in str(caught.value)
+    for form in ("embedded", "hf:DIR_OR_NAME[+ADAPTER]", "openai:MODEL"):
+        assert form in str(caught.value)
+
+
+def test_opening_a_model_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from compeer.models import open_model;"
+        "open_model('embedded'); open_model('hf:org/name'); open_model('openai:m', base_url='http://h/v1');"
+        "heavy = {'torch', 'transformers', 'xllamacpp', 'llguidance', 'peft'} & set(sys.modules);"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
