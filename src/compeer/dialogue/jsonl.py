@@ -62,7 +62,7 @@ def read_rows(
                         raise error from None
                     on_error(error)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as problem:
-        if isinstance(problem, OSError) and problem.errno:
+        if isinstance(problem, MissingFile) or (isinstance(problem, OSError) and problem.errno):
             raise  # no such file, no permission: the error names the file itself
         reason = f"the compressed file is damaged or cut off ({problem}); make or download it again"
         raise RecordError(str(path), number + 1, reason) from problem
