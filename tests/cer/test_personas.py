@@ -31,13 +31,11 @@ async def answering(answer: Answerer) -> AsyncIterator[Tools]:
     script.answer = answer
     app = web.Application()
     app.router.add_post("/v1/chat/completions", script.chat)
-    app.router.add_get("/v1/models", script.models)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     model = Endpoint("scripted", f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
     try:
-        await model.models()  # it is up
         yield Tools(models={personas.ROLE: model}, seed=7)
     finally:
         await model.close()

@@ -55,13 +55,11 @@ async def answering(writer: Writer) -> AsyncIterator[Tools]:
     script.answer = writer
     app = web.Application()
     app.router.add_post("/v1/chat/completions", script.chat)
-    app.router.add_get("/v1/models", script.models)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     model = Endpoint("scripted", f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
     try:
-        await model.models()  # it is up
         yield Tools(models={"rewriter": model, "judge": model}, seed=7)
     finally:
         await model.close()
@@ -141,7 +139,7 @@ def test_item_with_a_persona() -> None:
     schema = asked["response_format"]["json_schema"]["schema"]
     assert schema["required"] == ["seeker_1", "supporter_2", "seeker_3", "reply_1", "reply_2"]
     data = json.loads(asked["messages"][1]["content"])
-    assert data["strategies"] == {"reply_1": ["question"], "reply_2": ["question"]}
+    assert data["strategies"] == {"reply_1": ["question"]}  # what the candidate claims might be "mended" otherwise
     assert data["voices"]["supporter"]["dominance"] == 9
     assert json.loads(checked["messages"][1]["content"])["rewriting"]["seeker_3"] == "Well, Yes."
 
@@ -219,6 +217,13 @@ def test_incomplete_candidate_stays_incomplete() -> None:
     after = rewritten(item(candidate=broken), Writer())
     assert isinstance(after, Item) and after.candidate is not None
     assert after.candidate.raw == "<think>hm</think>\nWell, Cheer up!" and after.candidate.reasoning is None
+
+
+def test_texts_without_words_stay() -> None:
+    before = item(history=(Said("seeker", "…"), Said("supporter", "?"), Said("seeker", "I lost my job.")))
+    after = rewritten(before, Writer(lambda texts: {k: f"Well, {t}" if len(t) > 1 else "" for k, t in texts.items()}))
+    assert isinstance(after, Item)
+    assert [turn.text for turn in after.history] == ["…", "?", "Well, I lost my job."]
 
 
 def test_dialogue_keeps_its_notes() -> None:

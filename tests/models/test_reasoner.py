@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.models.serving import QUICK, Server, event, events, said, serving
 
+from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.endpoint import Endpoint
 from compeer.models.reasoner import Reasoned, reason, reason_stream, request_for
-from compeer.models.request import Request
 from compeer.reasoning import Control, Event, Pins, Reasoning, StreamParser, render
 
 HISTORY = [{"role": "user", "content": "I lost my job and I cannot sleep."}]
@@ -82,23 +82,19 @@ class TestAsking:
         result, _ = turn(output(), control=Control(ASK.pins, {"history": "They moved away."}))
         assert [problem.code for problem in result.problems] == ["given"]
 
-    def test_retries_are_told_apart_in_a_cache(self) -> None:
-        samples: list[int] = []
+    def test_a_cache_remembers_each_attempt_apart(self, tmp_path: Path) -> None:
+        async def scenario() -> tuple[list[Reasoned], int]:
+            async with serving(lambda server, _: said(("no", "nor this", output())[len(server.bodies) - 1])) as server:
+                model = CachedModel(Endpoint("m", server.url, patience=QUICK), RequestCache(tmp_path / "c"))
+                request = request_for(HISTORY, "en", ASK)
+                results = [await reason(model, request, ASK) for _ in range(2)]
+                await model.close()
+                return results, len(server.bodies)
 
-        class Remembering:
-            name, sees = "scripted", False
-
-            async def ask(self, request: Request) -> Any:
-                samples.append(request.sample)
-                raise_after = len(samples) >= 3
-                return msgspec.structs.replace(_answer, text=output() if raise_after else "no")
-
-        from compeer.models.request import Answer
-
-        _answer = Answer(text="", finish="stop")
-        asyncio.run(reason(Remembering(), request_for(HISTORY, control=ASK, sample=2), ASK))  # type: ignore[arg-type]
-        assert samples[0] == 2
-        assert len(set(samples)) == 3
+        (first, second), requests = asyncio.run(scenario())
+        assert first.complete
+        assert second.raw == first.raw
+        assert requests == 3, "the second run asks nothing, and does not take the first bad answer for the third"
 
 
 class TestRequest:

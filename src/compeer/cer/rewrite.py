@@ -157,9 +157,8 @@ async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
     item, candidate = task.item, task.item.candidate
     texts = {f"{turn.speaker}_{n}": Text(turn.text) for n, turn in enumerate(item.history, 1)}
     texts["reply_1"] = Text(item.reference, item.reference_strategies)
-    if candidate:
-        chosen = candidate.reasoning.strategy.strategy if candidate.reasoning else None
-        texts["reply_2"] = Text(candidate.response, (chosen,) if chosen else ())
+    if candidate:  # without a strategy: its reasoning claims one, and a reply that does another must go on doing so
+        texts["reply_2"] = Text(candidate.response)
     reasonings = {"reference": item.reference_reasoning, "candidate": candidate.reasoning if candidate else None}
     thoughts = {(who, step): one.text(step) for who, one in reasonings.items() if one for step in STEPS}
     new = await rewrite(task.id, texts, thoughts, item.language, task.persona, tools)
@@ -216,10 +215,10 @@ async def rewrite(
         seed=tools.rng("rewrite", name).getrandbits(31),
     )
     try:
-        answer, _ = await ask_json(tools.models[REWRITER], request, _shape(tuple(sent)))
+        answer, _ = await ask_json(tools.models[REWRITER], request, _shape(tuple(sent), _wordless(sent)))
     except SchemaFailure as failure:
         return Reject(name, "rewrite-shape", str(failure))
-    new = {key: str(getattr(answer, key)).strip() for key in sent}
+    new = {key: str(getattr(answer, key)).strip() if has_words(text) else text for key, text in sent.items()}
     if detect(" ".join(new[key] for key in old)) != language:
         return Reject(name, "rewrite-shape", "the rewriting is in another language")
     if all(fold(new[key]) == fold(text) for key, text in old.items()):
@@ -263,12 +262,17 @@ def _runs(spoken: Sequence[str], length: int = 6) -> set[tuple[str, ...]]:
     return {tuple(spoken[at : at + length]) for at in range(len(spoken) - length + 1)}
 
 
+def _wordless(texts: Mapping[str, str]) -> frozenset[str]:
+    """The texts that are only signs ("…", "?", an emoji): there is nothing to rewrite in them."""
+    return frozenset(key for key, text in texts.items() if not has_words(text))
+
+
 @lru_cache(maxsize=1024)
-def _shape(keys: tuple[str, ...]) -> type[msgspec.Struct]:
-    """The answer's type: one text for each key, none empty."""
+def _shape(keys: tuple[str, ...], wordless: frozenset[str]) -> type[msgspec.Struct]:
+    """The answer's type: one text for each key, none empty that was not."""
 
     def check(self: msgspec.Struct) -> None:
-        if empty := [key for key in keys if not has_words(getattr(self, key))]:
+        if empty := [key for key in keys if key not in wordless and not has_words(getattr(self, key))]:
             raise ValueError(f"these are empty: {', '.join(empty)}")
 
     fields = [(key, str) for key in keys]

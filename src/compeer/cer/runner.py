@@ -90,7 +90,8 @@ def run_stage(
     if engine == "ray" and tools.models:
         raise UserError("Workers of a Ray cluster open the models themselves: name them in model_specs.")
     homes: dict[str, Model] = {**tools.models, **{role: spec.open() for role, spec in specs.items()}}
-    missing = [role for role in stage.roles if role not in homes]
+    # a role may be filled several times: generator-1, generator-2
+    missing = [role for role in stage.roles if not any(f"{name}-".startswith(f"{role}-") for name in homes)]
     if missing:
         raise UserError(f"The stage {stage.name} needs a model for: {', '.join(missing)}.")
     names = {role: home.name for role, home in homes.items()}
@@ -208,7 +209,8 @@ class Work:
 
     def __init__(self, job: Job, homes: Mapping[str, Model], spent: Spent) -> None:
         self.stage, self.source, self.cache = job.stage, job.source, RequestCache(job.cache)
-        models: dict[str, Model] = {role: Counted(home, self.cache, spent) for role, home in homes.items()}
+        under_way: dict[bytes, asyncio.Event] = {}
+        models: dict[str, Model] = {role: Counted(home, self.cache, spent, under_way) for role, home in homes.items()}
         self.tools = msgspec.structs.replace(job.tools, models=models)
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(job.stage.reads)
         self._encoder = msgspec.json.Encoder()
@@ -270,20 +272,26 @@ def _failure(name: str, problem: Exception, row: Any) -> Reject:
 
 
 class Counted:
-    """A model that remembers its answers on disk and counts what it is asked."""
+    """A model that remembers its answers on disk, counts what it is asked, and asks nothing twice at the same time."""
 
-    def __init__(self, home: Model, cache: RequestCache, spent: Spent) -> None:
+    def __init__(self, home: Model, cache: RequestCache, spent: Spent, under_way: dict[bytes, asyncio.Event]) -> None:
         self.name, self.sees = home.name, home.sees
-        self._home, self._cached, self._spent = home, CachedModel(home, cache), spent
+        self._home, self._cached, self._spent, self._under_way = home, CachedModel(home, cache), spent, under_way
         self._retries = getattr(home, "retries", 0)  # only a server's model has any
 
     async def ask(self, request: Request) -> Answer:
         spent = self._spent
         spent.asked += 1
         spent.asked_again += _corrects(request)
+        key = self._cached.rendered(request)
+        while (asked := self._under_way.get(key)) is not None:
+            await asked.wait()  # another row asks the same; its answer will be in the cache
+        self._under_way[key] = answered = asyncio.Event()
         try:
             answer = await self._cached.ask(request)
         finally:
+            del self._under_way[key]
+            answered.set()
             retries = getattr(self._home, "retries", 0)
             spent.retried += retries - self._retries
             self._retries = retries

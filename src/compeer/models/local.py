@@ -19,7 +19,7 @@ import msgspec
 
 from compeer.models.checkpoint import Checkpoint, identity, image_sha256, open_checkpoint, picture, takes_images
 from compeer.models.request import Answer, ModelError, Request, Usage, by_content, images_of
-from compeer.reasoning.grammar import prefix
+from compeer.reasoning.grammar import Literal, after_prefix, prefix
 
 
 class Local:
@@ -216,6 +216,8 @@ class _Loaded:
 
     def _inputs(self, requests: list[Request]) -> dict[str, Any]:
         """Token ids (padded on the left) and, for a vision model, pixels."""
+        for request in requests:
+            self._check_writable(request)
         if images_of(requests[0].messages) and self.processor is None:
             raise ModelError("This model cannot see images. Leave them out, or use a vision model.")
         templater = self.processor if self.processor and self.processor.chat_template else self.tokenizer
@@ -247,6 +249,12 @@ class _Loaded:
             plain = "\n".join(part["text"] for part in kept if "text" in part)
             chat.append({"role": message["role"], "content": kept if self.processor else plain})
         return chat
+
+    def _check_writable(self, request: Request) -> None:
+        """A control token in a text that has to be written would be written as the token, and end the turn."""
+        for part in after_prefix(request.plan or ()):
+            if isinstance(part, Literal) and (found := self._control.search(part.text)):
+                raise ModelError(f"A given text holds {found[0]}, a control token of this model. Write it otherwise.")
 
     def _defused(self, text: str) -> str:
         """A person's text cannot smuggle in control tokens."""

@@ -12,21 +12,24 @@ split by `trace["silver"]["pool"]` shares nothing but replies. Simpler: split th
 
 Where we decide: a round of a failed conversation makes two items, one with a better and one with another bad
 candidate. What its supporter did is no guide there; right is what people in similar moments of helpful conversations
-mostly do, and there is no reference reasoning to learn from. Crisis dialogues are left out unless asked for.
+mostly do, and there is no reference reasoning to learn from. Dialogues marked as a crisis, before or by
+`crisis_flag`, are left out unless asked for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
 import numpy as np
 
+from compeer.cer.crisis_flag import flag
 from compeer.cer.item import Candidate, Item, Labels, item_at
 from compeer.cer.silver.compose import draft
 from compeer.cer.silver.evidence import gather
-from compeer.cer.silver.fitting import Reply
+from compeer.cer.silver.fitting import MAKEABLE, Reply
 from compeer.cer.silver.moment import Moment, moments, stream
 from compeer.cer.silver.replies import replies
 from compeer.cer.silver.retrieve import Index
@@ -59,11 +62,11 @@ def build_silver(
     """
     if not 0 <= false_rate <= 0.5:
         raise ValueError(f"false_rate must be between 0 and 0.5, got {false_rate}: wrong steps trade places")
-    failing = {d.id for d in failed}
-    whole = [msgspec.structs.replace(d, helpful=False) if d.id in failing else d for d in (*dialogues, *failed)]
+    names = Counter(d.id for d in (*dialogues, *failed))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"{twice[0]} is the id of {names[twice[0]]} dialogues; items could not be traced back")
+    whole = [flag(d) for d in (*dialogues, *(msgspec.structs.replace(d, helpful=False) for d in failed))]
     found = [m for d in whole if crisis or not d.crisis for m in moments(d, per_dialogue, seed)]
-    if len({m.key for m in found}) < len(found):
-        raise ValueError("two dialogues have the same id; silver items could not be traced back")
     odds = Odds(found)
     found, rows = _judged(found, odds)
     if n_items is not None and n_items < len(found):
@@ -91,7 +94,7 @@ def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
             judged.append(moment)
             rows.append(at)
             continue
-        likely = [STRATEGIES.ids[k] for k in np.argsort(-odds.strategy[at])]
+        likely = [s for k in np.argsort(-odds.strategy[at]) if (s := STRATEGIES.ids[k]) in MAKEABLE]
         for letter, strategy in zip(("", "b"), likely[:_LIKELY], strict=True):
             changed = msgspec.structs.replace(
                 moment,

@@ -29,11 +29,6 @@ MADE: dict[str, tuple[str, ...]] = {
         "[I can tell that|I get the sense that] [things with {topic}|this] [have|has] left you {feeling}. {You}, [and that gets to you|and nobody sees what it costs].",
         "[It hurts that|It weighs on you that|You are {feeling} because] {you}[, I can hear it|].",
     ),
-    "self-disclosure": (
-        "[I have been there|Something like this happened to me|I went through that too], [a few years back|not so long ago|when I was younger]. [You say|When you say] {quote}, [I remember exactly that|that could have been me].",
-        "[For me it was similar|I had the same|My story was a bit like that]: [I also could not see a way out|I felt the same for months], so when you tell me {you}, I [know a bit how it is|don't find it strange].",
-        "[I once had a time like that with|I also had trouble with] {topic}[, I mean my own|, well, mine]. [It got better slowly|It took a while]. {You}, [and I know how that sits|and I remember that feeling].",
-    ),
     "affirmation and reassurance": (
         "{You}, and [still you are here talking about it|you have not given up|you keep going]. [That takes strength|That says a lot about you|I respect that].",
         "[It makes sense|No wonder|Anyone would find it hard] that you feel this way, {you}. [You are not doing anything wrong|You will get through this|Give yourself some credit].",
@@ -44,16 +39,6 @@ MADE: dict[str, tuple[str, ...]] = {
         "[Maybe you could|Could you|Would it help to|What if you were to] [write down what you told me|tell someone close to you|take one small step this week|give yourself a day off from it]? {You}, [so something small might be enough|and it need not be solved at once].",
         "[Since|Seeing that] {you}, [maybe start with just one thing|perhaps talk to someone who knows it|you might take it one day at a time].",
         "[Have you thought about|How about] [talking about {topic} with someone you trust|setting aside a little time to think about {topic}|asking for help with {topic}]? [Just an idea|Only if it feels right|No need to decide now].",
-    ),
-    "information": (
-        "[A lot of people|Many people] [go through this|have the same], [you know|in fact]. [When|If] {you}, it [usually takes some weeks to settle|is very common to sleep badly|often helps to know it passes].",
-        "[There are|I know there are] [groups and hotlines|counsellors|people whose job it is] for exactly this. {You}, [and that is something they know well|so you would not be the first they hear it from].",
-        "[Just so you know|For what it is worth], [what you describe is quite common|there is a name for that]: {quote}[, that is something doctors hear often|, many say it just like that].",
-    ),
-    "others": (
-        "[Oh|Ah|I see|Okay]. {You}[. Thanks for telling me|. I am glad you said it|, got it].",
-        "[Thank you for telling me about|It's good that you tell me about] {topic}. [I'm here|Take your time|No rush].",
-        "[I hear you|Right], {quote}. [I'm listening|Go on if you like|I am still here].",
     ),
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from compeer.cer.silver.reworded import reworded
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
 _MAKE = 0.25  # of the rest take the seeker's words, where the corpus's reply could be reworded as well
 BANKS = {"en": english_reply, "zh": chinese}
+MAKEABLE = frozenset(english_reply.MADE)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -62,7 +63,9 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
 
 
 def make(found: Evidence, strategy: str, seed: int) -> str | None:
-    """A reply from the seeker's own words, or None where they said nothing that can be said back."""
+    """A reply from the seeker's own words, or None where they or the strategy do not allow it."""
+    if strategy not in MAKEABLE:
+        return None
     moment, language = found.moment, found.moment.language
     rng = stream(seed, moment.key, "make", strategy)
     feelings = FEELINGS if language == "en" else chinese.FEELINGS
@@ -78,5 +81,5 @@ def make(found: Evidence, strategy: str, seed: int) -> str | None:
 
 
 def flat(text: str) -> str:
-    """A merged turn on one line."""
-    return " ".join(text.split())
+    """A merged turn on one line; what was sent twice is said once."""
+    return " ".join(" ".join(dict.fromkeys(text.split("\n"))).split())

@@ -13,10 +13,15 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
+from compeer.cer.silver.evidence import occasions
 from compeer.cer.silver.moment import Moment, size
 
+Flags = npt.NDArray[np.bool_]
+
 CLOSE = 0.22
+_LAST_ALIKE = 0.25  # the message that is answered must itself be alike, whatever else is
 _FEWEST_WORDS = {"en": 5, "zh": 6}
 _MOST_USES = 3  # a reply that fits everywhere must not become everybody's
 _CHUNK = 512
@@ -53,6 +58,7 @@ class Index:
         self._replies = self._recent.transform(replies)
         self._strategy = np.array([m.strategy for m in self.moments])
         self._problem = np.array([m.dialogue.problem or "" for m in self.moments])
+        self._thanks = _thanks(self.moments)
         self._dialogue = np.array([m.dialogue.id for m in self.moments])
 
     def best(self, queries: Sequence[Moment], strategies: Sequence[str]) -> list[Found | None]:
@@ -74,12 +80,14 @@ class Index:
         lasts = self._last.transform([m.last for m in queries])
         recents = self._recent.transform([recent(m) for m in queries])
         known = self._words.transform([recent(m) for m in queries])
-        score = 0.6 * (lasts @ self._lasts[columns].T).toarray()
-        score += 0.3 * (recents @ self._recents[columns].T).toarray()
-        score += 0.6 * (recents @ self._replies[columns].T).toarray()
+        alike = (lasts @ self._lasts[columns].T).toarray()
+        score = 0.6 * alike + 0.3 * (recents @ self._recents[columns].T).toarray()
+        score += 0.4 * (recents @ self._replies[columns].T).toarray()
         score -= 0.06 * (self._special_total[columns][None, :] - (known @ self._special[columns].T).toarray())
         problems = np.array([m.dialogue.problem or "" for m in queries])
         score += 0.05 * (problems[:, None] == self._problem[columns][None, :])
+        score -= 0.3 * (alike < _LAST_ALIKE)
+        score -= 0.3 * (_thanks(queries)[:, None] != self._thanks[columns][None, :])  # goodbyes go with goodbyes
         own = np.array([m.dialogue.id for m in queries])
         score[own[:, None] == self._dialogue[columns][None, :]] = -np.inf
         return np.asarray(score)
@@ -91,6 +99,10 @@ class Index:
                 self.uses[reply.key] += 1
                 return Found(reply, float(scores[column]))
         return None
+
+
+def _thanks(moments: Sequence[Moment]) -> Flags:
+    return np.array(["thanks" in occasions(m) for m in moments], dtype=bool)
 
 
 def recent(moment: Moment) -> str:

@@ -89,15 +89,17 @@ def reworded(text: str, rng: Random) -> str | None:
     told = ("" if chinese else " ").join(said)
     if rng.random() < 0.7 and len(without := _OPENING.sub("", told)) > 12:
         told = capital(without)
+    changes = 0
     for pattern, others in _COMPILED:
         if rng.random() < 0.8:
+            changes += bool(pattern.search(told))
             told = pattern.sub(lambda found, others=others: _as(found.group(), rng.choice(others)), told, count=1)  # type: ignore[misc]
     toggled = [pair for pair in _CONTRACTIONS if pair[0].search(told)]
     for pattern, other in rng.sample(toggled, min(2, len(toggled))):
         told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]
-    if told.lower() == clean.lower():  # nothing to exchange: a word before it, as people do
-        told = f"{rng.choice(_BEFORE[chinese])} {lower_first(told)}" if not _OPENING.match(told) else ""
-    return told if len(told) > 2 else None
+    if changes + len(toggled) < 2 and not _OPENING.match(told):  # a word before it, as people do
+        told = f"{rng.choice(_BEFORE[chinese])} {lower_first(told)}"
+    return told if told.lower() != clean.lower() and len(told) > 2 else None
 
 
 def sentences(text: str) -> list[str]:

@@ -11,6 +11,7 @@ Only *visible* facts go in. How long the conversation will last, or what comes l
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,18 @@ Table = npt.NDArray[np.float64]
 
 FAMILIES = ("fear", "sadness", "anger", "shame", "open", "joy")
 _FOLDS = 3
+_WELCOME = tuple(
+    (re.compile(pattern, re.IGNORECASE), names)
+    for pattern, names in (
+        (
+            r"\b(?:advice|advise|suggest\w*|tips?|ideas?|recommend\w*)\b|what (?:should|can|could|do|would) (?:i|you)"
+            r"|how (?:do|can|should|would|to)\b|help me|怎么办|建议|怎么做|该怎么",
+            ("providing suggestions", "information"),
+        ),
+        (r"\b(?:have|did|do|are|were) you\b|你呢|你有没有", ("self-disclosure", "others")),
+        (r"\b(?:thank|thanks|thx|bye|hello|hi)\b|谢谢|再见|你好", ("others", "affirmation and reassurance")),
+    )
+)
 _FEWEST = 60  # moments; below that only the overall shares are used
 
 
@@ -48,6 +61,16 @@ def relative(table: Table) -> Table:
     """How much likelier than usual: 1 where the moment says nothing."""
     ratio: Table = table / np.maximum(table.mean(axis=0, keepdims=True), 1e-6)
     return ratio
+
+
+def welcome(moment: Moment) -> frozenset[str]:
+    """Strategies that the last message itself asks for: never wrong, whatever the statistics say.
+
+    >>> from types import SimpleNamespace
+    >>> sorted(welcome(SimpleNamespace(last="Any advice for me?")))
+    ['information', 'providing suggestions']
+    """
+    return frozenset(name for pattern, names in _WELCOME for name in names if pattern.search(moment.last))
 
 
 def last_message(moment: Moment) -> str:

@@ -26,7 +26,7 @@ from compeer.cer.silver.evidence import Evidence
 from compeer.cer.silver.feelings import family
 from compeer.cer.silver.moment import Moment
 from compeer.cer.silver.swap import Mask, Matrix, exchange, portions
-from compeer.cer.silver.unlikely import FAMILIES, Table, relative
+from compeer.cer.silver.unlikely import FAMILIES, Table, relative, welcome
 from compeer.reasoning.ontology import STAGES, STRATEGIES
 from compeer.reasoning.schema import STEPS
 
@@ -97,7 +97,7 @@ def _rules(pool: Pool, kind: str, step: str, members: Sequence[int]) -> tuple[Ma
 
     def differ(value: Callable[[Moment], object]) -> Mask:
         seen = [value(m) for m in moments]
-        return np.array([[a != b for b in seen] for a in seen], dtype=bool).reshape(len(seen), len(seen))
+        return np.array([[a != b for b in seen] for a in seen], dtype=bool)
 
     def unlikely(table: str, values: Sequence[str], value: Callable[[Moment], str]) -> Matrix:
         columns = [values.index(value(m)) for m in moments]
@@ -122,6 +122,6 @@ def _rules(pool: Pool, kind: str, step: str, members: Sequence[int]) -> tuple[Ma
     if step == "emotion":
         cost = unlikely("family", FAMILIES, lambda m: family(m.emotion))
         return cost, allowed & differ(lambda m: family(m.emotion))
-    fits = np.array([[b.strategy in a.strategies for b in moments] for a in moments], dtype=bool)
-    cost = unlikely("strategy", STRATEGIES.ids, lambda m: m.strategy)
-    return cost, allowed & ~fits.reshape(len(moments), len(moments))
+    right = [{*m.strategies, *welcome(m)} for m in moments]
+    fits = np.array([[b.strategy in here for b in moments] for here in right], dtype=bool)
+    return unlikely("strategy", STRATEGIES.ids, lambda m: m.strategy), allowed & ~fits
