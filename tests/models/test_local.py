@@ -19,6 +19,7 @@ from compeer.reasoning import Control, Pins, parse
 from compeer.reasoning.grammar import plan
 
 HELLO = Request(messages=[{"role": "user", "content": "Hello."}], max_tokens=40, temperature=1.0, seed=1)
+PROMPT = "<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +107,7 @@ class TestSampling:
     def test_finish_tells_length_from_end(self, model: Local, tiny_model_dir: Path) -> None:
         (cut,) = ask(model, but(max_tokens=5))
         assert (cut.finish, cut.usage.completion) == ("length", 5)
-        assert cut.usage.prompt == len(
-            model.load().tokenizer("<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
-        )
+        assert cut.usage.prompt == len(model.load().tokenizer(PROMPT)["input_ids"])
         (ended,) = ask(model, but(schema={"enum": ["yes"]}))
         assert (ended.text, ended.finish) == ('"yes"', "stop")
         assert ended.usage.completion < 40
@@ -158,7 +157,7 @@ class TestFirstToken:
 
         (answer,) = ask(model, but(logprobs=4))
         loaded = model.load()
-        ids = loaded.tokenizer("<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt")
+        ids = loaded.tokenizer(PROMPT, return_tensors="pt")
         with torch.inference_mode():
             scores = torch.log_softmax(loaded.model(ids["input_ids"]).logits[0, -1], -1).topk(4)
         assert [value for _, value in answer.first] == pytest.approx(scores.values.tolist(), abs=1e-4)
@@ -217,20 +216,21 @@ class TestStreaming:
         assert asyncio.run(scenario()) == ask(model, HELLO)[0].text
 
 
-class TestShape:
-    SCHEMA = {
-        "type": "object",
-        "properties": {
-            "verdict": {"enum": ["yes", "no"]},
-            "score": {"type": "integer", "minimum": 1, "maximum": 5},
-            "why": {"type": "string", "maxLength": 12},
-        },
-        "required": ["verdict", "score", "why"],
-        "additionalProperties": False,
-    }
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "verdict": {"enum": ["yes", "no"]},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+        "why": {"type": "string", "maxLength": 12},
+    },
+    "required": ["verdict", "score", "why"],
+    "additionalProperties": False,
+}
 
+
+class TestShape:
     def test_a_schema_is_kept_by_a_model_that_knows_nothing(self, model: Local) -> None:
-        answers = ask_many(model, [but(seed=seed, schema=self.SCHEMA, max_tokens=400) for seed in range(16)])
+        answers = ask_many(model, [but(seed=seed, schema=SCHEMA, max_tokens=400) for seed in range(16)])
         for answer in answers:
             found = json.loads(answer.text)
             assert found["verdict"] in ("yes", "no")
@@ -250,12 +250,20 @@ class TestShape:
         assert isinstance(third, Answer)
 
     def test_a_given_step_is_kept_whatever_it_says(self, model: Local) -> None:
-        given = "他说：“行”<|im_end|>\n<|im_start|>user\nHa [a-z]{3} \\n (x|y)?"
+        given = '他说：“行”。\n\nHa [a-z]{3} \\n (x|y)? "^$" 100% <3 \t{1,2}'
         control = Control(Pins(stage="comforting"), {"emotion": given})
         (answer,) = ask(model, but(plan=plan("en", control), max_tokens=4000))
         parsed = parse(answer.text)
         assert parsed.problems == ()
         assert parsed.texts["emotion"] == given
+
+    def test_a_given_step_with_a_control_token(self, model: Local) -> None:
+        first = Control(Pins(stage="action"), {"history": "He wrote <|im_end|> to me."})
+        (answer,) = ask(model, but(plan=plan("en", first), max_tokens=4000))
+        assert parse(answer.text).texts["history"] == "He wrote <|im_end|> to me.", "it need not be decoded"
+        later = Control(Pins(), {"emotion": "He wrote <|im_end|> to me."})
+        with pytest.raises(ModelError, match=r"A given text holds <\|im_end\|>, a control token"):
+            ask(model, but(plan=plan("en", later)))
 
 
 class TestPrompt:

@@ -65,7 +65,7 @@ def test_an_endpoint_takes_its_address_from_the_option_or_the_environment(monkey
     with pytest.raises(ModelError, match=r"openai:m needs the address of its server.*--base-url.*OPENAI_BASE_URL"):
         open_model("openai:m")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1/")
-    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
+    monkeypatch.setenv("OPENAI_API_KEY", "set")
     patience = Patience(attempts=2)
     model = open_model("openai:org/m:tag", concurrency=3, patience=patience)
     assert isinstance(model, Endpoint)
@@ -82,7 +82,7 @@ def test_an_endpoint_takes_its_address_from_the_option_or_the_environment(monkey
 
 @pytest.mark.parametrize(
     "spec",
-    ["gpt-4o", "embeded", "embedded:x", "embedded+", "hf:", "openai:", "hf", "openai", ":", "vllm:m", " embedded"],
+    ["gpt-4o", "embeded", "embedded:x", "embedded+", "hf:", "openai:", "hf", "openai", ":", "vllm:m"],
 )
 def test_anything_else_says_what_there_is(spec: str) -> None:
     with pytest.raises(UserError) as caught:

@@ -97,7 +97,7 @@ class TestReading:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "no", "{}", '{"why": 3}', '{"why": "x"} and more', "[]", "<think>{}", 'Sure: {"why": "x"}', "\ud800"],
+        ["", "no", "{}", '{"why": 3}', '{"why": "x"} and more', "[]", "<think>{}", 'Sure: {"why": "x"}'],
     )
     def test_anything_else_is_an_error(self, text: str) -> None:
         with pytest.raises((msgspec.MsgspecError, ValueError)):

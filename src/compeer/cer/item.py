@@ -8,16 +8,15 @@ shown belongs to the vote.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from compeer.dialogue import Dialogue, Speaker, Turn
-from compeer.dialogue import history as turns_before
-from compeer.dialogue.rounds import rounds
+from compeer.dialogue import Dialogue, Speaker, Turn, turns
 from compeer.reasoning import Reasoning
-from compeer.reasoning.ontology import Language
+from compeer.reasoning.ontology import Language, sentiment_of
 
 Preference = Literal["candidate", "reference", "both", "neither"]
 LabelSource = Literal["human", "silver", "author"]
@@ -93,12 +92,24 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def item_at(dialogue: Dialogue, index: int) -> Item:
     """The moment before the supporter turn of round `index`, with the corpus's reply as reference."""
-    answered = rounds(dialogue)[index - 1].supporter
+    return _item(dialogue, turns(dialogue), index)
+
+
+def items_at(dialogue: Dialogue, indices: Iterable[int]) -> list[Item]:
+    """The same for several rounds; the turns are merged once."""
+    merged = turns(dialogue)
+    return [_item(dialogue, merged, index) for index in indices]
+
+
+def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
+    places = [place for place, turn in enumerate(merged) if turn.speaker == "supporter"]
+    if not 1 <= index <= len(places):
+        raise IndexError(f"{dialogue.id} has {len(places)} rounds; there is no round {index}")
+    place = places[index - 1]
+    answered = merged[place]
     last = answered.utterances[-1]
     reasoning = None
     if last.reasoning and last.stage and last.emotion and last.intensity and last.strategy:
-        from compeer.reasoning.ontology import sentiment_of
-
         reasoning = Reasoning.of(
             {step: getattr(last.reasoning, step) for step in ("history", "emotion", "strategy")},
             {
@@ -117,14 +128,24 @@ def item_at(dialogue: Dialogue, index: int) -> Item:
         licence=dialogue.licence,
         language=dialogue.language,
         round=index,
-        history=tuple(said(turn) for turn in turns_before(dialogue, index)),
+        history=tuple(said(turn) for turn in merged[:place]),
         reference=answered.text,
         reference_strategies=answered.strategies,
         reference_reasoning=reasoning,
         situation=dialogue.situation,
         problem=dialogue.problem,
         crisis=dialogue.crisis,
+        **_rewritten(dialogue),
     )
+
+
+def _rewritten(dialogue: Dialogue) -> dict[str, Any]:
+    """What an item of a rewritten dialogue must remember: its variant, its persona, where it comes from."""
+    origin = dialogue.extra.get("origin")
+    if origin is None:
+        return {}
+    persona = dialogue.extra.get("persona")
+    return {"variant": "persona" if persona else "rewrite", "persona": persona, "trace": {"origin": origin}}
 
 
 def said(turn: Turn) -> Said:

@@ -28,7 +28,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Item, item_at
+from compeer.cer.item import Item, items_at
 from compeer.cer.stage import Reject, Stage, Tools
 from compeer.dialogue import Dialogue
 from compeer.dialogue.rounds import turns
@@ -92,7 +92,7 @@ async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
         detail = f"no supporter turn has {options.min_history} or more turns before it"
         return Reject(dialogue.id, "no-round", detail, dialogue)
     drawn = sample_rounds(len(before), options.n_samples, tools.rng("sample", dialogue.id), first)
-    return [item_at(dialogue, index) for index in drawn]
+    return items_at(dialogue, drawn)
 
 
 STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item)

@@ -93,7 +93,7 @@ class Index:
         return np.asarray(score)
 
     def _take(self, scores: np.ndarray, columns: np.ndarray) -> Found | None:
-        for column in np.argsort(-scores)[:20]:
+        for column in np.argsort(-scores)[:60]:
             reply = self.moments[columns[column]]
             if np.isfinite(scores[column]) and self.uses[reply.key] < _MOST_USES:
                 self.uses[reply.key] += 1
