@@ -61,6 +61,7 @@ class Supporter:
         self.piece = 7  # characters a chunk, so that tags are torn apart
         self.delay = 0.0  # seconds before each chunk
         self.headers: dict[str, str] = {}
+        self.looked = 0  # requests for the list of models
         self.left = 0  # streams that the client closed before their end
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
@@ -91,6 +92,7 @@ class Supporter:
         return response
 
     async def models(self, request: web.Request) -> web.Response:
+        self.looked += 1
         return web.json_response({"object": "list", "data": [{"id": "kind-7b", "object": "model", "owned_by": "tests"}]})
 
     def _said(self, body: dict[str, Any]) -> str:

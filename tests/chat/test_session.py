@@ -122,6 +122,20 @@ def test_edit_keeps_the_steps_before_and_writes_those_after_anew(supporter: Supp
     assert sent(supporter) == sent(supporter, 0)
 
 
+def test_an_edit_keeps_what_stands_before_it_even_if_it_does_not_fit(supporter: Supporter) -> None:
+    async def story(conversation: Conversation) -> None:
+        await every(conversation.say("I lost my job."))
+        supporter.manner = "says"
+        supporter.text = conversation.turns[0].raw.replace("Sentiment: negative", "Sentiment: positive")
+        await every(conversation.again())
+        supporter.manner = "contract"
+        await every(conversation.edit("strategy", "Say nothing, stay."))
+
+    turn = talk(supporter, story).turns[0]
+    assert (turn.parsed.labels["sentiment"], turn.parsed.labels["emotion"]) == ("positive", "shame")
+    assert turn.parsed.texts["strategy"] == "Say nothing, stay." and turn.problems == ()
+
+
 @pytest.mark.parametrize(
     ("step", "text", "says"),
     [

@@ -72,7 +72,7 @@ def test_an_endpoint_takes_its_address_from_the_option_or_the_environment(monkey
     assert (model.model, model.base_url, model.api_key) == (
         "org/m:tag",
         "http://127.0.0.1:8000/v1",
-        "from the environment",
+        "set",
     )
     assert (model.concurrency, model.patience) == (3, patience)
     other = open_model("openai:m", base_url="http://127.0.0.1:9/v1", api_key="said")

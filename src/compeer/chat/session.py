@@ -98,7 +98,8 @@ class Conversation:
         if last.parsed.reasoning is None:
             raise UserError("The last answer has no complete reasoning to edit; ask for another with /again.")
         edited = edit(last.parsed.reasoning, step, text, **labels)
-        pins = Pins.of(dict(self.settings.pins.items()) | dict(edited.pins.items()))
+        # not `Pins.of`: what the model concluded before stands, even where its sentiment and emotion do not fit
+        pins = Pins(**(dict(self.settings.pins.items()) | dict(edited.pins.items())))  # type: ignore[arg-type]
         async for event in self.again(Control(pins, edited.given)):
             yield event
 

@@ -246,9 +246,10 @@ def silver(
     as_json: AsJson = False,
 ) -> None:
     """Label without annotators, from what a corpus's own annotators noted. Always marked as silver."""
+    import msgspec
+
     from compeer.cer.item import Item
-    from compeer.cer.silver import build_silver
-    from compeer.cer.silver.leakage import measure
+    from compeer.cer.silver import build_silver, text_only
     from compeer.dialogue import read, read_rows, write_rows
 
     bad = list(read(failed)) if failed else []
@@ -258,7 +259,7 @@ def silver(
     count = write_rows(out, rows)
     result: dict[str, Any] = {"items": count, "out": str(out)}
     if leakage:
-        result["leakage"] = measure(list(read_rows(out, Item)))
+        result["leakage"] = msgspec.to_builtins(text_only(list(read_rows(out, Item))))
     _print(result, as_json)
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -160,13 +161,34 @@ def start_server(
     params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
     params.verbosity = -1
     params.api_keys = [key or secrets.token_hex(16)]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = len(os.sched_getaffinity(0))
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads()
     if adapter:
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
     try:
         return xllamacpp.Server(params)
     except Exception as error:  # xllamacpp raises bare exceptions
         raise ModelError(f"llama.cpp could not load {weights}: {error}.") from error
+
+
+def threads() -> int:
+    """How many threads to decode with: the cores that are free now; $COMPEER_THREADS overrides.
+
+    llama.cpp's threads wait for one another at every layer. Where a thread has to share its core, all the others
+    stand still with it: on two busy cores two threads are several times slower than one.
+    """
+    if chosen := os.environ.get("COMPEER_THREADS"):
+        if not chosen.isdigit() or int(chosen) < 1:
+            raise ModelError(f"COMPEER_THREADS is a whole number of threads; it says {chosen!r}.")
+        return int(chosen)
+    try:
+        cores = len(os.sched_getaffinity(0))
+        looks = []
+        for _ in range(5):
+            looks.append(int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)  # not counting us
+            time.sleep(0.01)
+    except (AttributeError, OSError, ValueError):  # not Linux
+        return os.cpu_count() or 1
+    return max(1, cores - round(sum(looks) / len(looks)))
 
 
 def chatml(messages: Sequence[dict[str, Any]]) -> str:

@@ -60,6 +60,11 @@ SHAPES: dict[str, tuple[str, ...]] = {
 }
 
 
+_SPARE = ("moment", "degree", "against")
+_END = re.compile(r"[.!?。！？](?=\s|$|[\u4e00-\u9fff])")
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
+
+
 class Draft(msgspec.Struct, frozen=True):
     """The true steps of a moment: the parts of each, and the order in which they are told."""
 
@@ -70,9 +75,9 @@ class Draft(msgspec.Struct, frozen=True):
         """The step's text, with the parts in `other` in place of its own."""
         parts = self.parts[step] | (other or {})
         order = self.order[step]
-        sentences = sum(len(re.findall(r"[.!?。！？](?:\s|$|\")", parts.get(name, ""))) for name in order)
-        if sentences > 4 and "moment" in order:  # a step is at most four sentences
-            order = tuple(name for name in order if name != "moment")
+        sentences = sum(len(_END.findall(_QUOTED.sub("", parts.get(name, "")))) for name in order)
+        if sentences > 4:  # a step is at most that long
+            order = tuple(name for name in order if name not in _SPARE)
         gap = "" if re.search(r"[\u4e00-\u9fff]", "".join(parts.values())) else " "
         return gap.join(parts[name] for name in order if parts.get(name))
 

@@ -71,7 +71,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 def stream(seed: int, *parts: object) -> random.Random:
     """A random stream that depends on its names only, so that no part disturbs another."""
-    return random.Random(sha256("\x1f".join(map(str, (seed, *parts))).encode()).digest())
+    named = sha256("\x1f".join(map(str, (seed, *parts))).encode()).digest()
+    return random.Random(int.from_bytes(named[:8], "big"))
 
 
 def moments(dialogue: Dialogue, per_dialogue: int | None, seed: int) -> Iterator[Moment]:

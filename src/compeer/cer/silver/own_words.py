@@ -27,7 +27,7 @@ _LEAD = re.compile(
 )
 _DANGLING = re.compile(
     r"\b(?:and|but|or|because|that|which|who|to|the|a|an|of|my|his|her|their|our|your|in|on|at|with|for|from|as|if|when"
-    r"|than|about|is|are|was|were|am|be|been|i|he|she|they|we|it|not|very|so|just|will|would|can|could|have|has|had|do"
+    r"|than|about|is|are|was|were|am|be|been|i|he|she|they|we|not|very|so|just|will|would|can|could|have|has|had|do"
     r"|did|does|into|by|what|how|this|i'm|i've|it's|don't|going|being|get|got)$",
     re.IGNORECASE,
 )

@@ -30,7 +30,7 @@ def say(bank: Sequence[str], rng: Random, slots: Slots) -> str | None:
     """
     left = list(bank)
     while left:
-        chosen = _choose(left.pop(rng.randrange(len(left))), rng)
+        chosen = " ".join(_choose(left.pop(rng.randrange(len(left))), rng).split())
         if all(_value(name, slots) for name in _SLOT.findall(chosen)):
             filled = _SLOT.sub(lambda found: _value(found.group(1), slots) or "", chosen)
             return _tidy(filled)
@@ -60,8 +60,5 @@ def capital(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """One space, no doubled stops where a quote brought its own."""
-    text = re.sub(r"\s+", " ", text).strip()
-    text = re.sub(r"\s+([,.;:!?])", r"\1", text)
-    text = re.sub(r"([?!])(\"?)[.,;](?=\s|$)", r"\1\2", text)
-    return capital(text)
+    """No stop behind a quote that brought its own, a capital in front; what is quoted stays as it was."""
+    return capital(re.sub(r"([?!][\"”])[.,;。，；](?=\s|$|\S)", r"\1", text.strip()))
