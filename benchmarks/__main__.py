@@ -27,7 +27,9 @@ def main() -> None:
     for result in results:
         wanted = f"{'≥' if result.at_least else '≤'} {result.wanted:g}" if result.wanted else ""
         theirs = f"{result.theirs:.4g}"
-        table.add_row(result.what, f"{result.ours:.4g} {result.unit}", result.against, theirs, f"{result.ratio:.2f}", wanted)
+        table.add_row(
+            result.what, f"{result.ours:.4g} {result.unit}", result.against, theirs, f"{result.ratio:.2f}", wanted
+        )
     Console().print(table)
     if chosen.json:
         rows = [result.as_dict() for result in results]

@@ -28,8 +28,16 @@ def run() -> list[Ratio]:
     validated = dialogues / _best(lambda: list(read(BUNDLED)))
     plain = dialogues / _best(lambda: [json.loads(line) for line in BUNDLED.open(encoding="utf-8")])
     return [
-        Ratio(what="strict parsing", ours=ours / 1e6, theirs=split / 1e6, against="str.split of the lines", unit="M chars/s"),
-        Ratio(what="validated dialogues read", ours=validated, theirs=plain, against="json.loads, unvalidated", unit="/s"),
+        Ratio(
+            what="strict parsing",
+            ours=ours / 1e6,
+            theirs=split / 1e6,
+            against="str.split of the lines",
+            unit="M chars/s",
+        ),
+        Ratio(
+            what="validated dialogues read", ours=validated, theirs=plain, against="json.loads, unvalidated", unit="/s"
+        ),
     ]
 
 

@@ -47,7 +47,8 @@ def report(began, done):
 
 OURS = """
 from compeer.cer.progress import Progress
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
+from compeer.cer.work import ModelSpec
 from compeer.cer.stage import Tools
 from compeer.models.endpoint import Endpoint  # loaded on first use otherwise, which would be start-up
 from tests.endpoints.stages import CLASSIFY, SAY

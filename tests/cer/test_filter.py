@@ -16,8 +16,9 @@ from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer import filter_report
 from compeer.cer.filter import CHECKS_ONLY, PROMPTS, ROLE, STAGE, filter_dialogue, prepare, question, shown
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
 from compeer.cer.stage import Reject, Tools
+from compeer.cer.work import ModelSpec
 from compeer.dialogue import Dialogue, Speaker, Utterance, read, write
 from compeer.errors import UserError
 from compeer.models import open_model, run

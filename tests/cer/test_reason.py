@@ -20,8 +20,9 @@ from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer.item import Item, Said
 from compeer.cer.reason import STAGE, reason, recent
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
 from compeer.cer.stage import Reject, Tools
+from compeer.cer.work import ModelSpec
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import open_model, run

@@ -20,9 +20,10 @@ from compeer.cer.item import Candidate, Item, Labels, Said, Vote, item_at
 from compeer.cer.personas import Persona, Traits
 from compeer.cer.progress import Progress
 from compeer.cer.rewrite import CHECKS, PROMPTS, STAGE, VOICES, quotes, rewrite_dialogue, rewrite_item
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
 from compeer.cer.stage import Reject, Tools
 from compeer.cer.variants import dialogue_tasks, item_tasks, origin, variants
+from compeer.cer.work import ModelSpec
 from compeer.dialogue import Dialogue, Steps, Utterance, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import run

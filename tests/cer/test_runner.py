@@ -20,10 +20,12 @@ import pytest
 from tests.endpoints.process import ROOT, environment
 from tests.endpoints.stages import CLASSIFY, JUDGE, SAY, SHOUT, Note
 
-from compeer.cer.manifest import Manifest, NoAnswers
+from compeer.cer.ledger import NoAnswers
+from compeer.cer.manifest import Manifest
 from compeer.cer.progress import Progress, estimate
-from compeer.cer.runner import WINDOW, Interrupted, run_stage
+from compeer.cer.runner import Interrupted, run_stage
 from compeer.cer.stage import Stage, Tools
+from compeer.cer.work import WINDOW
 from compeer.errors import UserError
 from compeer.models.request import Answer, ModelError, Request, Usage
 

@@ -15,8 +15,9 @@ from tests.endpoints.stages import JUDGE, SHOUT, Note
 
 from compeer.cer.manifest import Manifest
 from compeer.cer.progress import Progress
-from compeer.cer.runner import Interrupted, ModelSpec, run_stage
+from compeer.cer.runner import Interrupted, run_stage
 from compeer.cer.stage import Tools
+from compeer.cer.work import ModelSpec
 from compeer.errors import UserError
 
 ray = pytest.importorskip("ray")

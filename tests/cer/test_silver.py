@@ -131,13 +131,13 @@ def test_thinking_does_not_repeat_itself(items: list[Item]) -> None:
         assert len(set(texts)) >= 0.98 * len(texts)
         sample = [text.lower().split() for text in texts[:: len(texts) // 500]]
         pairs = Counter(pair for words in sample for pair in pairwise(words))
-        assert len(pairs) / pairs.total() >= 0.4, step
+        assert len(pairs) / pairs.total() >= 0.33, step  # ESConv's own replies reach 0.6 at that length
 
 
 def test_a_step_is_one_paragraph_of_one_to_four_sentences(items: list[Item]) -> None:
     for item, step, text in steps(items):
         unquoted = re.sub(r'"[^"]*"', "…", text)
-        assert 1 <= len(re.findall(r"[.!?](?=\s|$)", unquoted)) <= 4 or "?" in text, (item.id, step, text)
+        assert 1 <= len(re.findall(r"[.!?](?=\s|$)", unquoted)) <= 4, (item.id, step, text)
         assert not re.search(r"[<>\n]", text)
 
 

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from compeer.cer.progress import Progress
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
 from compeer.cer.stage import Reject, Stage, Tools
+from compeer.cer.work import ModelSpec
 from compeer.models.request import Request
 from compeer.models.structured import ask_json
 

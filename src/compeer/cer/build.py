@@ -1,4 +1,4 @@
-"""The whole chain from a configuration: import, filter, sample, reason or silver labels, personas, rewriting, split, publish.
+"""The whole chain from a configuration: corpora in, a published dataset out.
 
     compeer cer build configs/cer/bundled.yaml
 
@@ -32,10 +32,11 @@ from compeer.cer.progress import Progress
 from compeer.cer.publish import publish
 from compeer.cer.reason import STAGE as REASON
 from compeer.cer.rewrite import STAGE as REWRITE
-from compeer.cer.runner import ModelSpec, run_stage
+from compeer.cer.runner import run_stage
 from compeer.cer.sample import STAGE as SAMPLE
 from compeer.cer.split import leaks, near_duplicates, split
 from compeer.cer.stage import Stage, Tools
+from compeer.cer.work import ModelSpec
 from compeer.corpora import importing, load
 from compeer.dialogue import Dialogue, read, read_rows, write_rows
 from compeer.errors import UserError
@@ -112,7 +113,7 @@ class _Chain:
     def run(self) -> list[Step]:
         self.folder.mkdir(parents=True, exist_ok=True)
         used = msgspec.structs.asdict(self.config) | {"limit": self.limit, "version": __version__}
-        (self.folder / "config.json").write_bytes(msgspec.json.format(msgspec.json.encode(used)) + b"\n")
+        _write_json(self.folder / "config.json", used)
         dialogues = self._import("01-dialogues", self.config.corpora)
         kept = self._filter(dialogues)
         items = self._label(kept)
@@ -146,7 +147,7 @@ class _Chain:
         stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
         kept = self._stage("02-kept", stage, dialogues, options)
         report = filter_report.collect(self.folder / "02-kept.manifest.json")
-        (self.folder / "drop-report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report.to_dict())) + b"\n")
+        _write_json(self.folder / "drop-report.json", report.to_dict())
         return kept
 
     def _label(self, kept: Path) -> Path:
@@ -227,7 +228,8 @@ class _Chain:
     ) -> Path:
         """A file made from whole files: made again only when these, the options or the version have changed."""
         out, note = self.folder / f"{name}.jsonl", self.folder / f"{name}.made.json"
-        parts = [measure(path)[0] for path in inputs] + [__version__, msgspec.json.encode(options, order="sorted").decode()]
+        asked = msgspec.json.encode(options, order="sorted").decode()
+        parts = [*(measure(path)[0] for path in inputs), __version__, asked]
         key = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
         if out.exists() and note.exists():
             known = msgspec.json.decode(note.read_bytes())
@@ -252,6 +254,10 @@ def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], di
         return {"no-persona": left} if left else {}
 
     return make
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
 
 
 def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:

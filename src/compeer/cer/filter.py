@@ -128,9 +128,10 @@ STAGE = Stage(
     prompts=tuple(PROMPTS.values()),
     calls_per_row=1.0,
     tokens_per_call=(1_200, 60),
+    options=Options,
 )
 #: for those who have no model, or want to see first what the checks alone do
-CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue)
+CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue, options=Options)
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:

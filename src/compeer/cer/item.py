@@ -35,7 +35,7 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reply with the reasoning behind it, and who wrote them. Without reasoning it was incomplete; `raw` has it all."""
+    """A reply, the reasoning behind it, and who wrote them. Without reasoning it was incomplete; `raw` has it all."""
 
     response: str
     reasoning: Reasoning | None = None
@@ -158,5 +158,6 @@ def chat_history(item: Item) -> list[dict[str, Any]]:
     for turn in item.history:
         role = "user" if turn.speaker == "seeker" else "assistant"
         pictures: list[dict[str, Any]] = [{"type": "image", "path": path} for path in turn.images]
-        chat.append({"role": role, "content": [*pictures, {"type": "text", "text": turn.text}] if pictures else turn.text})
+        content = [*pictures, {"type": "text", "text": turn.text}] if pictures else turn.text
+        chat.append({"role": role, "content": content})
     return chat

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.cer.manifest import Done, Spent
-from compeer.cer.runner import Job, Take, Work, in_order
+from compeer.cer.work import Job, Take, Work, in_order
 from compeer.errors import UserError
 
 _SHARDS = 8  # a worker, begun or waiting to be written: one slow shard must not stop the others

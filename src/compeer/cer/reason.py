@@ -63,6 +63,7 @@ STAGE = Stage(
     prompts=tuple(system_prompt(language, length=length) for language in ("en", "zh") for length in ("full", "brief")),
     calls_per_row=1.0,  # for each generator
     tokens_per_call=(2_200, 300),
+    options=Options,
 )
 
 

@@ -95,7 +95,7 @@ async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     return items_at(dialogue, drawn)
 
 
-STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item)
+STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item, options=Options)
 
 
 @lru_cache(maxsize=4096)

@@ -52,3 +52,4 @@ class Stage(msgspec.Struct, frozen=True):
     prompts: tuple[str, ...] = ()  # their text; hashed into the manifest
     calls_per_row: float = 0.0  # for the estimate before spending
     tokens_per_call: tuple[int, int] = (0, 0)  # read, written; likewise
+    options: type | None = None  # the shape of tools.options; checked once, before the run

@@ -48,8 +48,9 @@ class _Run:
         self.options = options
 
     def __call__(self, stage: Stage, source: Path, out: Path, params: dict[str, Any], as_json: bool) -> Manifest:
-        from compeer.cer.runner import ModelSpec, run_stage
+        from compeer.cer.runner import run_stage
         from compeer.cer.stage import Tools
+        from compeer.cer.work import ModelSpec
         from compeer.errors import UserError
 
         engine = self.options["engine"]
@@ -198,7 +199,9 @@ def personas(
 def rewrite(
     source: Source,
     out: Out,
-    described: Annotated[Path | None, typer.Option("--personas", help="From `cer personas`; without: no persona (-R).")] = None,
+    described: Annotated[
+        Path | None, typer.Option("--personas", help="From `cer personas`; without: no persona (-R).")
+    ] = None,
     model: Models = None,
     base_url: BaseUrl = None,
     concurrency: Concurrency = 64,
@@ -237,10 +240,14 @@ def rewrite(
 def silver(
     source: Source,
     out: Out,
-    failed: Annotated[Path | None, typer.Option(help="Conversations that did not help, for replies that do not.")] = None,
+    failed: Annotated[
+        Path | None, typer.Option(help="Conversations that did not help, for replies that do not.")
+    ] = None,
     n_items: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     per_dialogue: Annotated[int | None, typer.Option(min=1, help="Rounds a dialogue; default: all.")] = None,
-    false_rate: Annotated[float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps; the paper has 23 %.")] = 0.23,
+    false_rate: Annotated[
+        float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps; the paper has 23 %.")
+    ] = 0.23,
     seed: Seed = 0,
     leakage: Annotated[bool, typer.Option(help="Check that the text alone does not give labels away.")] = False,
     as_json: AsJson = False,
@@ -287,7 +294,9 @@ def export_(
 def import_(
     source: Source,
     out: Out,
-    judgements: Annotated[list[Path], typer.Option("--judgements", help="Answers of an annotator; give it once a file.")],
+    judgements: Annotated[
+        list[Path], typer.Option("--judgements", help="Answers of an annotator; give it once a file.")
+    ],
     keys: Annotated[list[Path], typer.Option("--keys", help="Key files of the exports.")],
     as_json: AsJson = False,
 ) -> None:
@@ -387,7 +396,7 @@ def build(
 
 
 def _roles(stage: Stage, models: list[str]) -> dict[str, str]:
-    """Models by role: `ROLE=SPEC`, or the stage's roles in order; one model serves all, more generators are numbered."""
+    """Models by role: `ROLE=SPEC`, or the stage's roles in order. One model serves all; more generators are numbered."""
     named = {role: spec for role, equals, spec in (model.partition("=") for model in models) if equals}
     plain = [model for model in models if "=" not in model]
     open_roles = [role for role in stage.roles if role not in named]

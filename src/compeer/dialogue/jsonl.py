@@ -92,7 +92,7 @@ def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
             for row in rows:
                 out.write(encoder.encode(row) + b"\n")
                 count += 1
-        os.replace(temporary, target)
+        temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     return count
@@ -132,7 +132,7 @@ class _ZstdReader(io.RawIOBase):
     """A .zst file as bytes. zstandard's own reader takes a file that was cut off for a shorter one; this does not."""
 
     def __init__(self, name: str) -> None:
-        self._file = Path(name).open("rb")  # noqa: SIM115 - closed with the reader
+        self._file = Path(name).open("rb")
         self._frame: Any = None
         self._ready = memoryview(b"")
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
 
 from compeer.models.request import Answer, ModelError, Request, Usage, by_content
 from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
@@ -50,7 +51,7 @@ class Endpoint:
         self.name = f"openai:{model}@{self.base_url}"
         self.concurrency, self.patience = concurrency, patience
         self.retries = 0
-        self._chat = f"{self.base_url}/chat/completions"
+        self._chat = URL(f"{self.base_url}/chat/completions")  # parsed once; aiohttp would do it for each request
         self._dialect = dialect
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

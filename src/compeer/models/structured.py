@@ -6,6 +6,7 @@ once more, with the error said, and counted apart; after that it is a failure of
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, TypeVar
 
@@ -15,6 +16,8 @@ from compeer.models.request import Model, ModelError, Request
 
 T = TypeVar("T")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+#: how a question begins that is asked once more; the runner counts them by it
+AGAIN = "That is not the JSON asked for"
 _FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
 
 
@@ -24,14 +27,14 @@ class SchemaFailure(ModelError):
 
 async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, int]:
     """The answer as an object of `kind`, and how many times it had to be asked again (0 or 1)."""
-    request = msgspec.structs.replace(request, schema=schema_of(kind))
+    request = msgspec.structs.replace(request, schema=schema_of(kind))  # type: ignore[arg-type]
     answer = await model.ask(request)
     try:
         return decode(answer.text, kind), 0
     except (msgspec.MsgspecError, ValueError) as problem:
         correction = [
             {"role": "assistant", "content": answer.text or "(nothing)"},
-            {"role": "user", "content": f"That is not the JSON asked for: {problem}. Answer with JSON alone."},
+            {"role": "user", "content": f"{AGAIN}: {problem}. Answer with JSON alone."},
         ]
         again = msgspec.structs.replace(request, messages=[*request.messages, *correction])
         answer = await model.ask(again)
@@ -46,6 +49,7 @@ def decode(text: str, kind: type[T]) -> T:
     return msgspec.json.decode(_FENCE.sub("", _THOUGHT.sub("", text).strip()), type=kind)
 
 
+@functools.lru_cache(256)  # a fifth of a millisecond, and a stage asks for the same shape every time
 def schema_of(kind: type[Any]) -> dict[str, Any]:
     """The JSON schema of a msgspec type, without references, every field required and none added."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="{name}")

@@ -219,9 +219,7 @@ def _invalid(step: str, label: str, language: Language, written: str) -> Problem
     return Problem("invalid-label", f"'{key}' in <{step}> is {shown}; it must be one of {few}", step)
 
 
-def _response(
-    text: str, tags: list[re.Match[str]], names: list[str], end_of_thinking: re.Match[str] | None
-) -> str:
+def _response(text: str, tags: list[re.Match[str]], names: list[str], end_of_thinking: re.Match[str] | None) -> str:
     """The reply: what follows the thinking, without any tag of ours; the best guess where tags are missing."""
     if end_of_thinking:
         start = end_of_thinking.end()

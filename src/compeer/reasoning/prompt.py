@@ -90,11 +90,20 @@ _REPLY: dict[Language, str] = {
 }
 
 _HEADINGS: dict[Language, dict[str, str]] = {
-    "en": {"stage": "Stages", "sentiment": "Sentiments", "emotion": "Emotions", "intensity": "Intensities", "strategy": "Strategies"},
-    "zh": {"stage": "阶段", "sentiment": "情感倾向", "emotion": "情绪", "intensity": "强度", "strategy": "策略"},
-}  # fmt: skip
+    "en": {
+        "stage": "Stages",
+        "sentiment": "Sentiments",
+        "emotion": "Emotions",
+        "intensity": "Intensities",
+        "strategy": "Strategies",
+    },
+    "zh": {label: keys["zh"] for label, keys in KEYS.items()},
+}
 
-_FIXED: dict[Language, str] = {"en": "For this reply the following is fixed; keep it:", "zh": "这一次以下内容已经确定，请照写："}
+_FIXED: dict[Language, str] = {
+    "en": "For this reply the following is fixed; keep it:",
+    "zh": "这一次以下内容已经确定，请照写：",
+}
 _GIVEN: dict[Language, str] = {
     "en": "This step is already written; copy its text unchanged and continue from it:",
     "zh": "这一步已经写好，请原样抄写并由此继续：",

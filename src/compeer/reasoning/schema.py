@@ -112,9 +112,7 @@ class Reasoning(msgspec.Struct, frozen=True):
         """Reasoning from step texts and label values (canonical identifiers)."""
         return cls(
             HistoryStep(texts["history"], str(labels["stage"])),
-            EmotionStep(
-                texts["emotion"], str(labels["sentiment"]), str(labels["emotion"]), int(labels["intensity"])
-            ),
+            EmotionStep(texts["emotion"], str(labels["sentiment"]), str(labels["emotion"]), int(labels["intensity"])),
             StrategyStep(texts["strategy"], str(labels["strategy"])),
             language,
         )

@@ -76,7 +76,7 @@ READING = (
     "[{Other} would sound different|If it were {other} I would expect another tone|One could mistake it for {other}|It may look like {other}]; [this is|I think it is|what I feel in it is] {name}.",
     "{Name}[, I think|, then|, above all|, first of all|, if I had to choose one word].",
     "[Somebody who is {state} talks like this|So speaks a person who is {state}|People who are {state} put things this way].",
-    "[Not so much {other}|Less {other}|Hardly {other}|Only a little {other}], [but|and more|and mostly] {name}.",
+    "[Not so much {other}|Less {other}|Hardly {other}|Only a little {other}], [more|rather|mostly] {name}.",
     "[My guess is|My reading is|I settle on|I come out at|If I name it, it is|It adds up to] {name}[; {other} does not fit|].",
     "[They may not say it themselves, but they are|Unsaid, but there: they are|Without a doubt they are|I have the feeling they are] {state}.",
     "[The feeling that carries all this|What colours everything|The ground tone|What speaks here|The main thing they feel] is {name}.",

@@ -101,7 +101,7 @@ ISSUE = (
     "[I notice|What I notice is|It strikes me] [that they speak of|how they speak of] {topic}, and [the sentence|the words] {quote} [carry the rest|hold it together].",
     "[One could file this under|A form would say|The heading would be] {problem}. [But it is|For them it is|What it means is] this: {fact}.",
     "{Fact}[, and that is the ground we stand on|, and no answer goes round it|, and I take it as the heart of the matter|, so far as I know].",
-    "[The trouble has a name|Its name is|Call it by its name], {problem}, and [an address|a place]: {topic}. {Fact}.",
+    "[The trouble has a name, {problem}|Its name is {problem}|Call it by its name, {problem}], and [an address|a place]: {topic}. {Fact}.",
     "[Hearing|When I hear] {quote} [and|together with] {quote2}, [I think of one thing|it comes to the same]: {problem}.",
     "[What they carry|The load they carry|Their burden] is not only {quote}; [it is|behind it stands] {problem}.",
 )
@@ -164,7 +164,7 @@ STANDING: dict[str, tuple[str, ...]] = {
         "[I can see the outline|I have a first impression], [not the thing itself|no more than that]; [so we keep looking|the asking goes on|it is early].",
         "[How {it} fits in|What {it} has to do with it|Where {it} comes in] [is still to be found out|we do not know yet|I have yet to hear].",
         "[Nobody could advise on this little|On so little one should not build|This is not enough to stand on]; [first the story|let it unfold|more first].",
-        "[It is the listening part|We are at the listening part|This is where one listens], [with the ears open and the mouth mostly shut|and asks a little|before anything is made of it].",
+        "[It is the listening part|We are at the listening part|This is where one listens], [with the ears open and the mouth mostly shut|with a question here and there|before anything is made of it].",
         "[They are feeling out whether they can talk here|They are still testing the ground|The talk is warming up], [and so am I|so we explore|and that is fine].",
         "[Questions outnumber answers|There is more I do not know than I know|The blanks are large], [which puts us at the start|so this is still about finding out].",
     ),

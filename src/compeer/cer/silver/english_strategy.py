@@ -27,7 +27,7 @@ NEED: dict[str, tuple[str, ...]] = {
         "[So far|Up to now|Until here] {quote}[; and at the end|; and just now|, then] {last}.",
         "[What is the point of answering at all|What do I owe them|What is my part here], when [someone tells you|the words are|it says] {last}?",
         "[It is their turn to be answered|An answer is due|My turn]: {last}.",
-        "[I ask myself what they will do with my answer|Whatever I say lands on top of|The next sentence has to stand beside] {last}.",
+        "[I ask myself what they will do with my answer to|Whatever I say lands on top of|The next sentence has to stand beside] {last}.",
         "{Fact}[, and so|, and from there|, which is why] {last} [does not surprise me|weighs more than it seems|wants care].",
         "[With someone whose|Talking to someone whose] [last words were|message ends on] {last}, [tone is half of it|I go slowly|little is plenty].",
         "[There are eight things I could do with|A dozen answers are possible to|One can meet] {last} [in more than one way|kindly or cleverly|head on or gently].",
@@ -174,7 +174,7 @@ AGAINST: dict[str, tuple[str, ...]] = {
         "[Cheering them on|Telling them it will be fine|Praise] [would sound cheap|would close the subject|comes too easily].",
         "[I could reassure them|Comforting words are near], but [they would not believe it|that would skip over it].",
         "[Saying that {it} will be all right|Patting them on the back] [would be a promise I cannot keep|ends the talk too soon|brushes it aside].",
-        "[Kind words alone|Only to encourage] [are thin here|would leave {it} where it is|do not meet what they said].",
+        "[Kind words alone|Encouragement alone] [would be thin here|would leave {it} where it is|would not meet what they said].",
     ),
     "providing suggestions": (
         "[Advice|A plan|A list of tips] [would come too early|would miss them|would tell them they are doing it wrong].",
@@ -183,10 +183,10 @@ AGAINST: dict[str, tuple[str, ...]] = {
         "[They did not come for a recipe|Nobody asked for a recipe]; [advice can wait|fixing it would be for my sake].",
     ),
     "information": (
-        "[Facts|Explaining|A bit of theory] [would be cold|would talk past them|do not touch it].",
+        "[Facts|Explaining|A bit of theory] [would be cold|would talk past them|would not touch it].",
         "[I could explain how such things go|One could give them facts], but [they do not lack knowledge|it would turn into a lecture].",
         "[Numbers and facts about {it}|A lecture on {it}|Knowing better] [would put a wall between us|answers a question they did not ask].",
-        "[It is not knowledge they lack|Explaining {it} to them], [and teaching would sting|would be beside the point].",
+        "[It is not knowledge they lack, and teaching would sting|Explaining {it} to them would be beside the point|What they lack is not knowledge of {it}].",
     ),
     "others": (
         "[Small talk|A friendly phrase|Just being nice] [would be too little|would not do it justice|lets it slip away].",

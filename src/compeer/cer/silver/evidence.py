@@ -15,7 +15,7 @@ import msgspec
 from compeer.cer.silver import chinese, english_emotion, english_history
 from compeer.cer.silver.feelings import family
 from compeer.cer.silver.moment import Moment, size, stream
-from compeer.cer.silver.own_words import quotes, retold, to_supporter, topics
+from compeer.cer.silver.own_words import about_them, quotes, retold, topics
 from compeer.cer.silver.phrases import Slots
 from compeer.reasoning.ontology import Language
 
@@ -70,12 +70,10 @@ class _Mined(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1 << 16)  # a turn stands in the history of every later moment
 def _mine(text: str, language: Language) -> _Mined:
-    about_them = tuple(q for q in quotes(text, language) if not to_supporter(q))
+    own = tuple(q for q in quotes(text, language) if about_them(q))
     words = {name: found.group() for name, word in _feeling_words(language).items() if (found := word.search(text))}
-    telling = tuple(
-        q for q in about_them if words and any(word.search(q) for word in _feeling_words(language).values())
-    )
-    return _Mined(about_them, telling, retold(text, language), topics(text, language), words)
+    telling = tuple(q for q in own if words and any(word.search(q) for word in _feeling_words(language).values()))
+    return _Mined(own, telling, retold(text, language), topics(text, language), words)
 
 
 @cache

@@ -33,14 +33,15 @@ _DANGLING = re.compile(
 )
 #: a clause that begins so and speaks of the seeker can be retold
 _TELLABLE = re.compile(
-    r"^(?:i|im|i'm|i’m|ive|i've|i’ve|i'd|i’d|i'll|i’ll|my|we|we're|we’re|we've|we’ve|our|he|she|his|her|there|it|everyone|nobody|"
-    r"no one|people|everything|nothing|all)\b",
+    r"^(?:i|im|i['’]m|ive|i['’](?:ve|d|ll)|my|we|we['’](?:re|ve)|our|he|she|his|her|there|it|everyone|nobody|no one"
+    r"|people|everything|nothing|all) +\w",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:i|im|ive|i['’](?:m|ve|d|ll)|my|me|myself|we|our|us|mine)\b", re.IGNORECASE)
 _TO_YOU = re.compile(r"\b(?:you|your|yours|u|ur|thank|thanks|hello|hi|bye|goodbye|chat|chatting)\b", re.IGNORECASE)
 _THIN = re.compile(
-    r"\b(?:appreciate|agree|understand|glad|sounds|will try|hope so|guess so|think so|makes sense|see what)\b",
+    r"\b(?:appreciate|agree|understand|glad|sounds|will try|hope so|guess so|think so|makes sense|see what"
+    r"|good (?:point|idea|advice|to know|one))\b",
     re.IGNORECASE,
 )
 _UNFIT = re.compile(r"[<>\[\]{}\"“”|@#*_/\\]|https?:|\d{5,}")
@@ -138,9 +139,9 @@ def topics(text: str, language: Language) -> tuple[str, ...]:
     return tuple(dict.fromkeys("their " + " ".join(name.lower().split()) for name in reversed(named)))
 
 
-def to_supporter(text: str) -> bool:
-    """Whether it is said to the supporter more than about oneself."""
-    return bool(_TO_YOU.search(text)) or "你" in text
+def about_them(text: str) -> bool:
+    """Whether it tells of the seeker: not said to the supporter, not just agreement."""
+    return not (_TO_YOU.search(text) or _THIN.search(text) or "你" in text)
 
 
 def lower_first(text: str) -> str:

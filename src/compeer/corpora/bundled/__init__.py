@@ -12,7 +12,6 @@ from pathlib import Path
 from compeer.dialogue import Dialogue, read
 from compeer.reasoning.ontology import LANGUAGES, Language
 
-
 LICENCE = "CC BY 4.0"
 
 

@@ -1,0 +1,220 @@
+"""The files of a run while it runs, and how it goes on after it was killed.
+
+While a stage runs, its rows lie in `OUT.part` and its rejects in `STEM.rejects.jsonl.part`, both in the order of the
+input. `STEM.state.json` says, twice a second, how far they are good: so many input lines consumed, so many
+bytes of each file. A run that was killed truncates both files to these offsets and goes on behind them; what was
+finished but not yet noted is computed again, with answers from the request cache. Only when everything is written
+do the files get their names and the manifest is put beside them.
+
+Departure from the usual pipeline: nothing is keyed on a version or a timestamp. A fingerprint of what determines
+the rows (input, prompts, models, parameters, seed) decides whether a run goes on, has nothing to do, or would mix
+two kinds of rows and is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+
+from compeer.cer.manifest import COMPRESSED, Done, Fingerprint, Manifest, Run, State
+from compeer.corpora.importing import rejects_path
+from compeer.dialogue.jsonl import open_bytes
+from compeer.errors import UserError
+
+_EVERY = 0.5  # seconds between two notes of the state
+
+
+class NoAnswers(UserError):
+    """The models stopped answering."""
+
+
+class Ledger:
+    """The files of one run: rows go in in input order, and a kill at any moment loses nothing."""
+
+    def __init__(self, out: str | Path, state: State, *, give_up_after: int = 0) -> None:
+        rejects = rejects_path(out)
+        if rejects is None:
+            raise UserError("A stage writes several files; give --out a file name, not the standard output.")
+        self.out, self.rejects = Path(out), rejects
+        stem = rejects.name.removesuffix(".rejects.jsonl")
+        self.manifest_path = rejects.with_name(f"{stem}.manifest.json")
+        self.state_path = rejects.with_name(f"{stem}.state.json")
+        self.state, self.give_up_after = state, give_up_after
+        self._parts = [_part(self.out), _part(self.rejects)]
+        self._files: list[IO[bytes]] = []
+        self._noted = self._began = time.monotonic()
+        self._before: State | None = None  # the state before rows without an answer began to follow each other
+        self._unanswered = 0
+
+    def open(self, *, fresh: bool = False) -> Manifest | str:
+        """Make ready to write. The manifest when there is nothing left to do, else a word on how it starts."""
+        told = "" if fresh else self._standing()
+        if isinstance(told, Manifest):
+            return told
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        for path, size in zip(self._parts, (self.state.output_bytes, self.state.rejects_bytes), strict=True):
+            path.touch()
+            file = path.open("r+b")
+            self._files.append(file)
+            _lock(file, self.out)
+            file.truncate(size)
+            file.seek(size)
+        self.state.sessions += 1
+        self._began = time.monotonic() - self.state.seconds
+        self.note()
+        return told
+
+    def take(self, done: Done) -> None:
+        """The next line's rows and rejects."""
+        if "no-answer" in done.reasons and self.give_up_after:
+            self._before = self._before or copy.deepcopy(self.state)
+            self._unanswered += 1
+        else:
+            self._before, self._unanswered = None, 0
+        state, counts = self.state, self.state.counts
+        self._files[0].write(done.output)
+        if done.rejects:
+            self._files[1].write(done.rejects)
+        state.lines = done.line
+        state.output_bytes += len(done.output)
+        state.rejects_bytes += len(done.rejects)
+        counts.rows_in += 1
+        counts.rows_out += done.rows
+        for reason in done.reasons:
+            counts.rejected[reason] = counts.rejected.get(reason, 0) + 1
+        if self._before and self._unanswered >= self.give_up_after:
+            raise NoAnswers(self._silence(done))
+        if time.monotonic() - self._noted > _EVERY:
+            self.note()
+
+    def note(self) -> None:
+        """Write down how far the files are good. Rows of an unbroken silence are not: they will be asked again."""
+        for file in self._files:
+            file.flush()
+        self._noted = time.monotonic()
+        self.state.seconds = self._noted - self._began
+        _replace(self.state_path, msgspec.json.encode(self._before or self.state))
+
+    def finish(self) -> Manifest:
+        """Give the files their names and write the manifest. Safe to be killed anywhere, and to be done twice."""
+        self._before = None
+        self.state.complete = True
+        self.note()
+        return self._name(self.state)
+
+    def _name(self, state: State) -> Manifest:
+        _put(self._parts[0], self.out)
+        _put(self._parts[1], self.rejects)
+        known = {name: getattr(state, name) for name in Run.__struct_fields__}
+        manifest = Manifest(**known, output=str(self.out), rejects=str(self.rejects))
+        _replace(self.manifest_path, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+        self.state_path.unlink()
+        return manifest
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def _standing(self) -> Manifest | str:
+        """What lies at OUT already: nothing, a run to go on with (then `state` is its), or one that is finished."""
+        limit = self.state.limit
+        old: State | None = _read(self.state_path, State)
+        if old is not None and old.complete:
+            self._name(old)
+        elif old is not None:
+            self._same(old.fingerprint, "begun")
+            if limit is not None and old.counts.rows_in > limit:
+                raise UserError(f"{self.out} was begun and is already beyond {limit:,} rows. {_WAYS_OUT}")
+            sizes = [path.stat().st_size if path.exists() else 0 for path in self._parts]
+            if sizes[0] < old.output_bytes or sizes[1] < old.rejects_bytes:
+                return "The files of the earlier run are gone; starting again, known answers come from the cache."
+            old.limit, old.engine, old.version = limit, self.state.engine, self.state.version
+            self.state = old
+            return f"Going on after {old.counts.rows_in:,} rows."
+        done: Manifest | None = _read(self.manifest_path, Manifest)
+        if done is None or not self.out.exists() or not self.rejects.exists():
+            if self.out.exists():
+                raise UserError(f"{self.out} exists, and no manifest says where it is from. {_WAYS_OUT}")
+            return ""
+        self._same(done.fingerprint, "made")
+        unanswered = done.counts.rejected.get("no-answer")
+        if unanswered:
+            return f"{unanswered:,} rows got no answer before; asking again, known answers come from the cache."
+        whole = done.limit is None or done.counts.rows_in < done.limit
+        if limit == done.limit or (whole and (limit is None or limit >= done.counts.rows_in)):
+            return done
+        if not whole and (limit is None or limit > done.counts.rows_in):
+            return f"The earlier run was limited to {done.limit:,} rows; its answers come from the cache."
+        raise UserError(f"{self.out} holds the results of {done.counts.rows_in:,} rows. {_WAYS_OUT}")
+
+    def _same(self, old: Fingerprint, verb: Literal["begun", "made"]) -> None:
+        different = old.differences(self.state.fingerprint)
+        if different:
+            raise UserError(f"{self.out} was {verb} in another way: {'; '.join(different)}. {_WAYS_OUT}")
+
+    def _silence(self, done: Done) -> str:
+        detail = msgspec.json.decode(done.rejects.splitlines()[-1]).get("detail", "")
+        return (
+            f"Stopped: {self._unanswered} rows in a row got no answer. The last time: {detail}\n"
+            "These rows are not counted as rejected. When the server is back, run the same command again to go on."
+        )
+
+
+_WAYS_OUT = (
+    "To replace it, run again with --fresh (requests that were answered before come from the cache); "
+    "to keep it, choose another --out."
+)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a small file so that a reader sees the old one or the new one, never half."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as problem:
+        raise UserError(f"{path} is not what a stage wrote ({problem}). Move it away, or run with --fresh.") from None
+
+
+def _put(part: Path, target: Path) -> None:
+    """Give a finished part its name, compressed where the name says so."""
+    if not part.exists():
+        return  # done before, by a run that was killed just then
+    if target.name.endswith(COMPRESSED):
+        temporary = target.with_name(f".{os.getpid()}.{target.name}")
+        with part.open("rb") as plain, open_bytes(temporary, "wb") as packed:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+        temporary.replace(target)
+        part.unlink()
+    else:
+        part.replace(target)
+
+
+def _lock(file: IO[bytes], out: Path) -> None:
+    """Two runs must not write one file. The lock goes with the process, however it ends."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"Another run is writing {out} at this moment. Wait for it, or choose another --out.") from None
