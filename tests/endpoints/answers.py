@@ -68,7 +68,20 @@ def auto(body: Body) -> str:
     return text(body)
 
 
+def agreeable(body: Body) -> str:
+    """The same, but nine in ten judgements are favourable: most rows get through a chain of judges."""
+    told = auto(body)
+    if "response_format" not in body:
+        return told
+    rng, answer = stream(body), json.loads(told)
+    for name, value in answer.items():
+        if isinstance(value, bool):
+            answer[name] = (rng.random() < 0.9) != ("machine" in name)
+    return json.dumps(answer, ensure_ascii=False)
+
+
 ANSWERERS: dict[str, Answerer] = {
+    "agreeable": agreeable,
     "echo": echo,
     "text": text,
     "json": structured,

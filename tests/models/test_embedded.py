@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from compeer.models.embedded import Embedded, chatml, start_server
+from compeer.models.embedded import Embedded, chatml, start_server, threads
 from compeer.models.request import Answer, ModelError, Request
 from compeer.models.weights import locate
 from compeer.reasoning import Control, Pins, parse
@@ -253,3 +254,17 @@ class TestSafety:
         turns = [*user("Hi."), {"role": "assistant", "content": "Hello."}, *user("I cannot sleep.")]
         for messages in (turns, [{"role": "system", "content": "Be kind."}, *turns]):
             assert chatml(messages) == asyncio.run(rendered(messages))
+
+
+class TestThreads:
+    def test_the_free_cores_unless_told_otherwise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("COMPEER_THREADS", raising=False)
+        assert 1 <= threads() <= (os.cpu_count() or 1)
+        monkeypatch.setenv("COMPEER_THREADS", "3")
+        assert threads() == 3
+
+    @pytest.mark.parametrize("chosen", ["0", "-1", "two", "1.5", " "])
+    def test_nonsense_is_refused(self, chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPEER_THREADS", chosen)
+        with pytest.raises(ModelError, match="COMPEER_THREADS is a whole number"):
+            threads()

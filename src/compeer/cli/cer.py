@@ -396,7 +396,7 @@ def build(
 
 
 def _roles(stage: Stage, models: list[str]) -> dict[str, str]:
-    """Models by role: `ROLE=SPEC`, or the stage's roles in order. One model serves all; more generators are numbered."""
+    """Models by role: `ROLE=SPEC`, or the stage's roles in order; one serves all, more generators are numbered."""
     named = {role: spec for role, equals, spec in (model.partition("=") for model in models) if equals}
     plain = [model for model in models if "=" not in model]
     open_roles = [role for role in stage.roles if role not in named]
