@@ -108,12 +108,13 @@ def test_a_server_that_keeps_no_pins_is_found_out() -> None:
     assert bound["problems"] and all(" was pinned to " in problem for problem in bound["problems"])
 
 
+# a seed whose answer is short
+EMBEDDED = ("I lost my job.", "--seed", "6", "--pin", "strategy=question", "--pin", "emotion=joy")
+
+
 @pytest.fixture(scope="module")
 def embedded() -> dict[str, Any]:
-    return once("Hi.", *EMBEDDED)
-
-
-EMBEDDED = ("--seed", "6", "--temperature", "0.3", "--pin", "strategy=question", "--pin", "emotion=joy")
+    return once(*EMBEDDED)
 
 
 def test_the_embedded_model_needs_nothing_and_keeps_pins(embedded: dict[str, Any]) -> None:
@@ -123,4 +124,4 @@ def test_the_embedded_model_needs_nothing_and_keeps_pins(embedded: dict[str, Any
 
 
 def test_the_same_seed_gives_the_same_answer(embedded: dict[str, Any]) -> None:
-    assert once("Hi.", *EMBEDDED) == embedded
+    assert once(*EMBEDDED) == embedded

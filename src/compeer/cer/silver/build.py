@@ -101,6 +101,7 @@ def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
                 key=moment.key + letter,
                 strategies=tuple(likely[:_LIKELY]),
                 strategy=strategy,
+                written=None,  # the thoughts of someone who missed the point
                 derived=moment.derived | {"strategy": "likely in such moments"},
             )
             judged.append(changed)

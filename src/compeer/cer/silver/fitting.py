@@ -19,7 +19,7 @@ from compeer.cer.silver.moment import stream
 from compeer.cer.silver.own_words import retold
 from compeer.cer.silver.phrases import say
 from compeer.cer.silver.retrieve import CLOSE, Index
-from compeer.cer.silver.reworded import reworded
+from compeer.cer.silver.reworded import flat, reworded
 
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
 _MAKE = 0.25  # of the rest take the seeker's words, where the corpus's reply could be reworded as well
@@ -78,8 +78,3 @@ def make(found: Evidence, strategy: str, seed: int) -> str | None:
     if found.topics:
         slots["topic"] = rng.choice(found.topics).replace("their ", "your ", 1)
     return say(BANKS[language].MADE[strategy], rng, slots)
-
-
-def flat(text: str) -> str:
-    """A merged turn on one line; what was sent twice is said once."""
-    return " ".join(" ".join(dict.fromkeys(text.split("\n"))).split())

@@ -22,12 +22,12 @@ from random import Random
 import numpy as np
 
 from compeer.cer.silver.evidence import Evidence
-from compeer.cer.silver.fitting import BANKS, Reply, fitting, flat, make
+from compeer.cer.silver.fitting import BANKS, Reply, fitting, make
 from compeer.cer.silver.moment import Moment, stream
 from compeer.cer.silver.own_words import PEOPLE, THINGS
 from compeer.cer.silver.phrases import say
 from compeer.cer.silver.retrieve import Found, Index
-from compeer.cer.silver.reworded import sentences
+from compeer.cer.silver.reworded import flat, sentences
 from compeer.cer.silver.swap import exchange
 from compeer.cer.silver.wrong_steps import Pool
 

@@ -14,6 +14,7 @@ from random import Random
 from compeer.cer.silver.own_words import lower_first
 from compeer.cer.silver.phrases import capital
 
+_MARKUP = re.compile(r"</?[A-Za-z][^<>]{0,60}>")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*\s*")
 _STOCK: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"i(?:'|’)?m (?:so |very |really )?sorry to hear (?:that|about that|this)", ("that sounds hard", "oh, that is a lot", "I hate that for you", "sorry you are going through that")),
@@ -69,7 +70,18 @@ _CONTRACT = {
 }  # fmt: skip
 _CONTRACTIONS = tuple((re.compile(pattern, re.IGNORECASE), other) for pattern, other in _CONTRACT.items())
 _BEFORE = {
-    False: ("I see,", "Hm,", "Right,", "Well,", "Okay,", "Mm,", "Yeah,", "You know,", "Honestly,", "Alright,"),
+    False: (
+        "I see, ",
+        "Hm, ",
+        "Right, ",
+        "Well, ",
+        "Okay, ",
+        "Mm, ",
+        "Yeah, ",
+        "You know, ",
+        "Honestly, ",
+        "Alright, ",
+    ),
     True: ("嗯，", "是啊，", "这样，", "好，"),
 }
 _OPENING = re.compile(r"^(?:oh|ok|okay|well|yes|yeah|ah|hmm|so|right)\b[\s,.!]+", re.IGNORECASE)
@@ -81,7 +93,7 @@ def reworded(text: str, rng: Random) -> str | None:
     >>> reworded("I'm sorry to hear that. What happened?", Random(3)) != "I'm sorry to hear that. What happened?"
     True
     """
-    clean = " ".join(text.split())
+    clean = flat(text)
     said = sentences(clean)
     if len(said) >= 3 and rng.random() < 0.6:
         del said[rng.randrange(len(said))]
@@ -98,8 +110,17 @@ def reworded(text: str, rng: Random) -> str | None:
     for pattern, other in rng.sample(toggled, min(2, len(toggled))):
         told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]
     if changes + len(toggled) < 2 and not _OPENING.match(told):  # a word before it, as people do
-        told = f"{rng.choice(_BEFORE[chinese])} {lower_first(told)}"
+        told = rng.choice(_BEFORE[chinese]) + lower_first(told)
     return told if told.lower() != clean.lower() and len(told) > 2 else None
+
+
+def flat(text: str) -> str:
+    """A merged turn on one line; what was sent twice is said once, and subtitles' markup is not said at all.
+
+    >>> flat("Why?\\nWhy?\\n<i>Tell</i> me.")
+    'Why? Tell me.'
+    """
+    return " ".join(_MARKUP.sub("", " ".join(dict.fromkeys(text.split("\n")))).split())
 
 
 def sentences(text: str) -> list[str]:
