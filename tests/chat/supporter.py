@@ -93,7 +93,9 @@ class Supporter:
 
     async def models(self, request: web.Request) -> web.Response:
         self.looked += 1
-        return web.json_response({"object": "list", "data": [{"id": "kind-7b", "object": "model", "owned_by": "tests"}]})
+        return web.json_response(
+            {"object": "list", "data": [{"id": "kind-7b", "object": "model", "owned_by": "tests"}]}
+        )
 
     def _said(self, body: dict[str, Any]) -> str:
         if self.manner == "contract":

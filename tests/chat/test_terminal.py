@@ -64,7 +64,9 @@ def test_while_it_thinks_the_step_is_named(chat: Chat, supporter: Supporter) -> 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_reply_is_wrapped_between_words(chat: Chat, supporter: Supporter, columns: int) -> None:
-    reply = "It sounds as if you had been carrying this alone, and as if telling your parents made it real for good. " * 4
+    reply = (
+        "It sounds as if you had been carrying this alone, and as if telling your parents made it real for good. " * 4
+    )
     supporter.manner, supporter.text = "says", reply
     with chat(columns=columns) as terminal:
         terminal.until(PROMPT)
@@ -137,7 +139,9 @@ def test_save_new_help_and_unknown_commands(chat: Chat, supporter: Supporter, tm
     assert list(tmp_path.rglob("*")) == [saved]
 
 
-def test_a_hostile_server_does_not_reach_the_terminal_nor_end_the_conversation(chat: Chat, supporter: Supporter) -> None:
+def test_a_hostile_server_does_not_reach_the_terminal_nor_end_the_conversation(
+    chat: Chat, supporter: Supporter
+) -> None:
     with chat("--timeout", "3") as terminal:
         terminal.until(PROMPT)
 
@@ -225,7 +229,9 @@ def test_a_connection_that_was_closed_while_the_person_wrote(chat: Chat, support
 @pytest.mark.parametrize("said", ["I lost my job.\n/why\n", "I lost my job."])
 def test_lines_from_a_pipe(supporter: Supporter, environment: dict[str, str], said: str) -> None:
     command = [COMPEER, "chat", "--model", "openai:kind-7b", "--base-url", supporter.base_url]
-    done = subprocess.run(command, input=said.encode() + b"\n\xff\xfe\n", env=environment, capture_output=True, timeout=60)
+    done = subprocess.run(
+        command, input=said.encode() + b"\n\xff\xfe\n", env=environment, capture_output=True, timeout=60
+    )
     shown = done.stdout.decode()
     assert done.returncode == 0 and done.stderr == b""
     assert "You  I lost my job." in shown and "That sounds heavy to carry alone 1." in shown

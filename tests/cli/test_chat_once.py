@@ -46,7 +46,16 @@ def test_every_field_of_the_contract(supporter: Supporter) -> None:
 
 
 def test_pins_hold_under_any_name(supporter: Supporter) -> None:
-    words = ("--pin", "strategy=Affirmation and Reassurance", "-p", "情绪=焦虑", "-p", "stage=action", "-p", "intensity=2")
+    words = (
+        "--pin",
+        "strategy=Affirmation and Reassurance",
+        "-p",
+        "情绪=焦虑",
+        "-p",
+        "stage=action",
+        "-p",
+        "intensity=2",
+    )
     answer = once("I lost my job.", *at(supporter), *words)
     assert answer["complete"] and answer["problems"] == []
     assert (answer["stage"], answer["emotion"], answer["intensity"]) == ("action", "anxiety", 2)
@@ -67,7 +76,11 @@ def test_the_language_can_be_chosen(supporter: Supporter) -> None:
 
 def test_what_the_options_say_reaches_the_server(supporter: Supporter) -> None:
     more = ("--seed", "11", "--temperature", "0", "--prompt", "brief")
-    environment = {"COMPEER_MODEL": "openai:kind-7b", "OPENAI_BASE_URL": supporter.base_url + "/", "OPENAI_API_KEY": "k"}
+    environment = {
+        "COMPEER_MODEL": "openai:kind-7b",
+        "OPENAI_BASE_URL": supporter.base_url + "/",
+        "OPENAI_API_KEY": "k",
+    }
     once("I lost my job.", *more, **environment)
     (body,) = supporter.bodies
     assert body["seed"] == 11 and body["temperature"] == 0

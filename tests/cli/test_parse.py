@@ -95,7 +95,9 @@ def test_chinese_values_from_standard_input_become_canonical_names(words: tuple[
         "intensity": 5,
         "strategy": "affirmation and reassurance",
     }
-    assert read["reasoning"]["emotion"] == "对方觉得羞耻，也很焦虑。" and read["response"] == "一个人扛着这些，真不容易。"
+    assert (
+        read["reasoning"]["emotion"] == "对方觉得羞耻，也很焦虑。" and read["response"] == "一个人扛着这些，真不容易。"
+    )
 
 
 def test_an_incomplete_output_says_what_is_missing_and_keeps_what_is_there() -> None:
@@ -109,7 +111,14 @@ def test_an_incomplete_output_says_what_is_missing_and_keeps_what_is_there() -> 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\n", bytes(range(256)) * 40, b"\xff\xfe" + ENGLISH.encode("utf-16-le"), b"\x00" * 1000, b"<think>" * 50_000],
+    [
+        b"",
+        b"\n",
+        bytes(range(256)) * 40,
+        b"\xff\xfe" + ENGLISH.encode("utf-16-le"),
+        b"\x00" * 1000,
+        b"<think>" * 50_000,
+    ],
     ids=["nothing", "a line break", "every byte", "utf-16", "zeros", "tags"],
 )
 def test_garbage_is_incomplete_and_never_an_error(data: bytes) -> None:

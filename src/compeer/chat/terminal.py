@@ -72,7 +72,10 @@ def _greet(console: Console, conversation: Conversation) -> None:
     _, at, address = name.partition("@")
     place = f"goes to {plain(address)}" if at else "stays on this machine"
     console.print(Text(NOTICE))
-    console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.\n", style="dim"))
+    console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.", style="dim"))
+    if name == "embedded":
+        console.print(Text("The model that comes along is tiny and untrained: it often makes no sense.", style="dim"))
+    console.print()
     console.print(Text("/why shows its thinking, /pin strategy=question steers it, /help lists the rest.", style="dim"))
     if conversation.settings.pins.items():
         _say_pins(console, conversation.settings.pins)
