@@ -48,16 +48,16 @@ class PseudoTerminal:
         self._read = at + len(what)
         return shown
 
-    def type(self, keys: str) -> None:
+    def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
     def ask(self, line: str) -> str:
-        self.type(line + "\n")
+        self.press(line + "\n")
         return self.until(PROMPT)
 
     def leave(self, keys: str = "\x04") -> int:
         """Ctrl-D, or other keys; the exit status."""
-        self.type(keys)
+        self.press(keys)
         while self._more(30):
             pass
         return self.process.wait(30)

@@ -116,7 +116,8 @@ def contract(body: dict[str, Any], number: int) -> str:
     chinese = "同伴支持者" in system
     language: Language = "zh" if chinese else "en"
     _, _, fixed = system.partition("这一次以下内容已经确定" if chinese else "the following is fixed; keep it:")
-    texts, labels = dict(WORDS[language]), {"stage": "exploration", "intensity": 4, "strategy": "question"}
+    texts = dict(WORDS[language])
+    labels: dict[str, str | int] = {"stage": "exploration", "intensity": 4, "strategy": "question"}
     for line in _GIVEN.sub("", fixed).splitlines():
         for step in STEPS:
             found = match_label_line(step, line)

@@ -185,10 +185,10 @@ def test_ctrl_c_stops_an_answer_and_at_the_prompt_it_leaves(chat: Chat, supporte
         terminal.until(PROMPT)
         for _ in range(2):  # the second time as well as the first
             supporter.manner, supporter.text = "hang", ""
-            terminal.type("I lost my job.\n")
+            terminal.press("I lost my job.\n")
             terminal.until("thinking")
             time.sleep(0.2)
-            terminal.type("\x03")
+            terminal.press("\x03")
             assert "Stopped." in terminal.until(PROMPT)
         supporter.manner = "contract"
         assert "That sounds heavy to carry alone" in terminal.ask("/again")

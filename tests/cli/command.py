@@ -17,13 +17,18 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def compeer(
-    *words: str, said: bytes = b"", seconds: float = 300, cwd: Path | None = None, **more: str
+    *words: str, said: bytes = b"", seconds: float = 300, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `compeer WORDS`; keywords in capitals are environment variables."""
+    """Run `compeer WORDS` with these environment variables and this on standard input."""
     # on one core: the embedded model then decodes in one thread, which on a busy machine is many times faster
     core = max(os.sched_getaffinity(0))
     done = subprocess.run(
-        [COMPEER, *words], input=said, env=environment(**more), cwd=cwd, capture_output=True, timeout=seconds,
-        check=False, preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-    )  # fmt: skip
+        [COMPEER, *words],
+        input=said,
+        env=environment(**(env or {})),
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

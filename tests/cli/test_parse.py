@@ -138,7 +138,7 @@ def test_for_people_it_says_complete_or_what_is_wrong() -> None:
 
 
 def test_a_terminal_that_knows_only_ascii_is_no_reason_to_fail() -> None:
-    done = compeer("parse", said=CHINESE.encode(), PYTHONIOENCODING="ascii")
+    done = compeer("parse", said=CHINESE.encode(), env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0 and done.stderr == "" and done.stdout.rstrip().endswith("complete")
 
 

@@ -7,6 +7,9 @@ for another moment's (`wrong_steps`); the preference follows from how the reply 
 always marked as such. Every item's trace says where each label comes from and, for what is wrong, how and from
 which moment.
 
+From ESConv train and FailedESConv: about 11,900 items, 9,300 of them ESConv's; 23 % of each step False; preferences
+about 44 % reference, 34 % both, 12 % neither, 10 % candidate. The last two need failed conversations.
+
 Moments trade only within a pool of dialogues of one language and corpus, so the work goes pool by pool and a
 split by `trace["silver"]["pool"]` shares nothing but replies. Simpler: split the corpus first, then build.
 
@@ -30,7 +33,7 @@ from compeer.cer.item import Candidate, Item, Labels, item_at
 from compeer.cer.silver.compose import draft
 from compeer.cer.silver.evidence import gather
 from compeer.cer.silver.fitting import MAKEABLE, Reply
-from compeer.cer.silver.moment import Moment, moments, stream
+from compeer.cer.silver.moment import Moment, moments, size, stream
 from compeer.cer.silver.replies import replies
 from compeer.cer.silver.retrieve import Index
 from compeer.cer.silver.swap import Matrix
@@ -68,12 +71,12 @@ def build_silver(
     whole = [flag(d) for d in (*dialogues, *(msgspec.structs.replace(d, helpful=False) for d in failed))]
     found = [m for d in whole if crisis or not d.crisis for m in moments(d, per_dialogue, seed)]
     odds = Odds(found)
+    bad = [m for m in found if not m.helpful and size(m.reply, m.language) > 2]
     found, rows = _judged(found, odds)
     if n_items is not None and n_items < len(found):
         kept = sorted(stream(seed, "n_items").sample(range(len(found)), n_items))
         found, rows = [found[at] for at in kept], [rows[at] for at in kept]
     indexes = {language: Index([m for m in found if m.language == language]) for language in ("en", "zh")}
-    bad = [m for m in found if not m.helpful and len(m.reply.split()) > 2 and not m.key.endswith("b")]
     for number, members in enumerate(_pools(found, seed)):
         here = [found[at] for at in members]
         tables: dict[str, Table] = {

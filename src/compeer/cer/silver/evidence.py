@@ -124,7 +124,8 @@ def quoted(text: str, language: Language) -> str:
 
 def draw(pool: Sequence[str], rng: Random) -> str:
     """The later and the longer, the likelier."""
-    return rng.choices(pool, [(1 + at) ** 0.5 * min(len(text), 80) for at, text in enumerate(pool)])[0]
+    one, other = (pool[int(len(pool) * rng.random() ** 0.67)] for _ in range(2))
+    return max(one, other, key=len)
 
 
 def _situation(moment: Moment) -> list[str]:

@@ -47,7 +47,11 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
     moments = [one.moment for one in evidence]
     look = [at for at, m in enumerate(moments) if stream(seed, m.key, "look").random() < _RETRIEVE]
     best = index.best([moments[at] for at in look], [moments[at].strategy for at in look])
-    close = {at: found for at, found in zip(look, best, strict=True) if found and found.score >= CLOSE}
+    close = {
+        at: found
+        for at, found in zip(look, best, strict=True)
+        if found and found.score >= CLOSE and flat(found.moment.reply) != flat(moments[at].reply)
+    }
     replies: list[Reply | None] = []
     for at, moment in enumerate(moments):
         if at in close:

@@ -10,11 +10,11 @@ candidate's reply, for the sign of its reward. It is tested on dialogues it has 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from compeer.cer.item import QUESTIONS, Item
 from compeer.reasoning import render_step
@@ -61,34 +61,27 @@ def _row(item: Item, question: str) -> tuple[str, bool]:
 def _balanced_accuracy(
     rows: Sequence[tuple[str, str, bool]], test: Sequence[tuple[str, str, bool]], folds: int
 ) -> float:
-    """The mean recall of both classes over all held-out rows."""
+    """The mean recall of both classes over all rows that were held out."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.metrics import balanced_accuracy_score
     from sklearn.model_selection import StratifiedGroupKFold
 
-    groups, texts, labels = [r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows]
+    groups, labels = [r[0] for r in rows], np.array([r[2] for r in rows])
     if len(set(labels)) < 2 or (not test and len(set(groups)) < folds):
         return 0.5  # nothing to tell apart
+    # a Chinese character is a word here; the vocabulary knows no labels, so all rows may have a say in it
+    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"(?u)[\u4e00-\u9fff]|\w+")
+    features = words.fit_transform([r[1] for r in rows])
     if test:
-        fitted = _fit(texts, labels)
-        return float(balanced_accuracy_score([r[2] for r in test], fitted([r[1] for r in test])))
-    truth: list[bool] = []
-    told: list[bool] = []
-    for train, held in StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(texts, labels, groups):
-        fitted = _fit([texts[i] for i in train], [labels[i] for i in train])
-        truth += [labels[i] for i in held]
-        told += list(fitted([texts[i] for i in held]))
-    return float(balanced_accuracy_score(truth, told))
+        told = _fit(features, labels).predict(words.transform([r[1] for r in test]))
+        return float(balanced_accuracy_score([r[2] for r in test], told))
+    told = np.zeros(len(labels), dtype=bool)
+    for train, held in StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(features, labels, groups):
+        told[held] = _fit(features[train], labels[train]).predict(features[held])
+    return float(balanced_accuracy_score(labels, told))
 
 
-def _fit(texts: list[str], labels: list[bool]) -> Callable[[list[str]], Any]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def _fit(features: Any, labels: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    # a Chinese character is a word here
-    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"(?u)[\u4e00-\u9fff]|\w+")
-    model = LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(words.fit_transform(texts), labels)
-    return lambda held: model.predict(words.transform(held))
+    return LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0).fit(features, labels)

@@ -33,7 +33,7 @@ from compeer.cer.silver.wrong_steps import Pool
 
 GOOD = 0.52  # of the candidates whose strategy fits
 GOOD_DESPITE = 0.16  # of those whose strategy step is wrong: thought badly, answered well
-GOOD_TO_FAILED = 0.5
+GOOD_TO_FAILED = 0.62
 BAD = {"off_topic": 0.6, "spliced": 0.12, "detail": 0.14, "generic": 0.06, "failed": 0.08}
 BAD_STRATEGY = {"unfit": 0.6, "off_topic": 0.28, "generic": 0.05, "failed": 0.07}
 _MAKE_UNFIT = 0.4
@@ -64,11 +64,12 @@ def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequenc
         elif kind == "detail" and reply:
             reply = Reply(_wrong_detail(reply.text, moment, nouns, rng), kind, reply.source, reply.donor)
         elif kind == "failed":
-            donor = rng.choice([m for m in failed if m.strategy == strategies[at]] or list(failed))
-            reply = Reply(flat(donor.reply), kind, "failed", donor.key)
+            reply = _failed(moment, strategies[at], failed, rng)
         elif kind != "fitting":
             reply = None
-        said.append(reply or Reply(say(BANKS[moment.language].GENERIC, rng, {}) or "…", "generic", "generic"))
+        if reply is None or _same(reply.text, moment.reply):
+            reply = Reply(say(BANKS[moment.language].GENERIC, rng, {}) or "…", "generic", "generic")
+        said.append(reply)
     return said
 
 
@@ -119,6 +120,19 @@ def _unfit(found: Evidence, strategy: str, other: Found | None, rng: Random, see
     if (other is None or rng.random() < _MAKE_UNFIT) and (text := make(found, strategy, seed)):
         return Reply(text, "unfit", "made")
     return Reply(flat(other.moment.reply), "unfit", "retrieved", other.moment.key) if other else None
+
+
+def _failed(moment: Moment, strategy: str, failed: Sequence[Moment], rng: Random) -> Reply | None:
+    others = [m for m in failed if m.dialogue.id != moment.dialogue.id]
+    donors = [m for m in others if m.strategy == strategy] or others
+    if not donors:
+        return None
+    donor = rng.choice(donors)
+    return Reply(flat(donor.reply), "failed", "failed", donor.key)
+
+
+def _same(one: str, other: str) -> bool:
+    return flat(one).casefold() == flat(other).casefold()
 
 
 def _wrong_detail(text: str, moment: Moment, nouns: Sequence[Sequence[str]], rng: Random) -> str:

@@ -31,7 +31,7 @@ from compeer.reasoning.ontology import STAGES, STRATEGIES
 from compeer.reasoning.schema import STEPS
 
 SHARES: dict[str, dict[str, float]] = {
-    "history": {"issue": 0.45, "stage": 0.25, "whole": 0.3},
+    "history": {"issue": 0.48, "stage": 0.22, "whole": 0.3},
     "emotion": {"intensity": 0.15, "emotion": 0.5, "whole": 0.35},
     "strategy": {"strategy": 0.65, "whole": 0.35},
 }
