@@ -17,11 +17,11 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def compeer(
-    *words: str, said: bytes = b"", seconds: float = 300, env: dict[str, str] | None = None
+    *words: str, said: bytes = b"", seconds: float = 300, env: dict[str, str] | None = None, core: int = -1
 ) -> subprocess.CompletedProcess[str]:
     """Run `compeer WORDS` with these environment variables and this on standard input."""
     # on one core: the embedded model then decodes in one thread, which on a busy machine is many times faster
-    core = max(os.sched_getaffinity(0))
+    cores = sorted(os.sched_getaffinity(0))
     done = subprocess.run(
         [COMPEER, *words],
         input=said,
@@ -29,6 +29,6 @@ def compeer(
         capture_output=True,
         timeout=seconds,
         check=False,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        preexec_fn=lambda: os.sched_setaffinity(0, {cores[core]}),
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

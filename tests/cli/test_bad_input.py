@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,19 @@ def test_an_endpoint_that_never_answers(supporter: Supporter) -> None:
     supporter.manner = "hang"
     words = ("--model", "openai:m", "--base-url", supporter.base_url, "--timeout", "1")
     assert "it did not answer within 1 s" in refused(compeer(*ONCE, *words, seconds=60))
+
+
+def test_ctrl_c_while_a_server_is_waited_for(supporter: Supporter) -> None:
+    supporter.manner = "hang"
+    command = [COMPEER, *ONCE, "--model", "openai:m", "--base-url", supporter.base_url]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+        for _ in range(600):
+            if supporter.bodies:
+                break
+            time.sleep(0.1)
+        waiting.send_signal(signal.SIGINT)
+        shown = waiting.communicate(timeout=60)
+    assert shown == (b"", b"") and waiting.returncode == 130
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from tests.endpoints.process import ScriptedEndpoint
 LABELS = ("stage", "sentiment", "emotion", "intensity", "strategy")
 
 
-def once(text: str, *words: str, env: dict[str, str] | None = None) -> dict[str, Any]:
-    done = compeer("chat", "--once", text, *words, "--json", env=env)
+def once(text: str, *words: str, env: dict[str, str] | None = None, core: int = -1) -> dict[str, Any]:
+    done = compeer("chat", "--once", text, *words, "--json", env=env, core=core)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     assert list(answer) == FIELDS
@@ -126,15 +127,18 @@ EMBEDDED = ("I lost my job.", "--seed", "6", "--pin", "strategy=question", "--pi
 
 
 @pytest.fixture(scope="module")
-def embedded() -> dict[str, Any]:
-    return once(*EMBEDDED)
+def twice() -> list[dict[str, Any]]:
+    """The same question to the embedded model in two processes, side by side."""
+    with ThreadPoolExecutor(2) as both:
+        return list(both.map(lambda core: once(*EMBEDDED, core=core), (0, -1)))
 
 
-def test_the_embedded_model_needs_nothing_and_keeps_pins(embedded: dict[str, Any]) -> None:
+def test_the_embedded_model_needs_nothing_and_keeps_pins(twice: list[dict[str, Any]]) -> None:
+    embedded = twice[0]
     assert embedded["complete"] is True and embedded["problems"] == []
     assert (embedded["strategy"], embedded["emotion"], embedded["sentiment"]) == ("question", "joy", "positive")
     assert embedded["response"].strip() and all(embedded["reasoning"].values())
 
 
-def test_the_same_seed_gives_the_same_answer(embedded: dict[str, Any]) -> None:
-    assert once(*EMBEDDED) == embedded
+def test_the_same_seed_gives_the_same_answer(twice: list[dict[str, Any]]) -> None:
+    assert twice[0] == twice[1]

@@ -214,7 +214,7 @@ class TestStreaming:
                 await asyncio.wait_for(model.ask(but(max_tokens=4000)), 0.3)
             waiting = [asyncio.create_task(model.ask(but(seed=seed))) for seed in range(3)]
             waiting[1].cancel()
-            answers = await asyncio.gather(*waiting, return_exceptions=True)
+            answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
             assert isinstance(answers[1], asyncio.CancelledError)
             return (await asyncio.wait_for(model.ask(HELLO), 60)).text
 

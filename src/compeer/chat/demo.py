@@ -23,7 +23,7 @@ def run_demo() -> None:
 
 
 async def _demo(console: Console) -> None:
-    dialogue = next(load("en"))
+    dialogue = next(dialogue for dialogue in load("en") if dialogue.id == "compeer/en/032")
     opening = turns(dialogue)[:1]
     console.print("[bold]COMPEER[/bold]: a supporter that thinks in three steps before it answers.\n")
     console.print("[dim]1. A conversation from the bundled corpus begins.[/dim]")
@@ -36,7 +36,7 @@ async def _demo(console: Console) -> None:
             free = await reason(model, request_for(messages(opening), "en", **settings))  # type: ignore[arg-type]
         console.print(reasoning_panel(free.parsed, free.problems))
         console.print("\n[dim]3. The same moment, with the strategy pinned: a grammar keeps it while decoding.[/dim]\n")
-        control = Control(Pins(strategy="question", emotion="guilt"))
+        control = Control(Pins(strategy="question", emotion="loneliness"))
         with console.status("[dim]thinking[/dim]"):
             pinned = await reason(model, request_for(messages(opening), "en", control, **settings), control)  # type: ignore[arg-type]
         console.print(Text(chips(pinned.parsed), style="cyan"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 
 import typer
@@ -42,7 +41,10 @@ def _options(
 
 
 def main() -> None:
-    """Entry point: an error meant for people is printed as one message, without a traceback."""
+    """Entry point: an error meant for people is printed as one message, without a traceback.
+
+    Ctrl-C (status 130) and a closed pipe are typer's: it ends quietly on both.
+    """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show, or bytes that are no text, end nothing
             stream.reconfigure(errors="replace")
@@ -53,9 +55,3 @@ def main() -> None:
 
         typer.secho(plain(str(error)), err=True, fg=typer.colors.RED)  # it may quote what a server sent
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.echo("\nStopped.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of a pipe has gone, as in `compeer … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

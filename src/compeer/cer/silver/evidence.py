@@ -141,20 +141,25 @@ def _situation(moment: Moment) -> list[str]:
 
 def occasions(moment: Moment) -> tuple[str, ...]:
     """What is special about the message that is being answered."""
-    words = size(moment.last, moment.language)
-    before = moment.before[-1] if moment.before else ""
+    return _occasions(moment.last, moment.language, len(moment.seeker), moment.before[-2:])
+
+
+@lru_cache(maxsize=1 << 16)
+def _occasions(last: str, language: Language, turns: int, before: tuple[str, ...]) -> tuple[str, ...]:
+    words = size(last, language)
+    previous = before[-1] if before else ""
     holds = {
         "short": words <= 5,
         "long": words >= 40,
-        "asks": "?" in moment.last or "？" in moment.last,
-        "thanks": len(moment.seeker) > 3 and bool(_THANKS.search(moment.last)),
-        "first": len(moment.seeker) <= 2,
-        "answered": before == "question",
-        "asked": moment.before[-2:] == ("question", "question"),
-        "advised": before in ("providing suggestions", "information"),
-        "refuses": bool(_REFUSES.search(moment.last)),
-        "loud": moment.last.count("!") >= 2,
-        "trailing": ".." in moment.last or "…" in moment.last,
-        "laugh": bool(_LAUGH.search(moment.last)),
+        "asks": "?" in last or "？" in last,
+        "thanks": turns > 3 and bool(_THANKS.search(last)),
+        "first": turns <= 2,
+        "answered": previous == "question",
+        "asked": before == ("question", "question"),
+        "advised": previous in ("providing suggestions", "information"),
+        "refuses": bool(_REFUSES.search(last)),
+        "loud": last.count("!") + last.count("！") >= 2,
+        "trailing": ".." in last or "…" in last,
+        "laugh": bool(_LAUGH.search(last)),
     }
     return tuple(name for name, true in holds.items() if true)

@@ -104,8 +104,8 @@ def reworded(text: str, rng: Random) -> str | None:
     changes = 0
     for pattern, others in _COMPILED:
         if rng.random() < 0.8:
-            changes += bool(pattern.search(told))
-            told = pattern.sub(lambda found, others=others: _as(found.group(), rng.choice(others)), told, count=1)  # type: ignore[misc]
+            told, changed = pattern.subn(lambda found, others=others: _as(found.group(), rng.choice(others)), told, 1)  # type: ignore[misc]
+            changes += changed
     toggled = [pair for pair in _CONTRACTIONS if pair[0].search(told)]
     for pattern, other in rng.sample(toggled, min(2, len(toggled))):
         told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]

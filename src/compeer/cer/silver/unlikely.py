@@ -44,7 +44,7 @@ _FEWEST = 60  # moments; below that only the overall shares are used
 
 
 class Odds:
-    """Probability tables, a row a moment, columns in the order of the vocabulary; divide by `share` to compare."""
+    """Probability tables, a row a moment, columns in the order of the vocabulary."""
 
     def __init__(self, moments: Sequence[Moment]) -> None:
         train = [m for m in moments if m.helpful]  # what failing helpers did is no guide
