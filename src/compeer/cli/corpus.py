@@ -126,6 +126,8 @@ def _errors() -> Iterator[None]:
         raise
     except RecordError as problem:
         raise UserError(f"{problem}. Mend the line, or import the corpus again") from problem
+    except UserError:  # it says itself what to do
+        raise
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror}. Check the path") from problem
 
