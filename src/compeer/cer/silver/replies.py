@@ -62,7 +62,8 @@ def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequenc
         elif kind == "unfit":
             reply = _unfit(pool.evidence[at], strategies[at], other[at], rng, seed)
         elif kind == "detail" and reply:
-            reply = Reply(_wrong_detail(reply.text, moment, nouns, rng), kind, reply.source, reply.donor)
+            changed = _wrong_detail(reply.text, moment, nouns, rng)
+            reply = Reply(changed, kind, reply.source, reply.donor) if changed else None
         elif kind == "failed":
             reply = _failed(moment, strategies[at], failed, rng)
         elif kind != "fitting":
@@ -135,7 +136,7 @@ def _same(one: str, other: str) -> bool:
     return flat(one).casefold() == flat(other).casefold()
 
 
-def _wrong_detail(text: str, moment: Moment, nouns: Sequence[Sequence[str]], rng: Random) -> str:
+def _wrong_detail(text: str, moment: Moment, nouns: Sequence[Sequence[str]], rng: Random) -> str | None:
     """The reply with one kind of person or thing exchanged for what others speak of, and this seeker does not."""
     for noun, known in zip(_NOUNS, nouns, strict=True):
         if found := noun.search(text):
@@ -143,4 +144,4 @@ def _wrong_detail(text: str, moment: Moment, nouns: Sequence[Sequence[str]], rng
             foreign = [word for word in known if word.lower() not in here]
             if foreign:
                 return re.sub(rf"\b{re.escape(found.group())}\b", rng.choice(foreign).lower(), text)
-    return text
+    return None

@@ -28,7 +28,7 @@ from compeer.cer.silver.moment import Moment
 from compeer.cer.silver.swap import Mask, Matrix, exchange, portions
 from compeer.cer.silver.unlikely import FAMILIES, Table, relative, welcome
 from compeer.reasoning.ontology import STAGES, STRATEGIES
-from compeer.reasoning.schema import STEPS
+from compeer.reasoning.schema import LABELS, STEPS
 
 SHARES: dict[str, dict[str, float]] = {
     "history": {"issue": 0.48, "stage": 0.22, "whole": 0.3},
@@ -80,10 +80,7 @@ def worded(pool: Pool, step: str, at: int, wrong: Wrong, seed: int) -> tuple[str
     """The wrong step's text and the labels in which it differs from the true one."""
     draft, donor = pool.drafts[at], pool.moments[wrong.donor]
     if wrong.kind == "whole":
-        labels = {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"), "strategy": ("strategy",)}[
-            step
-        ]
-        return pool.drafts[wrong.donor].text(step), {label: getattr(donor, label) for label in labels}
+        return pool.drafts[wrong.donor].text(step), {label: getattr(donor, label) for label in LABELS[step]}
     if wrong.kind == "issue":
         return draft.text(step, {"issue": pool.drafts[wrong.donor].parts["history"]["issue"]}), {}
     text = concluded(draft, step, _PARTS[wrong.kind], pool.evidence[at], donor, seed)
