@@ -165,12 +165,27 @@ class TestStreaming:
         assert len(answers) == 40
         assert len({answer.text for answer in answers}) > 30
 
+    def test_long_requests_that_fit_alone_do_not_fail_together(self, small: Embedded) -> None:
+        long = but(messages=user("very " * 200), max_tokens=500, plan=_endless())
+
+        async def scenario() -> list[Answer]:
+            return await asyncio.gather(*(small.ask(msgspec.structs.replace(long, seed=seed)) for seed in range(6)))
+
+        for answer in asyncio.run(scenario()):
+            assert (answer.finish, answer.usage.completion) == ("length", 500)
+            assert answer.usage.prompt > 700
+
+    def test_an_answer_that_fills_the_context_ends_there(self, small: Embedded) -> None:
+        answer = ask(small, but(messages=user("very " * 400), max_tokens=5000, plan=_endless()))
+        assert answer.finish == "length"
+        assert answer.usage.prompt + answer.usage.completion <= small.context
+
 
 def _endless() -> Any:
     """A plan that keeps a random model writing."""
     from compeer.reasoning.grammar import Prose
 
-    return (Prose("en", 1400, 1500),)
+    return (Prose("en", 1500, 1900),)
 
 
 class TestSafety:

@@ -1,7 +1,7 @@
 """One way to ask a language model, three places it can live.
 
 request     what is asked and what comes back
-embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, its file
+embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, its file; room, its context
 endpoint    any OpenAI-compatible server, the wire protocol over aiohttp; retry, its patience
 local       a transformers model in this process, with an optional LoRA adapter; checkpoint, sampling
 cache       answers on disk, keyed on the rendered request

@@ -4,6 +4,9 @@ Prompts are written in ChatML here rather than by the template engine, for three
 of the output beforehand is given as a prefix instead of being decoded; a person's text cannot smuggle in
 control tokens; and the same function serves training. The server inside opens a port on the loopback
 interface that cannot be switched off, so it is locked with a random key.
+
+A seed repeats an answer while requests come one after another. Those decoded side by side are rounded
+differently, and at a temperature a small difference soon leads elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 import msgspec
 
 from compeer.models.request import Answer, ModelError, Request, Usage, images_of
+from compeer.models.room import Room
 from compeer.models.weights import locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
 
@@ -50,6 +54,7 @@ class Embedded:
         self._server: Any = None
         self._starting = threading.Lock()
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="embedded")
+        self._room = Room(context)
         self._identity: str | None = None
 
     async def ask(self, request: Request) -> Answer:
@@ -67,7 +72,8 @@ class Embedded:
         )
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
-        yield _beginning(request)
+        if beginning := _beginning(request):
+            yield beginning
         async for chunk in self._chunks(request):
             if chunk["choices"][0]["text"]:
                 yield chunk["choices"][0]["text"]
@@ -129,8 +135,9 @@ class Embedded:
             return abandoned.is_set()  # true tells llama.cpp to stop
 
         def work() -> None:
-            if not abandoned.is_set():
-                self.load().handle_completions(body, deliver)
+            with self._room.taken(body["prompt"], request.max_tokens, abandoned):
+                if not abandoned.is_set():
+                    self.load().handle_completions(body, deliver)
 
         task = loop.run_in_executor(self._threads, work)
         task.add_done_callback(lambda _: arrived.put_nowait(None))

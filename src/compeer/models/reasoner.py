@@ -41,7 +41,7 @@ def request_for(
     *,
     length: Length = "full",
     grammar: bool = True,
-    max_tokens: int = 1200,
+    max_tokens: int = 2000,  # the grammar ends an output earlier; Chinese can take SmolLM2 1,500
     **sampling: Any,
 ) -> Request:
     """The request that asks for one reasoned turn. Past reasoning is no part of `history`, as in training."""

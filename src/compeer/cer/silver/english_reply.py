@@ -30,9 +30,9 @@ MADE: dict[str, tuple[str, ...]] = {
         "[It hurts that|It weighs on you that|You are {feeling} because] {you}[, I can hear it|].",
     ),
     "affirmation and reassurance": (
-        "{You}, and [still you are here talking about it|you have not given up|you keep going]. [That takes strength|That says a lot about you|I respect that].",
-        "[It makes sense|No wonder|Anyone would find it hard] that you feel this way, {you}. [You are not doing anything wrong|You will get through this|Give yourself some credit].",
-        "[You are doing better than you think|You're handling more than most]. {You}, [and you face it|and you say it straight out].",
+        "[Saying|Just saying|To say] {quote} [out loud|so openly|to a stranger] [takes courage|takes some strength|is not nothing]. [You have not given up|You keep going|Give yourself credit for that].",
+        "[It makes sense|No wonder|Anyone would find it hard|It's only human] that you feel [this way|{feeling}] about {topic}. [You are not doing anything wrong|You will get through this|Be a little kinder to yourself].",
+        "[You are doing better than you think|You're handling more than most]. {quote}, [you say, and still you are here talking about it|you told me, and you face it anyway].",
         "[The way you talk about|How much you care about] {topic} [shows what kind of person you are|tells me a lot]. [It can get better|I believe you can do this].",
     ),
     "providing suggestions": (

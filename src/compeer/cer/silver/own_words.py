@@ -20,11 +20,12 @@ _CLAUSE = {
 }
 #: what a clause opens with before it says anything
 _LEAD = re.compile(
-    r"^(?:(?:yes|yeah|yep|yup|no|nope|well|so|and|but|or|because(?! of)|cause(?! of)|also|then|ok|okay|oh|um|uh|hmm|hi"
-    r"|hello|hey|right|sure|true|thanks|thank you|honestly|actually|basically|like|i mean|i guess|i think|you know|plus"
-    r"|i know|i see|i feel like|lol|haha|just that|it's just|its just|the thing is)\b[\s,.!]*)+",
+    r"^(?:(?:yes|yeah|yep|yup|nope|well|so|and|but|or|because(?! of)|cause(?! of)|also|then|ok|okay|oh|um|uh|hmm|hi"
+    r"|hello|hey|(?:no|right|sure|true|like)(?=[,.!])|thanks|thank you|honestly|actually|basically|i mean|i guess"
+    r"|i think|you know|plus|i know|i see|i feel like|lol|haha|just that|it's just|its just|the thing is)\b[\s,.!]*)+",
     re.IGNORECASE,
 )
+_COUNTER = re.compile(r"\s*\(\d+\)$")  # some seekers numbered their messages
 _DANGLING = re.compile(
     r"\b(?:and|but|or|because|that|which|who|to|the|a|an|of|my|his|her|their|our|your|in|on|at|with|for|from|as|if|when"
     r"|than|about|is|are|was|were|am|be|been|i|he|she|they|we|not|very|so|just|will|would|can|could|have|has|had|do"
@@ -90,7 +91,7 @@ def clauses(text: str, language: Language) -> Iterator[str]:
         for piece in pieces:
             clean = " ".join(piece.split())
             if language == "en":
-                clean = _LEAD.sub("", clean)
+                clean = _COUNTER.sub("", _LEAD.sub("", clean))
             clean = clean.strip(" .,;:!…~-。，；：！")
             if clean and not _UNFIT.search(clean):
                 yield clean
