@@ -35,7 +35,7 @@ demo: $(VENV)/.core
 	$(BIN)/compeer demo
 
 test: $(VENV)/.full
-	$(BIN)/python -m pytest --durations=12
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=12
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ hardest test of a grammar, and fast enough to draw hundreds of outputs.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ import pytest
 # read when OpenMP is loaded, which torch does first in some tests: see compeer.models.embedded.start_server
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# a run in the background of a shell ignores Ctrl-C, and so would every process a test starts to interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"

@@ -1,5 +1,6 @@
 """No text makes the readers raise, and none makes them slow: completeness is a reward, and rewards are attacked."""
 
+import gc
 import time
 from collections.abc import Callable
 
@@ -110,10 +111,15 @@ PLACES = {
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:
-    """Processor time, so that others on the machine count little."""
-    start = time.process_time()
-    read(text)
-    return time.process_time() - start
+    """Processor time, so that others on the machine count little; without the collector, which looks at all there is."""
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        read(text)
+        return time.process_time() - start
+    finally:
+        gc.enable()
 
 
 def streamed(size: int) -> Callable[[str], object]:
@@ -132,7 +138,7 @@ def check_linear(read: Callable[[str], object], make: Callable[[int], str], size
     assert seconds(read, make(size // 100)) < 1.0
     for _ in range(4):  # a busy machine may spoil a measurement, but not all of them
         quarter, whole = seconds(read, make(size // 4)), seconds(read, make(size))
-        if whole < 1.0 and (whole < 0.1 or whole / quarter < 10):
+        if whole < 1.0 and (whole < 0.1 or whole / quarter < 12):
             return
     raise AssertionError(f"{size // 4:,} characters took {quarter:.3f} s, {size:,} took {whole:.3f} s")
 

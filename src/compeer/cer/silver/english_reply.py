@@ -26,7 +26,7 @@ MADE: dict[str, tuple[str, ...]] = {
     "reflection of feelings": (
         "[That must leave you|I imagine you are|You sound|It seems you are] [pretty|really|quite|] {feeling}, [since|with how|now that] {you}.",
         "{quote}, [you said|those were your words]. [I can hear how {feeling} you are|You sound {feeling}|That sounds like a lot to sit with].",
-        "[I can tell that|I get the sense that] [things with {topic}|this] [have|has] left you {feeling}. {You}, [and that gets to you|and nobody sees what it costs].",
+        "[I can tell that|I get the sense that] [things with {topic} have|this has] left you {feeling}. {You}, [and that gets to you|and nobody sees what it costs].",
         "[It hurts that|It weighs on you that|You are {feeling} because] {you}[, I can hear it|].",
     ),
     "affirmation and reassurance": (

@@ -15,15 +15,17 @@ from compeer.cer.item import Preference
 from compeer.cer.silver import chinese, english_reply
 from compeer.cer.silver.evidence import Evidence, draw, quoted
 from compeer.cer.silver.feelings import FEELINGS
-from compeer.cer.silver.moment import stream
+from compeer.cer.silver.moment import size, stream
 from compeer.cer.silver.own_words import retold
 from compeer.cer.silver.phrases import say
 from compeer.cer.silver.retrieve import CLOSE, Index
-from compeer.cer.silver.reworded import flat, reworded
+from compeer.cer.silver.reworded import flat, reworded, sentences
 
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
-_MAKE = 0.25  # of the rest take the seeker's words, where the corpus's reply could be reworded as well
+_MAKE, _BLEND = 0.6, 0.55  # of the rest, where the strategy allows it, make one; of the rest of that, blend
+_TELLING = 8  # words, or characters: what is shorter has nothing to say back
 BANKS = {"en": english_reply, "zh": chinese}
+_MIRROR = ("restatement or paraphrasing", "reflection of feelings")  # goes before anything
 MAKEABLE = frozenset(english_reply.MADE)
 
 
@@ -60,9 +62,16 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
             continue
         rng = stream(seed, moment.key, "fitting")
         again = reworded(moment.reply, rng) if moment.helpful else None
-        made = make(evidence[at], moment.strategy, seed) if again is None or rng.random() < _MAKE else None
-        text = made or again
-        replies.append(Reply(text, "fitting", "made" if made else "reworded") if text else None)
+        telling = "thanks" not in evidence[at].occasions and size(moment.last, moment.language) >= _TELLING
+        made = None
+        if telling and (again is None or rng.random() < _MAKE):
+            made = make(evidence[at], moment.strategy, seed)
+        if made or not again:
+            replies.append(Reply(made, "fitting", "made") if made else None)
+            continue
+        mirrored = make(evidence[at], rng.choice(_MIRROR), seed) if telling and rng.random() < _BLEND else None
+        blended = f"{sentences(mirrored)[0]} {max(sentences(again), key=len)}" if mirrored else None
+        replies.append(Reply(blended or again, "fitting", "blended" if blended else "reworded"))
     return replies
 
 
@@ -74,7 +83,7 @@ def make(found: Evidence, strategy: str, seed: int) -> str | None:
     rng = stream(seed, moment.key, "make", strategy)
     feelings = FEELINGS if language == "en" else chinese.FEELINGS
     slots = {"feeling": feelings[moment.emotion].states[0]}
-    told = [t for text in moment.seeker[-3:] for t in retold(text, language, "you")]
+    told = [t for text in moment.seeker[-2:] for t in retold(text, language, "you")]
     if told:
         slots["you"] = draw(told, rng)
     if quotes := [*found.quotes, *found.last]:

@@ -60,5 +60,6 @@ def capital(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """No stop behind a quote that brought its own, a capital in front; what is quoted stays as it was."""
-    return capital(re.sub(r"([?!][\"”])[.,;。，；](?=\s|$|\S)", r"\1", text.strip()))
+    """No stop behind another, a capital in front; what is quoted stays as it was."""
+    one_stop = re.sub(r"([?!][\"”])[.,;。，；]|([?!])\.$", r"\1\2", text.strip())
+    return capital(one_stop)

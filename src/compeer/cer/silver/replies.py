@@ -34,7 +34,7 @@ from compeer.cer.silver.wrong_steps import Pool
 GOOD = 0.52  # of the candidates whose strategy fits
 GOOD_DESPITE = 0.16  # of those whose strategy step is wrong: thought badly, answered well
 GOOD_TO_FAILED = 0.62
-BAD = {"off_topic": 0.6, "spliced": 0.12, "detail": 0.14, "generic": 0.06, "failed": 0.08}
+BAD = {"off_topic": 0.46, "spliced": 0.2, "detail": 0.2, "generic": 0.06, "failed": 0.08}
 BAD_STRATEGY = {"unfit": 0.6, "off_topic": 0.28, "generic": 0.05, "failed": 0.07}
 _MAKE_UNFIT = 0.4
 _NOUNS = tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in (PEOPLE, THINGS))
