@@ -33,7 +33,7 @@ def corpus(name: str, **options: str) -> list[Dialogue]:
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
-    """Nine rounds a dialogue; with all of them there would be 11,854 items, and the test would take longer."""
+    """Nine rounds a dialogue; with all of them there would be 10,906 items, and the test would take longer."""
     return list(build_silver(corpus("esconv", split="train"), corpus("failed_esconv"), per_dialogue=9))
 
 

@@ -20,6 +20,7 @@ from compeer.cer.silver.phrases import Slots
 from compeer.reasoning.ontology import Language
 
 _DISCLOSED = 25  # words after which the seeker has usually said what it is about
+_TELLING = 8  # words, or characters
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _REFUSES = re.compile(
     r"^\W*(?:no|not|nah|but|i (?:can't|cant|don't|dont|tried|already))\b|^不|但是|没用", re.IGNORECASE
@@ -137,6 +138,11 @@ def _situation(moment: Moment) -> list[str]:
         if len(words) >= 2 and sum(w in told for w in words) >= 0.6 * len(words):
             facts.append(fact)
     return facts
+
+
+def tells(moment: Moment) -> bool:
+    """Whether the last message has something that can be said back."""
+    return size(moment.last, moment.language) >= _TELLING and "thanks" not in occasions(moment)
 
 
 def occasions(moment: Moment) -> tuple[str, ...]:

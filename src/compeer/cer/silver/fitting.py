@@ -13,9 +13,9 @@ import msgspec
 
 from compeer.cer.item import Preference
 from compeer.cer.silver import chinese, english_reply
-from compeer.cer.silver.evidence import Evidence, draw, quoted
+from compeer.cer.silver.evidence import Evidence, draw, quoted, tells
 from compeer.cer.silver.feelings import FEELINGS
-from compeer.cer.silver.moment import size, stream
+from compeer.cer.silver.moment import stream
 from compeer.cer.silver.own_words import retold
 from compeer.cer.silver.phrases import say
 from compeer.cer.silver.retrieve import CLOSE, Index
@@ -23,7 +23,6 @@ from compeer.cer.silver.reworded import flat, reworded, sentences
 
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
 _MAKE, _BLEND = 0.6, 0.55  # of the rest, where the strategy allows it, make one; of the rest of that, blend
-_TELLING = 8  # words, or characters: what is shorter has nothing to say back
 BANKS = {"en": english_reply, "zh": chinese}
 _MIRROR = ("restatement or paraphrasing", "reflection of feelings")  # goes before anything
 MAKEABLE = frozenset(english_reply.MADE)
@@ -62,7 +61,7 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
             continue
         rng = stream(seed, moment.key, "fitting")
         again = reworded(moment.reply, rng) if moment.helpful else None
-        telling = "thanks" not in evidence[at].occasions and size(moment.last, moment.language) >= _TELLING
+        telling = tells(moment)
         made = None
         if telling and (again is None or rng.random() < _MAKE):
             made = make(evidence[at], moment.strategy, seed)
