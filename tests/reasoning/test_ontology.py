@@ -1,5 +1,6 @@
 """The vocabularies are whole in both languages, and every name that a corpus uses is known."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,8 @@ def test_every_name_of_a_corpus_is_known(
 
 
 def test_goemotions_as_in_its_own_file() -> None:
-    file = Path("/work/shared/data/goemotions/emotions.txt")
+    default = Path(__file__).parents[3] / "shared" / "data"
+    file = Path(os.environ.get("COMPEER_DATA", default)) / "goemotions" / "emotions.txt"
     if not file.exists():
         pytest.skip("the GoEmotions files are not here")
     assert tuple(file.read_text().split()) == GOEMOTIONS
