@@ -18,8 +18,9 @@ import pytest
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-# a run in the background of a shell ignores Ctrl-C, and so would every process a test starts to interrupt
+# a run in the background of a shell, or under nohup, ignores these, and so would every process a test starts
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"

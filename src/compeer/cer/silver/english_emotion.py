@@ -84,7 +84,7 @@ READING = (
     "[Is it {other}? No|{Other}? I do not think so|Could it be {other}? Hardly]: {name}.",
     "[When I add it up|All told|On the whole|Weighing it] [it is|I find|I am left with] {name}[, with little {other} in it|].",
     "[Some would say {other}|Others might call it {other}|{Other} lies near]; [for me the weight is on|I lean towards|I hear more of] {name}.",
-    "[Whoever is {state} writes like that|You write like that when you are {state}|One sounds like this when one is {state}], [I think|and I take it at that|].",
+    "[Whoever is {state} writes like that|You write like that when you are {state}|One sounds like this when one is {state}][, I think|, and I take it at that|].",
     "[There is {name} in this|{Name} runs through it|{Name} is the colour of it][, start to end|, and only a trace of {other}|].",
     "[Take the words away and|Behind the words] they are {state}[, plain and simple|, not {otherstate}|].",
     "[If a friend asked me what is wrong I would say|In a word|Put simply|To name it]: {name}.",

@@ -97,7 +97,7 @@ PLAN: dict[str, tuple[str, ...]] = {
         "[They could use company|It helps to know one is not the only one], [so I tell them something similar of mine|so I say where I have stood].",
         "[Own experience, briefly|One honest line about myself]: [not to compare|so that they feel less odd], [then back to them|and no more].",
         "[I know something like {quote}|{quote} is not foreign to me|Hearing {quote}, I think of a time of my own], [and I can say so|and a sentence about it may help|so I will].",
-        "[Step out from behind the desk|Be someone, too]: [a line about my own {it}, so to speak|what I did when it was me|how it went for me].",
+        "[Step out from behind the desk|Be someone, too]: [a line about my own life|what I did when it was me|how it went for me].",
         "[Two people who know it are better than one|They should not feel like a case], [so I show a bit of myself|so I tell mine, small].",
         "[What carried me|How I came through] [may be worth more than a rule|is all I can honestly give], [kept to two sentences|and then back to {it}].",
     ),
@@ -167,7 +167,7 @@ AGAINST: dict[str, tuple[str, ...]] = {
     "self-disclosure": (
         "[My own story|Talking about myself|An example from my life] [would turn it to me|would take up their room|is beside the point].",
         "[I could say I know it too|My own past comes to mind|I would like to bring in myself], but [it is their turn|that compares what should not be compared].",
-        "[If I bring in my own {it}|Were I to start with my own story], [the talk would tip over to me|they would have to look after me].",
+        "[If I bring in my own life|Were I to start with my own story], [the talk would tip over to me|they would have to look after me].",
         "[My life is not the subject|It is not about what I went through], [however near it is|tempting as it may be].",
     ),
     "affirmation and reassurance": (

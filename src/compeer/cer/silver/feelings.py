@@ -26,7 +26,7 @@ FEELINGS: dict[str, Feeling] = {
     "fear": _f("fear", "fear; something like fright; the sense of a threat close by; being scared", "afraid; scared; frightened"),
     "nervousness": _f("fear", "nervousness; jitters before something; the nerves one has before a test", "nervous; jumpy; keyed up"),
     "sadness": _f("sadness", "sadness; sorrow over what is gone or missing; a plain, heavy sadness; hurt that has turned to sorrow", "sad; sorrowful; down about it"),
-    "depression": _f("sadness", "depression; a heaviness in which little matters; a long grey low; the flatness of someone worn down by it", "depressed; low, and for a long time; weighed down"),
+    "depression": _f("sadness", "depression; a heaviness in which little matters; a long grey low; the flatness of someone worn down by it", "depressed; low for a long time now; weighed down"),
     "grief": _f("sadness", "grief; mourning; missing someone who will not come back", "grieving; in mourning; bereft"),
     "hopelessness": _f("sadness", "hopelessness; seeing no way forward; despair, quietly put", "without hope; out of hope; at the end of their hope"),
     "loneliness": _f("sadness", "loneliness; being cut off from people; the want of someone near", "lonely; alone with it; cut off"),

@@ -161,7 +161,7 @@ def _turn(clause: str, who: str) -> str:
     told = lower_first(clause)
     for pattern, other in _PRONOUNS[who]:
         told = pattern.sub(lambda found, other=other: found.expand(other).replace("  ", " "), told)  # type: ignore[misc]
-    return told
+    return re.sub(r" +(?=[,.;:])", "", told)
 
 
 def _cut(clause: str, longest: int) -> str:

@@ -15,6 +15,7 @@ from random import Random
 from compeer.cer.silver.own_words import lower_first
 
 _SLOT = re.compile(r"\{(\w+)\}")
+_GAP = re.compile(r" (?=[.,;:!?])")  # where a choice was empty
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 Slots = Mapping[str, str]
@@ -30,7 +31,7 @@ def say(bank: Sequence[str], rng: Random, slots: Slots) -> str | None:
     """
     left = list(bank)
     while left:
-        chosen = " ".join(_choose(left.pop(rng.randrange(len(left))), rng).split())
+        chosen = _GAP.sub("", " ".join(_choose(left.pop(rng.randrange(len(left))), rng).split()))
         if all(_value(name, slots) for name in _SLOT.findall(chosen)):
             filled = _SLOT.sub(lambda found: _value(found.group(1), slots) or "", chosen)
             return _tidy(filled)
