@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from tests.endpoints.process import ScriptedEndpoint, environment
 
 from compeer.cer.build import Build, build, read_config
 from compeer.cer.progress import Progress
@@ -24,7 +25,6 @@ from compeer.cer.split import leaks
 from compeer.corpora.bundled import load
 from compeer.dialogue import Dialogue, write
 from compeer.errors import UserError
-from tests.endpoints.process import ScriptedEndpoint, environment
 
 ROOT = Path(__file__).parents[2]
 FAULTS = {"answer": "agreeable", "fail_every": 10, "broken_body_every": 20, "by": "hash", "latency": 0.02}
