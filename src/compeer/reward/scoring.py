@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compeer.cer.item import Preference
 from compeer.errors import UserError
 
 #: the preferences in which the candidate matches or outperforms the reference
-GOOD = ("candidate", "both")
-BAD = ("reference", "neither")
+GOOD: tuple[Preference, ...] = ("candidate", "both")
+BAD: tuple[Preference, ...] = ("reference", "neither")
 
 
 def total(steps: Sequence[bool | None], preference: str | None, complete: bool) -> int:
