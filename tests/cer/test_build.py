@@ -130,8 +130,10 @@ def test_killed_three_times_over_a_failing_server_the_dataset_is_the_same(
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         answered = [json.loads(line)["body"] for line in log.read_text().splitlines()]
+        in_flight = endpoint.counters()["most_in_flight"]  # a row may ask two models, so this is not the row count
     assert published(tmp_path / "out") == published(undisturbed)
-    assert len(answered) - len(set(answered)) <= 3 * 8, "more was asked again than was in flight at the kills"
+    assert in_flight <= 2 * 8
+    assert len(answered) - len(set(answered)) <= 3 * in_flight, "more was asked again than was in flight at the kills"
 
 
 def test_on_ray_the_rows_are_the_same(corpus: Path, port: int, undisturbed: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from compeer import __version__
-from compeer.cli import cer, conversation, corpus, doctor
+from compeer.cli import cer, conversation, corpus, doctor, reward
 from compeer.errors import UserError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("chat")(conversation.chat)
 app.command("parse")(conversation.parse)
 app.add_typer(corpus.app, name="corpus", help="Import, count and read conversations.")
 app.add_typer(cer.app, name="cer", help="Build the labelled reasoning dataset.")
+app.add_typer(reward.app, name="reward", help="Train the judge, score with it, serve it, measure it.")
 app.command("doctor")(doctor.doctor)
 
 
