@@ -1,6 +1,12 @@
-"""The policy. So far the redundancy of replies, which reweights their reward.
+"""The policy: supervised cold start, then GRPO with the judge's reward, reweighted against repetition.
 
 redundancy  equations 5, 6 and 7
+advantage   equations 2 and 3, in plain arithmetic
+embedding   sentence vectors with a memory
+parts       further parts of the reward
+composite   the whole reward as one callable
+prompts     CER histories as prompts
+diversity   distinct n-grams and self-similarity
 """
 
 from compeer.policy.redundancy import reweight, similarities, tau

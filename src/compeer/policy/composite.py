@@ -1,0 +1,272 @@
+"""The reward of the policy, as one callable: parse, format, judge, total, reweight.
+
+Equation 5 reweights the *sum* of all parts with what the whole group said, so it cannot be one reward function among
+several; this is the only one. It knows nothing of any trainer. TRL and ms-swift call it with lists of columns
+(`__call__`), everything else with groups (`score`).
+
+What is defined beyond the paper:
+- an output that the judge had no answer for earns the mean of the judged outputs of its group, before reweighting, so
+  that it neither gains nor loses; a group without any judgement earns 0 throughout. Both are marked and counted;
+- a part has a weight (1 for the paper's five), and further parts can be added (`parts`);
+- `soft` takes the judge's probabilities instead of its verdicts, which leaves fewer groups without any difference;
+- a group that is cut in two, because a batch does not hold whole groups, is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from compeer.cer.item import Said
+from compeer.errors import UserError
+from compeer.policy.embedding import Embedder
+from compeer.policy.parts import FURTHER
+from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
+from compeer.reasoning import Parsed, parse
+from compeer.reasoning.language import words
+from compeer.reasoning.ontology import Language
+from compeer.reward.case import Case, case_of_parsed
+from compeer.reward.judge import PARTS, Judgement
+
+Source = Literal["unified", "prm+orm", "rules"]
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a group of outputs answers: the history and, for the judge, the corpus's own reply."""
+
+    id: str
+    language: Language
+    history: tuple[Said, ...]
+    reference: str
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the reward is put together. The defaults are the paper's."""
+
+    source: Source = "unified"
+    weights: dict[str, float] = {}  # over 1 for each of the paper's parts, 0 for each further one
+    soft: bool = False
+    reweight: bool = True
+    variant: Variant = "paper"
+    alpha: float = 0.5
+    beta: float = 5.0
+    tau_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        known = (*PARTS, *FURTHER)
+        if unknown := [name for name in self.weights if name not in known]:
+            raise UserError(f"{unknown[0]!r} is no part of the reward; there are {', '.join(known)}.")
+
+    def weight(self, part: str) -> float:
+        judged = self.source != "rules" or part == "format"
+        return self.weights.get(part, 1.0 if part in PARTS and judged else 0.0)
+
+
+class Scored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One output with everything that went into its reward."""
+
+    id: str
+    output: str
+    reply: str
+    complete: bool
+    problems: tuple[str, ...]  # codes of what the format lacks
+    parts: dict[str, float]
+    total: float  # the weighted sum, before equation 5
+    reward: float
+    s_in: float = 0.0
+    s_hi: float = 0.0
+    tau: float = 0.0
+    raised: bool = False  # a negative reward that equation 5 made less negative
+    failure: str | None = None  # why the judge had no answer
+
+
+class Judging(Protocol):
+    """What the reward needs of a judge: `compeer.reward.client.JudgeClient`."""
+
+    def judge_all(self, cases: Sequence[Case]) -> list[Judgement]: ...
+
+
+class CompositeReward:
+    """The reward function. `group` is G; with None, neighbouring rows of one id make a group."""
+
+    __name__ = "reward"  # TRL names its metrics after it
+
+    def __init__(
+        self,
+        judge: Judging | None,
+        embedder: Embedder | None = None,
+        settings: Settings = Settings(),
+        *,
+        group: int | None = None,
+        on_scored: Callable[[list[Scored]], None] | None = None,
+    ) -> None:
+        if judge is None and settings.source != "rules":
+            raise UserError(f"A reward of source {settings.source} needs a judge; only `rules` does without.")
+        self.judge, self.settings, self.group, self.on_scored = judge, settings, group, on_scored
+        self.embedder = embedder or Embedder()
+        self.seconds: dict[str, float] = {"judge": 0.0, "embedder": 0.0, "other": 0.0}
+
+    def __call__(
+        self,
+        prompts: Any = None,
+        completions: Sequence[Any] = (),
+        asked: Sequence[str] = (),
+        *,
+        log_extra: Callable[[str, list[Any]], None] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float]:
+        """TRL's signature. `asked` is the column of the dataset that holds each row's `Asked` as JSON."""
+        if len(asked) != len(completions):
+            raise UserError(f"{len(completions)} outputs came with {len(asked)} rows of the column `asked`.")
+        scored = self.score(self._groups([text_of(one) for one in completions], list(asked)))
+        if log_metric:
+            for name, value in summary(scored).items():
+                log_metric(name, value)
+        if log_extra:
+            for name in PARTS:
+                log_extra(name, [row.parts.get(name, 0.0) for row in scored])
+            log_extra("s_in", [row.s_in for row in scored])
+            log_extra("s_hi", [row.s_hi for row in scored])
+        if self.on_scored:
+            self.on_scored(scored)
+        return [row.reward for row in scored]
+
+    def score(self, groups: Sequence[tuple[Asked, Sequence[str]]]) -> list[Scored]:
+        """Every output's reward, group after group. One call to the judge for all of them."""
+        began, judging, embedding = time.perf_counter(), self.seconds["judge"], self.embedder.seconds
+        parsed = [[parse(output) for output in outputs] for _, outputs in groups]
+        cases = [
+            [
+                case_of_parsed(f"{asked.id}/{number}", asked.language, asked.history, asked.reference, one)
+                for number, one in enumerate(read)
+            ]
+            for (asked, _), read in zip(groups, parsed, strict=True)
+        ]
+        judgements = iter(self._judged([case for group in cases for case in group]))
+        scored: list[Scored] = []
+        for (asked, outputs), read, group in zip(groups, parsed, cases, strict=True):
+            scored += self._group(asked, outputs, read, group, [next(judgements) for _ in group])
+        judging, embedding = self.seconds["judge"] - judging, self.embedder.seconds - embedding
+        self.seconds["embedder"] += embedding
+        self.seconds["other"] += time.perf_counter() - began - judging - embedding
+        return scored
+
+    def _judged(self, cases: list[Case]) -> list[Judgement]:
+        if self.judge is None:
+            return [Judgement(id=case.id, complete=case.complete) for case in cases]
+        began = time.perf_counter()
+        judgements = self.judge.judge_all(cases)
+        self.seconds["judge"] += time.perf_counter() - began
+        return judgements
+
+    def _group(
+        self, asked: Asked, outputs: Sequence[str], read: list[Parsed], cases: list[Case], judged: list[Judgement]
+    ) -> list[Scored]:
+        parts = [
+            judgement.parts(self.settings.soft)
+            | {name: part(case) for name, part in FURTHER.items() if self._wants(name)}
+            for judgement, case in zip(judged, cases, strict=True)
+        ]
+        totals = _filled(
+            [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts],
+            [judgement.failure is None for judgement in judged],
+        )
+        replies = [one.response for one in read]
+        scale, s_in, s_hi, rewards = 0.0, [0.0] * len(replies), [0.0] * len(replies), totals
+        if self.settings.reweight:
+            mean_length = sum(len(words(reply)) for reply in replies) / len(replies)
+            scale = self.settings.tau_scale * tau(mean_length, self.settings.alpha, self.settings.beta)
+            said = [turn.text for turn in asked.history]
+            s_in, s_hi = similarities(replies, said, self.embedder(asked.language))
+            rewards = reweight_group(totals, s_in, s_hi, scale, self.settings.variant)
+        return [
+            Scored(
+                id=case.id,
+                output=output,
+                reply=one.response,
+                complete=one.complete,
+                problems=tuple(problem.code for problem in one.problems),
+                parts=parts[number],
+                total=totals[number],
+                reward=rewards[number],
+                s_in=s_in[number],
+                s_hi=s_hi[number],
+                tau=scale,
+                raised=raised(totals[number], rewards[number]),
+                failure=judged[number].failure,
+            )
+            for number, (case, output, one) in enumerate(zip(cases, outputs, read, strict=True))
+        ]
+
+    def _wants(self, name: str) -> bool:
+        return self.settings.weight(name) != 0.0
+
+    def _groups(self, outputs: list[str], rows: list[str]) -> list[tuple[Asked, list[str]]]:
+        numbered = list(zip(rows, outputs, strict=True))
+        if self.group is None:
+            return [
+                (_asked(row), [output for _, output in rest]) for row, rest in groupby(numbered, lambda one: one[0])
+            ]
+        size = self.group
+        groups = [numbered[at : at + size] for at in range(0, len(numbered), size)]
+        if any(len(group) != size or len({row for row, _ in group}) != 1 for group in groups):
+            raise UserError(
+                f"The {len(numbered)} outputs of this process are not whole groups of {size}. "
+                f"Choose a batch a process (micro batch x accumulation) that {size} divides."
+            )
+        return [(_asked(group[0][0]), [output for _, output in group]) for group in groups]
+
+
+def summary(scored: Sequence[Scored]) -> dict[str, float]:
+    """Means over a batch, for the log."""
+    if not scored:
+        return {}
+    count = len(scored)
+    judged = [row for row in scored if row.failure is None]
+    found = {}
+    for name in (*PARTS, *FURTHER):
+        if values := [row.parts[name] for row in judged if name in row.parts]:
+            found[f"part/{name}"] = _mean(values)
+    return found | {
+        "reward/total": _mean([row.total for row in scored]),
+        "reward/reweighted": _mean([row.reward for row in scored]),
+        "redundancy/s_in": _mean([row.s_in for row in scored]),
+        "redundancy/s_hi": _mean([row.s_hi for row in scored]),
+        "redundancy/tau": _mean([row.tau for row in scored]),
+        "redundancy/raised": sum(row.raised for row in scored) / count,
+        "format/incomplete": sum(not row.complete for row in scored) / count,
+        "judge/unanswered": (count - len(judged)) / count,
+    }
+
+
+def text_of(completion: Any) -> str:
+    """The text of a completion, plain or as a list of messages; several turns of the supporter are joined."""
+    if isinstance(completion, str):
+        return completion
+    said = [message["content"] for message in completion if message["role"] == "assistant"]
+    return "\n".join(
+        one if isinstance(one, str) else "".join(part.get("text", "") for part in one) for one in said if one
+    )
+
+
+def _asked(row: str) -> Asked:
+    try:
+        return msgspec.json.decode(row, type=Asked)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"The column `asked` holds no record of what was asked: {error}.") from None
+
+
+def _filled(totals: list[float], judged: list[bool]) -> list[float]:
+    """Totals with the mean of the judged ones where there was no judgement; 0 for all when there was none."""
+    known = [total for total, there in zip(totals, judged, strict=True) if there]
+    mean = sum(known) / len(known) if known else 0.0
+    return [total if there else mean for total, there in zip(totals, judged, strict=True)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,40 @@
+"""How varied a set of texts is: distinct n-grams, and likeness to one another.
+
+Distinct-n is the number of different n-grams over the number of all (Li et al. 2016), over the whole set. It falls
+as a set grows, so compare sets of the same size. Words are Latin words and single Chinese characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compeer.policy.redundancy import Embed
+from compeer.reasoning.language import words
+
+
+def distinct(texts: Sequence[str], n: int) -> float:
+    """The share of different n-grams.
+
+    >>> distinct(["so it goes", "so it ends"], 1), distinct(["so it goes", "so it goes"], 2)
+    (0.6666666666666666, 0.5)
+    """
+    grams = [gram for text in texts for gram in _grams(words(text.lower()), n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def self_similarity(texts: Sequence[str], embed: Embed) -> float:
+    """The mean cosine of every pair; 0 for fewer than two texts with words."""
+    present = [text for text in texts if text.strip()]
+    if len(present) < 2:
+        return 0.0
+    vectors = np.asarray(embed(present), dtype=np.float64)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    whole = float(np.square(vectors.sum(axis=0)).sum())  # the sum over all pairs, with each text's own
+    count = len(present)
+    return (whole - count) / (count * (count - 1))
+
+
+def _grams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(tokens[at : at + n]) for at in range(len(tokens) - n + 1)]

@@ -1,0 +1,81 @@
+"""Sentence vectors for equation 6, with a memory.
+
+English goes to all-MiniLM-L6-v2 and everything else to the Universal Sentence Encoder (multilingual), both of which
+come inside packages; any other sentence-transformers model can be named instead and then serves every language. A
+history is the same for every reply of a group, and again at the next epoch, so vectors are remembered.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compeer.cer.clusters import embedder as packaged
+from compeer.errors import UserError
+from compeer.reasoning.ontology import Language
+
+Rows = npt.NDArray[np.float32]
+
+
+class Embedder:
+    """`embedder(language)` gives the function that redundancy wants. Loads on first use; safe among threads."""
+
+    def __init__(self, model: str | None = None, *, memory: int = 50_000, device: str = "cpu") -> None:
+        self.model, self.memory, self.device = model, memory, device
+        self.seconds, self.computed, self.remembered = 0.0, 0, 0
+        self._functions: dict[str, Callable[[list[str]], Any]] = {}
+        self._known: OrderedDict[tuple[str, str], Rows] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self.model or "all-MiniLM-L6-v2 (English), USE multilingual v3 (other languages)"
+
+    def __call__(self, language: Language) -> Callable[[list[str]], Rows]:
+        place = "any" if self.model else "en" if language == "en" else "multilingual"
+        return lambda texts: self._embed(place, texts)
+
+    def _embed(self, place: str, texts: list[str]) -> Rows:
+        with self._lock:
+            missing = list(dict.fromkeys(text for text in texts if (place, text) not in self._known))
+            if missing:
+                function = self._function(place)
+                began = time.perf_counter()
+                vectors = np.asarray(function(missing), dtype=np.float32)
+                self.seconds += time.perf_counter() - began
+                self._known |= {(place, text): row for text, row in zip(missing, vectors, strict=True)}
+            self.computed += len(missing)
+            self.remembered += len(texts) - len(missing)
+            rows = np.stack([self._known[place, text] for text in texts])
+            for text in texts:
+                self._known.move_to_end((place, text))
+            while len(self._known) > self.memory:
+                self._known.popitem(last=False)
+        return rows
+
+    def _function(self, place: str) -> Callable[[list[str]], Any]:
+        if place not in self._functions:
+            if self.model is None:
+                self._functions[place] = packaged("en" if place == "en" else "zh")
+            else:
+                self._functions[place] = _named(self.model, self.device)
+        return self._functions[place]
+
+
+def _named(model: str, device: str) -> Callable[[list[str]], Any]:
+    try:
+        from sentence_transformers import SentenceTransformer
+
+        loaded = SentenceTransformer(model, device=device)
+    except ImportError:
+        raise UserError('Redundancy needs sentence-transformers: pip install "compeer[data]".') from None
+    except (OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or ["it cannot be opened"])[0]
+        raise UserError(f"The embedder {model} cannot be loaded: {first} Give a folder or a hub name.") from None
+    return lambda texts: loaded.encode(texts, show_progress_bar=False)
