@@ -8,7 +8,7 @@ import sys
 import typer
 
 from compeer import __version__
-from compeer.cli import cer, conversation, corpus, doctor, reward
+from compeer.cli import cer, conversation, corpus, doctor, policy, reward
 from compeer.errors import UserError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("parse")(conversation.parse)
 app.add_typer(corpus.app, name="corpus", help="Import, count and read conversations.")
 app.add_typer(cer.app, name="cer", help="Build the labelled reasoning dataset.")
 app.add_typer(reward.app, name="reward", help="Train the judge, score with it, serve it, measure it.")
+app.add_typer(policy.app, name="policy", help="Train the model that thinks before it answers.")
 app.command("doctor")(doctor.doctor)
 
 
