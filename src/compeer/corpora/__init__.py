@@ -81,7 +81,7 @@ CORPORA: dict[str, Corpus] = {
 }
 
 
-def load(name: str, path: Path, **options: Any) -> Iterator[Dialogue | Rejected]:
+def load(name: str, path: str | Path, **options: Any) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a corpus, streamed. Options that are None count as not given."""
     if name not in CORPORA:
         raise CorpusError(name, "there is no such corpus", f"Known: {', '.join(CORPORA)}")
@@ -90,4 +90,4 @@ def load(name: str, path: Path, **options: Any) -> Iterator[Dialogue | Rejected]
     if unknown := sorted(set(given) - set(corpus.options)):
         takes = ", ".join(corpus.options) or "none"
         raise CorpusError(name, f"this corpus has no option {', '.join(unknown)}", f"Its options: {takes}")
-    return corpus.load(path, **given)
+    return corpus.load(Path(path), **given)
