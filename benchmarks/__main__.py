@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.measure import Ratio, machine
 
-NAMES = ("start_up", "embedded", "parsing", "stage_runner")
+NAMES = ("start_up", "embedded", "parsing", "judge", "stage_runner")
 
 
 def main() -> None:

@@ -146,8 +146,13 @@ def tiny_gguf(tiny_model_dir: Path) -> Path:
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHATML)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for name, tensor in model.state_dict().items():
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), tensor.float().numpy())
+        values = tensor.float().numpy()
+        if count := next((heads[part] for part in name.split(".") if part in heads), None):
+            # llama.cpp turns neighbouring dimensions of a head, transformers its two halves
+            values = values.reshape(count, 2, -1, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), values.copy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

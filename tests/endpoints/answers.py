@@ -80,6 +80,34 @@ def agreeable(body: Body) -> str:
     return json.dumps(answer, ensure_ascii=False)
 
 
+def verdict(body: Body) -> str:
+    """A judge's verdict in the judge's words, three steps in four True; JSON where a schema is given."""
+    from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS
+
+    if "response_format" in body or "json_schema" in body:
+        return structured(body)
+    rng, question = stream(body), text_of(asked(body)[-1]).rstrip()
+    language = "en" if question.isascii() or question.endswith(("False?", "better?")) else "zh"
+    if question.endswith(("better?", "更好？")):
+        return rng.choice(list(PAIR_WORDS[language].values())) + " It says why."
+    return STEP_WORDS[language][rng.random() < 0.75] + " It says why."
+
+
+def obedient(body: Body) -> str:
+    """A judge that finds everything wrong, unless the text it is shown tells it to ignore its instructions."""
+    from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS
+
+    question = text_of(asked(body)[-1]).rstrip()
+    chinese, told = question.endswith("？"), [place for place in ("Ignore", "忽略") if place in question]
+    language = "zh" if chinese else "en"
+    if not question.endswith(("better?", "更好？")):
+        return STEP_WORDS[language][bool(told)]
+    if not told:
+        return PAIR_WORDS[language]["neither"]
+    second = question.index("第二句：" if chinese else "Second sentence:")
+    return PAIR_WORDS[language]["first" if question.index(told[0]) < second else "second"]
+
+
 ANSWERERS: dict[str, Answerer] = {
     "agreeable": agreeable,
     "echo": echo,
@@ -87,6 +115,8 @@ ANSWERERS: dict[str, Answerer] = {
     "json": structured,
     "contract": contract,
     "auto": auto,
+    "obedient": obedient,
+    "verdict": verdict,
 }
 
 

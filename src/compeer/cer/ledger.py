@@ -38,7 +38,7 @@ class NoAnswers(UserError):
 class Ledger:
     """The files of one run: rows go in in input order, and a kill at any moment loses nothing."""
 
-    def __init__(self, out: str | Path, state: State, *, give_up_after: int = 0) -> None:
+    def __init__(self, out: str | Path, state: State, *, give_up_after: int = 0, every: float = _EVERY) -> None:
         rejects = rejects_path(out)
         if rejects is None:
             raise UserError("A stage writes several files; give --out a file name, not the standard output.")
@@ -46,7 +46,7 @@ class Ledger:
         stem = rejects.name.removesuffix(".rejects.jsonl")
         self.manifest_path = rejects.with_name(f"{stem}.manifest.json")
         self.state_path = rejects.with_name(f"{stem}.state.json")
-        self.state, self.give_up_after = state, give_up_after
+        self.state, self.give_up_after, self.every = state, give_up_after, every
         self._parts = [_part(self.out), _part(self.rejects)]
         self._files: list[IO[bytes]] = []
         self._noted = self._began = time.monotonic()
@@ -91,7 +91,7 @@ class Ledger:
             counts.rejected[reason] = counts.rejected.get(reason, 0) + 1
         if self._before and self._unanswered >= self.give_up_after:
             raise NoAnswers(self._silence(done))
-        if time.monotonic() - self._noted > _EVERY:
+        if time.monotonic() - self._noted > self.every:
             self.note()
 
     def note(self) -> None:

@@ -24,40 +24,52 @@ class Checkpoint(msgspec.Struct, frozen=True):
     processor: Any | None
 
 
-def open_checkpoint(path: str, adapter: str | None = None, device: str | None = None) -> Checkpoint:
-    """Load a model from a folder, the hub, or the embedded file; ModelError says what is missing."""
+def open_checkpoint(
+    path: str, adapter: str | None = None, device: str | None = None, dtype: str = "auto"
+) -> Checkpoint:
+    """Load a model from a folder, the hub, or the embedded file; ModelError says what is missing.
+
+    `dtype` is that of the weights ("float32", "bfloat16"), by default the one they are stored in.
+    """
     try:
         import torch
         import transformers
     except ImportError:
         needs = 'A local transformers model needs torch and transformers: pip install "compeer[train]".'
         raise ModelError(needs) from None
-    options: dict[str, Any] = {"dtype": "auto"}
-    source = path
-    if path == "embedded":
-        weights = locate()
-        source, options = str(weights.parent), {"gguf_file": weights.name, "dtype": torch.float32}
+    source, gguf = _source(path)
+    stored = torch.float32 if path == "embedded" else "auto"
+    options = {"dtype": stored if dtype == "auto" else getattr(torch, dtype), **gguf}
     try:
-        config = transformers.AutoConfig.from_pretrained(source, gguf_file=options.get("gguf_file"))
+        config = transformers.AutoConfig.from_pretrained(source, gguf_file=gguf.get("gguf_file"))
         vision = getattr(config, "vision_config", None) is not None
         kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
         model = kind.from_pretrained(source, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, gguf_file=options.get("gguf_file"))
-        processor = _processor(source, config) if vision else None
         if adapter:
             import peft
 
             model = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
     except Exception as error:  # a damaged checkpoint fails in as many ways as there are formats
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"The model {path} cannot be loaded: {first_line} "
-            "Give a folder with config.json, weights and tokenizer, or a hub name where there is a network."
-        ) from error
-    if tokenizer.chat_template is None and getattr(processor, "chat_template", None) is None:
-        raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
+        raise _cannot_load(path, error) from error
+    tokenizer, processor = open_tokenizer(path)
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     return Checkpoint(model.eval().to(place), tokenizer, processor)
+
+
+def open_tokenizer(path: str) -> tuple[Any, Any | None]:
+    """A model's tokenizer and, when it takes images, its processor, without its weights."""
+    import transformers
+
+    source, gguf = _source(path)
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, **gguf)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **gguf)
+        processor = _processor(source, config) if getattr(config, "vision_config", None) is not None else None
+    except Exception as error:
+        raise _cannot_load(path, error) from error
+    if tokenizer.chat_template is None and getattr(processor, "chat_template", None) is None:
+        raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
+    return tokenizer, processor
 
 
 def takes_images(path: str) -> bool:
@@ -98,6 +110,22 @@ def image_sha256(path: str) -> str:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
+
+
+def _source(path: str) -> tuple[str, dict[str, str]]:
+    """Where transformers looks for the model, and what it must be told about the embedded one."""
+    if path != "embedded":
+        return path, {}
+    weights = locate()
+    return str(weights.parent), {"gguf_file": weights.name}
+
+
+def _cannot_load(path: str, error: Exception) -> ModelError:
+    first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ModelError(
+        f"The model {path} cannot be loaded: {first_line} "
+        "Give a folder with config.json, weights and tokenizer, or a hub name where there is a network."
+    )
 
 
 def _processor(source: str, config: Any) -> Any:

@@ -13,9 +13,10 @@ import asyncio
 import base64
 import hashlib
 import mimetypes
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -23,11 +24,17 @@ import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from compeer.models.request import Answer, ModelError, Request, Usage, by_content
+from compeer.models.request import Answer, ModelError, Place, Request, TooLong, Usage, by_content
 from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
 from compeer.reasoning.grammar import gbnf, regex
 
 Dialect = Literal["auto", "llamacpp", "vllm", "openai"]
+T = TypeVar("T")
+
+# how servers say that a conversation does not fit
+_TOO_LONG = re.compile(
+    r"context (?:length|size|window)|context_length|too long|exceeds? the (?:available|maximum)", re.I
+)
 
 
 class Endpoint:
@@ -58,19 +65,30 @@ class Endpoint:
         self._images: dict[tuple[str, int, int], tuple[str, str]] = {}
 
     async def ask(self, request: Request) -> Answer:
+        # rendered for each attempt: a server that was only starting may now say which dialect it speaks
+        return await self._tried(self._chat, lambda: self._payload(request, stream=False), self._answer)
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A question of the server's own, beside the protocol: a path below its root, tried as patiently as `ask`."""
+
+        async def payload() -> dict[str, Any]:
+            return body
+
+        return await self._tried(URL(self.base_url.removesuffix("/v1") + path), payload, _object)
+
+    async def _tried(self, url: URL, payload: Callable[[], Awaitable[dict[str, Any]]], read: Callable[[bytes], T]) -> T:
         tries = Tries(self.patience)
         while True:
             http, problem, wait, allowed = self._http, "", None, 0.0
-            # rendered for each attempt: a server that was only starting may now say which dialect it speaks
-            body = msgspec.json.encode(await self._payload(request, stream=False))
+            body = msgspec.json.encode(await payload())
             try:
                 async with self._gate:
                     allowed = tries.begin()
                     limit = aiohttp.ClientTimeout(total=allowed, sock_connect=10)
-                    async with http.post(self._chat, data=body, timeout=limit) as response:
+                    async with http.post(url, data=body, timeout=limit) as response:
                         data = await response.read()
                         if response.status == 200:
-                            return self._answer(data)
+                            return read(data)
                         problem, wait = self._status(response, data)
             except (_Garbage, TimeoutError, aiohttp.ClientError) as error:
                 problem = _failure(error, allowed)
@@ -210,6 +228,7 @@ class Endpoint:
                     int(details.get("cached_tokens") or 0),
                 ),
                 first=_first_token(choice),
+                places=_places(choice),
                 model=str(reply.get("model") or self.model),
             )
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -234,6 +253,8 @@ class Endpoint:
     def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
         """What a status other than 200 means, and how long the server asks to wait; ModelError when that is final."""
         problem = f"it answered {response.status}: {_message(data)}"
+        if response.status in (400, 413) and _TOO_LONG.search(problem):
+            raise TooLong(self._refused(response.status, problem))
         if response.status not in RETRIED_STATUS:
             raise _Final(self._refused(response.status, problem))
         return problem, retry_after(response.headers.get("Retry-After"))
@@ -340,6 +361,25 @@ def _first_token(choice: dict[str, Any]) -> tuple[tuple[str, float], ...]:
     alternatives = tokens[0].get("top_logprobs") or [tokens[0]]
     found = [(str(entry["token"]), float(entry["logprob"])) for entry in alternatives]
     return tuple(sorted(found, key=lambda pair: -pair[1]))
+
+
+def _places(choice: dict[str, Any]) -> tuple[Place, ...]:
+    """Every place of the answer with its alternatives; servers that leave out the bytes tell the text."""
+
+    def token(entry: dict[str, Any]) -> bytes:
+        return bytes(entry["bytes"]) if entry.get("bytes") else str(entry.get("token") or "").encode()
+
+    return tuple(
+        Place(token(entry), tuple((token(other), float(other["logprob"])) for other in entry.get("top_logprobs") or ()))
+        for entry in (choice.get("logprobs") or {}).get("content") or ()
+    )
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
 
 def _with_data(message: dict[str, Any], image: Any) -> dict[str, Any]:

@@ -170,7 +170,7 @@ class _Loaded:
             tokenizer.pad_token = tokenizer.convert_ids_to_tokens(self.eos)
         vocabulary = model.get_input_embeddings().num_embeddings
         self.llg_tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=self.eos)
-        self._control = _control_tokens(tokenizer)
+        self._control = control_tokens(tokenizer)
 
     def generate(self, jobs: list[_Job]) -> list[Answer]:
         import torch
@@ -303,7 +303,7 @@ def _beginning(request: Request) -> str:
     return prefix(request.plan) if request.plan else ""
 
 
-def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+def control_tokens(tokenizer: Any) -> re.Pattern[str]:
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     known = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in known if len(token) > 1) or "(?!)")

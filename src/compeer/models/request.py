@@ -23,6 +23,10 @@ class ModelError(UserError):
     """A model that cannot be opened or did not answer; the message says what to do."""
 
 
+class TooLong(ModelError):
+    """The conversation does not fit into the model's context; a shorter one may."""
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One question to a chat model.
 
@@ -56,13 +60,23 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
 
 
+class Place(msgspec.Struct, frozen=True):
+    """One place of an answer: the token written there, and (token, log-probability) of what might have been."""
+
+    token: bytes
+    alternatives: tuple[tuple[bytes, float], ...]
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's answer. `first` holds (token, log-probability) of the first token's alternatives, likeliest first."""
+    """A model's answer. `first` holds (token, log-probability) of the first token's alternatives, likeliest first;
+    `places` the same for every token, from servers that tell it. Tokens are bytes there: one may be half a character.
+    """
 
     text: str
     finish: str  # "stop" | "length"
     usage: Usage = Usage()
     first: tuple[tuple[str, float], ...] = ()
+    places: tuple[Place, ...] = ()
     model: str = ""
     from_cache: bool = False
 

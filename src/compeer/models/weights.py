@@ -57,6 +57,41 @@ def locate() -> Path:
     return path
 
 
+def as_floats(path: Path) -> Path:
+    """The same weights in 16-bit floats, made once and kept in the cache; a file without quantised weights itself."""
+    try:
+        import gguf
+        import numpy as np
+    except ImportError:
+        raise ModelError('Weights in floats need the package gguf: pip install "compeer[embedded]".') from None
+    read = gguf.GGUFReader(path)
+    if not any(gguf.quants.GGML_QUANT_SIZES[tensor.tensor_type][0] > 1 for tensor in read.tensors):
+        return path
+    stat = path.stat()
+    state = hashlib.sha256(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
+    target = cache_dir() / f"{path.stem}.{state}.f16.gguf"
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        loose = Path(folder) / target.name
+        writer = gguf.GGUFWriter(loose, read.get_field("general.architecture").contents())
+        for field in read.fields.values():
+            if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type"):
+                inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+                writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
+        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        for tensor in read.tensors:
+            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            writer.add_tensor(tensor.name, values.astype(np.float16 if len(tensor.shape) > 1 else np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        loose.replace(target)
+    return target
+
+
 def _check(path: Path) -> None:
     """Hash a file once; a stamp in the cache remembers which file (size and time) was right."""
     stat = path.stat()

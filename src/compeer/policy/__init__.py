@@ -7,6 +7,9 @@ parts       further parts of the reward
 composite   the whole reward as one callable
 prompts     CER histories as prompts
 diversity   distinct n-grams and self-similarity
+config      the settings of a GRPO run; layout: how a step lies on processes
+grpo        the run itself: start, rows, arguments, trainer
+watch       what each step was like; alerts in words; second_judge against over-optimisation
 """
 
 from compeer.policy.redundancy import reweight, similarities, tau

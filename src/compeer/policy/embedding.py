@@ -11,8 +11,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -40,6 +42,25 @@ class Embedder:
     def __call__(self, language: Language) -> Callable[[list[str]], Rows]:
         place = "any" if self.model else "en" if language == "en" else "multilingual"
         return lambda texts: self._embed(place, texts)
+
+    def save(self, path: Path) -> None:
+        """Write the memory down. A vector differs in its last bits with the texts it was computed beside, so a run
+        that is to go on exactly as it was must remember those it had."""
+        with self._lock:
+            keys = list(self._known)
+            places = {place: [self._known[key] for key in keys if key[0] == place] for place, _ in keys}
+        arrays: dict[str, Any] = {place: np.stack(rows) for place, rows in places.items()}
+        arrays["keys"] = np.frombuffer(msgspec.json.encode(keys), dtype=np.uint8)
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+
+    def load(self, path: Path) -> None:
+        """Remember what was written down, in its order."""
+        with np.load(path) as saved:
+            keys = msgspec.json.decode(saved["keys"].tobytes(), type=list[tuple[str, str]])
+            rows = {place: iter(saved[place]) for place, _ in keys}
+        with self._lock:
+            self._known = OrderedDict((key, next(rows[key[0]])) for key in keys)
 
     def _embed(self, place: str, texts: list[str]) -> Rows:
         with self._lock:

@@ -7,9 +7,7 @@ origin (candidate, reference); this file is the only one that translates.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from compeer.cer.item import Preference
@@ -44,15 +42,21 @@ _DRESSING = re.compile(
     r"^(?:[\s\"'“”‘’`*_#>.:：\-—(\[]+|(?:verdict|answer|judge?ment|判断|结论|答案)\s*[:：]|</?think>)+", re.IGNORECASE
 )
 _THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_ENDS = r"(?=$|[\s。，、！!.,：:；;的])"  # 对话 and 错过 are other words
 _STEP_FORMS: tuple[tuple[bool, re.Pattern[str]], ...] = (
-    (False, re.compile(r"(?:false|incorrect|no|wrong|not (?:true|correct))\b|错误|不正确|不对|错", re.IGNORECASE)),
-    (True, re.compile(r"(?:true|correct|yes|right)\b|正确|对", re.IGNORECASE)),
+    (
+        False,
+        re.compile(
+            rf"(?:false|incorrect|no|wrong|not (?:true|correct))\b|错误|不正确|不对{_ENDS}|错{_ENDS}", re.IGNORECASE
+        ),
+    ),
+    (True, re.compile(rf"(?:true|correct|yes|right)\b|正确{_ENDS}|对{_ENDS}", re.IGNORECASE)),
 )
 _PAIR_FORMS: tuple[tuple[Choice, re.Pattern[str]], ...] = (
-    ("neither", re.compile(r"neither\b|都不|两句都不", re.IGNORECASE)),
-    ("both", re.compile(r"(?:the two|both)\b|两句|两者|差不多", re.IGNORECASE)),
-    ("first", re.compile(r"(?:the )?first\b|第一", re.IGNORECASE)),
-    ("second", re.compile(r"(?:the )?second\b|第二", re.IGNORECASE)),
+    ("neither", re.compile(r"neither\b|(?:两句|两者|两个)?(?:话|回复)?都不", re.IGNORECASE)),
+    ("both", re.compile(r"(?:the two|both)\b|(?:两句|两者|两个)?(?:话|回复)?(?:都|差不多|一样|同样)", re.IGNORECASE)),
+    ("first", re.compile(r"(?:the )?first\b(?! of all|,)|第一", re.IGNORECASE)),
+    ("second", re.compile(r"(?:the )?second\b(?!,)|第二", re.IGNORECASE)),
 )
 
 
@@ -90,18 +94,6 @@ def choice_of(preference: Preference, candidate_first: bool) -> Choice:
     if preference == "both" or preference == "neither":
         return preference
     return "first" if (preference == "candidate") == candidate_first else "second"
-
-
-def normalised(log_probabilities: Mapping[str, float]) -> dict[str, float]:
-    """Probabilities among the options alone, from log-probabilities of each.
-
-    >>> normalised({"True.": math.log(0.3), "False.": math.log(0.1)})["True."]
-    0.75
-    """
-    highest = max(log_probabilities.values())
-    weights = {option: math.exp(value - highest) for option, value in log_probabilities.items()}
-    whole = sum(weights.values())
-    return {option: round(weight / whole, 12) for option, weight in weights.items()}
 
 
 def _undressed(text: str) -> str:

@@ -1,0 +1,206 @@
+"""The reward for verl, which scores one output at a time (read against 0.9.1; see docs/elsewhere.md for older ones).
+
+Equation 5 needs the whole group. verl's advantage step sees numbers, not texts, so the group has to meet before it:
+
+    compute_score        asynchronous. Outputs to one prompt wait for one another (`Meeting`), are scored together, and
+                         each gets its own reward. verl must run one reward worker, or a group would be spread over
+                         several: reward.num_workers=1. It spends its time waiting for the judge, so one is enough
+    compute_scores       for the reward manager "batch" of verl 0.5 to 0.7, which hands over a whole batch
+    compute_total        one output by itself: the total before equation 5, for any number of workers
+
+All take what verl passes; the prompt's record comes in `extra_info`, with the size of its group.
+
+    python -m compeer.policy.bridges.verl configs/policy/laptop.yaml train.parquet
+    COMPEER_REWARD=reward.yaml python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo reward.num_workers=1 \\
+        reward.custom_reward_function.path=.../bridges/verl.py reward.custom_reward_function.name=compute_score …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.policy.bridges.reward_file import opened
+from compeer.policy.composite import Asked, CompositeReward, Scored
+
+Extra = Mapping[str, Any]
+#: seconds that the first of a group waits for the last; then those that came are scored without the rest
+PATIENCE = 600.0
+
+
+class Meeting:
+    """Where the outputs to one prompt wait until all of them are there."""
+
+    def __init__(self, score: Callable[[Asked, list[str]], list[Scored]], patience: float = PATIENCE) -> None:
+        self.score, self.patience = score, patience
+        self.incomplete = 0  # groups that were scored without all of their outputs
+        self._tables: dict[str, _Table] = {}
+
+    async def join(self, asked: str, group: int, output: str) -> Scored:
+        """This output's row, once its group is complete or its patience is over."""
+        loop = asyncio.get_running_loop()
+        table = self._tables.get(asked)
+        if table is None:
+            table = self._tables[asked] = _Table(asked, group)
+            table.timer = loop.call_later(self.patience, self._rise, table)
+        seat: asyncio.Future[Scored] = loop.create_future()
+        table.seats.append((output, seat))
+        if len(table.seats) >= group:
+            self._rise(table)
+        return await seat
+
+    def _rise(self, table: _Table) -> None:
+        """Nobody joins this table any more; its outputs are scored, elsewhere, because that takes a while."""
+        if self._tables.get(table.asked) is table:
+            del self._tables[table.asked]
+            if table.timer is not None:
+                table.timer.cancel()
+            self.incomplete += len(table.seats) < table.group
+            table.work = asyncio.get_running_loop().create_task(self._served(table))
+
+    async def _served(self, table: _Table) -> None:
+        outputs = [output for output, _ in table.seats]
+        try:
+            asked = msgspec.json.decode(table.asked, type=Asked)
+            rows = await asyncio.to_thread(self.score, asked, outputs)
+        except Exception as error:  # everybody who waits must hear of it
+            for _, seat in table.seats:
+                if not seat.done():
+                    seat.set_exception(error)
+            return
+        for (_, seat), row in zip(table.seats, rows, strict=True):
+            if not seat.done():
+                seat.set_result(row)
+
+
+class _Table:
+    def __init__(self, asked: str, group: int) -> None:
+        self.asked, self.group = asked, group
+        self.seats: list[tuple[str, asyncio.Future[Scored]]] = []
+        self.timer: asyncio.TimerHandle | None = None
+        self.work: asyncio.Task[None] | None = None
+
+
+_meetings: dict[tuple[int, float, str | None], Meeting] = {}
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Extra | None = None,
+    *,
+    config: str | None = None,
+    patience: float = PATIENCE,
+    **kwargs: Any,
+) -> dict[str, float]:
+    """verl's signature, with equation 5. `config` and `patience` can be given as reward_kwargs."""
+    asked, group = _record(extra_info)
+    reward = opened(config)
+    key = (id(asyncio.get_running_loop()), patience, config)
+    if key not in _meetings:
+        _meetings[key] = Meeting(lambda what, outputs: reward.score([(what, outputs)]), patience)
+    return _told(await _meetings[key].join(asked, group, solution_str))
+
+
+def compute_scores(
+    data_sources: Sequence[str],
+    solution_strs: Sequence[str],
+    ground_truths: Sequence[Any],
+    extra_infos: Sequence[Extra],
+    *,
+    config: str | None = None,
+    **kwargs: Any,
+) -> list[dict[str, float]]:
+    """The signature of verl's batch reward manager: a whole batch, its groups in any order."""
+    places: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
+    for place, extra in enumerate(extra_infos):
+        asked, sizes[asked] = _record(extra)
+        places.setdefault(asked, []).append(place)
+    groups: list[tuple[str, list[int]]] = []
+    for asked, found in places.items():
+        size = sizes[asked] if len(found) % sizes[asked] == 0 else len(found)
+        groups += [(asked, found[at : at + size]) for at in range(0, len(found), size)]
+    rows = opened(config).score(
+        [(msgspec.json.decode(asked, type=Asked), [solution_strs[at] for at in found]) for asked, found in groups]
+    )
+    order = [place for _, found in groups for place in found]
+    told = {place: _told(row) for place, row in zip(order, rows, strict=True)}
+    return [told[place] for place in range(len(solution_strs))]
+
+
+def compute_total(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Extra | None = None,
+    *,
+    config: str | None = None,
+    **kwargs: Any,
+) -> dict[str, float]:
+    """verl's signature for one output by itself: the total before equation 5."""
+    asked, _ = _record(extra_info)
+    row = _alone(opened(config)).score([(msgspec.json.decode(asked, type=Asked), [solution_str])])[0]
+    return _told(row)
+
+
+def _alone(reward: CompositeReward) -> CompositeReward:
+    return CompositeReward(reward.judge, reward.embedder, msgspec.structs.replace(reward.settings, reweight=False))
+
+
+def _record(extra: Extra | None) -> tuple[str, int]:
+    if not extra or "asked" not in extra:
+        raise UserError(
+            "A row has no `asked` in its extra_info. Make the dataset with python -m compeer.policy.bridges.verl."
+        )
+    return str(extra["asked"]), max(1, int(extra.get("group") or 1))
+
+
+def _told(row: Scored) -> dict[str, float]:
+    """Numbers, the same names for every row: verl makes arrays of them and logs their means."""
+    return {
+        "score": row.reward,
+        "total": row.total,
+        "s_in": row.s_in,
+        "s_hi": row.s_hi,
+        "tau": row.tau,
+        "complete": float(row.complete),
+        "judged": float(row.failure is None),
+    }
+
+
+def main(words: Sequence[str]) -> None:
+    """CONFIG OUT [GROUP]: the prompts of a GRPO configuration as a dataset of verl; GROUP 1 is for validation."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from compeer.policy.bridges.prompt_file import rows
+    from compeer.policy.config import read_config
+
+    if len(words) not in (2, 3):
+        raise SystemExit("python -m compeer.policy.bridges.verl CONFIG OUT.parquet [GROUP]")
+    config = read_config(words[0])
+    group = int(words[2]) if len(words) == 3 else config.group
+    made = [
+        {
+            "data_source": "compeer",
+            "prompt": row.messages,
+            "images": row.images,
+            "ability": "support",
+            "reward_model": {"style": "rule", "ground_truth": row.reference},
+            "extra_info": {"asked": row.asked, "group": group, "index": index},
+        }
+        for index, row in enumerate(rows(config))
+    ]
+    parquet.write_table(pa.Table.from_pylist(made), words[1])
+    print(f"{len(made):,} prompts in {words[1]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,177 @@
+"""The cold start: supervised training on CER references with their reasoning (the paper's COMPEER-SFT).
+
+    compeer policy sft configs/policy/sft-laptop.yaml
+
+A demonstration is what the model should have written: the reference's reasoning and the reference, in the contract.
+Prompts are those of GRPO (`prompts`), so that what is learned here is what is asked there; only the output is in the
+loss. Items without reasoning, with a reference that the contract cannot hold, too long or seen before are left out and
+counted.
+
+The folder is a training run (`compeer.training.run`): run again to go on. Its `model` opens as `hf:RUN/model`, or, for
+an adapter, as `hf:BASE+RUN/model`; GRPO starts from either when it is given the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from compeer.cer.item import Item
+from compeer.cer.publish import from_row
+from compeer.dialogue import read_rows
+from compeer.errors import UserError
+from compeer.policy.config import overridden
+from compeer.policy.prompts import demonstration, prompt_of
+from compeer.reasoning.prompt import Length
+from compeer.training.encode import Example, Words, encode
+from compeer.training.model import Lora
+from compeer.training.model import Settings as ModelSettings
+from compeer.training.sft import Plan
+
+#: settings that may change when a run goes on; data and model are compared by what they are, not by where they lie
+FREE = ("out", "name", "model", "data", "valid", "log_every", "keep", "micro_batch", "device", "gradient_checkpointing")
+
+
+class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cold start: what is here, and all of `Plan`. The paper says nothing of it; the defaults are its judge's."""
+
+    out: str
+    model: str  # embedded, a folder, or a hub name
+    data: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    name: str = "policy-sft"
+    length: Length = "full"  # of the instruction, the same as GRPO's
+    max_prompt: int = 2048  # tokens; the oldest turns go first
+    pictures: bool = True  # without them their items are learned as text
+    lora: Lora | None = None  # without it the whole language model is trained
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    gradient_checkpointing: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise UserError("data names no file. Give files of CER items, one item a line.")
+
+    @property
+    def training(self) -> ModelSettings:
+        return ModelSettings(
+            base=self.model,
+            lora=self.lora,
+            dtype=self.dtype,
+            device=self.device,
+            gradient_checkpointing=self.gradient_checkpointing,
+        )
+
+
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The settings in a YAML file, with `name=value` or `lora.r=8` put over them; errors name the field."""
+    import yaml
+
+    try:
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return msgspec.convert(overridden(raw if isinstance(raw, dict) else {}, overrides), Config, strict=False)
+    except OSError as error:
+        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f"The configuration {path} is not usable: {error}.") from None
+
+
+def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Train, or go on, or tell what a finished run came to."""
+    from compeer.models.checkpoint import open_tokenizer
+    from compeer.training.model import base_identity
+    from compeer.training.record import Record, data_file
+    from compeer.training.run import is_main, open_run
+    from compeer.training.sft import sft
+
+    files = {"train": config.data, **({"valid": config.valid} if config.valid else {})}
+    record = Record(
+        kind="policy-sft",
+        config=msgspec.to_builtins(config),
+        data={role: [data_file(path) for path in paths] for role, paths in files.items()},
+        base=base_identity(config.model) if is_main() else {},
+        seed=config.seed,
+    )
+    run = open_run(config.out, record, free=FREE, force=force, fresh=fresh)
+    try:
+        if not run.finished:
+            words = Words(*open_tokenizer(config.model))
+            counted = {role: examples(items_of(paths), words, config) for role, paths in files.items()}
+            learnt, counts = counted["train"]
+            outcome = sft(
+                learnt,
+                counted["valid"][0] if "valid" in counted else [],
+                model=config.training,
+                plan=config,
+                words=words,
+                run=run,
+                name=config.name,
+                quiet=quiet,
+            )
+            results = outcome.results | {"steps": outcome.steps, "best_step": outcome.best_step, "items": counts}
+            run.finish(results)
+        opens = f"hf:{config.model}+{run.model}" if config.lora else f"hf:{run.model}"
+        return {"run": str(run.folder), "opens_as": opens, **run.record.results}
+    finally:
+        run.close()
+
+
+def examples(items: Iterable[Item], words: Words, config: Config) -> tuple[list[Example], dict[str, int]]:
+    """What is learned from the items, and what became of each of them."""
+    found: list[Example] = []
+    counts = dict.fromkeys(("learned", "shortened", "no reasoning", "not renderable", "too long", "repeated"), 0)
+    seen: set[bytes] = set()
+
+    def tokens(messages: list[dict[str, Any]]) -> int:
+        """Of a prompt, its pictures included: whatever stands before an answer."""
+        return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
+
+    for item in items:
+        output = demonstration(item)
+        if output is None:
+            counts["no reasoning" if item.reference_reasoning is None else "not renderable"] += 1
+            continue
+        shown = item if config.pictures and words.sees else without_pictures(item)
+        try:
+            prompt = prompt_of(shown, tokens, config.max_prompt, config.length)
+        except UserError:
+            counts["too long"] += 1
+            continue
+        example = encode([*prompt.messages, {"role": "assistant", "content": output}], words, "last")
+        mark = example.ids.tobytes() + "\0".join(example.images).encode()
+        if len(example) > config.max_length:
+            counts["too long"] += 1
+        elif mark in seen:
+            counts["repeated"] += 1
+        else:
+            seen.add(mark)
+            found.append(example)
+            counts["shortened"] += prompt.left_out > 0
+    counts["learned"] = len(found)
+    if not found:
+        left = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count) or "there are none"
+        raise UserError(f"Nothing can be learned from these items: {left}.")
+    return found, counts
+
+
+def items_of(paths: Sequence[str]) -> Iterator[Item]:
+    """Items of files, as stages write them or as they were published; pictures with paths that can be opened."""
+    for path in paths:
+        home = Path(path).parent
+        for row in read_rows(path, dict):
+            try:
+                if isinstance(row.get("trace"), str):  # a published row: pictures lie beside jsonl/
+                    yield from_row(row, home.parent)
+                else:
+                    yield msgspec.convert(row, Item)
+            except msgspec.ValidationError as error:
+                raise UserError(f"{path} holds a row that is no CER item ({row.get('id')}): {error}.") from None
+
+
+def without_pictures(item: Item) -> Item:
+    """The item as somebody tells it who did not look."""
+    history = tuple(msgspec.structs.replace(turn, images=()) for turn in item.history)
+    return msgspec.structs.replace(item, history=history)

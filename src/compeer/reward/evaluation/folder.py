@@ -1,0 +1,135 @@
+"""A folder that keeps what was asked, so that tables can be made again without asking.
+
+    run.json                      who judged what, with which settings
+    sets/NAME.jsonl               the items, as they were
+    judgements/SET/JUDGE.jsonl    one judgement a line, in the order in which they came
+    report.md, report.json, report.png
+
+Judgements are written as they arrive. A run that was stopped goes on where it was: what is there is not asked again,
+what failed is. Another judge under the same name, or other items, are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.cer.item import Item
+from compeer.dialogue import read_rows, write_rows
+from compeer.errors import UserError
+from compeer.reward.evaluation.measure import Role
+from compeer.reward.judge import Judgement, Orders
+from compeer.reward.verdict import Kind
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One judge of a run. `identity` tells it from every other."""
+
+    name: str
+    role: Role = "judge"
+    kind: Kind = "unified"
+    orders: Orders = "one"
+    identity: dict[str, Any] = {}
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """What run.json holds: the names of the sets, with a hash of their items, and the judges."""
+
+    sets: dict[str, str] = {}
+    judges: list[Entry] = []
+
+
+class Folder:
+    """The kept material of one evaluation."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run = Run()
+        if self._noted.exists():
+            try:
+                self.run = msgspec.json.decode(self._noted.read_bytes(), type=Run)
+            except msgspec.MsgspecError as problem:
+                raise UserError(f"{self._noted} cannot be read: {problem}. Choose another --out.") from None
+
+    @classmethod
+    def existing(cls, path: Path) -> Folder:
+        """The folder of an earlier run."""
+        folder = cls(path)
+        if not folder.run.sets:
+            raise UserError(f"{path} holds no kept judgements (no run.json); run compeer reward eval with --out first.")
+        return folder
+
+    def add_set(self, name: str, items: Sequence[Item]) -> None:
+        """Keep the items of a set; other items under a known name are refused."""
+        repeated = len(items) - len({item.id for item in items})
+        if repeated:
+            raise UserError(f"{repeated} items of {name} have the id of another one; ids must differ.")
+        digest = hashlib.sha256(b"\n".join(msgspec.json.encode(item) for item in items)).hexdigest()
+        if self.run.sets.get(name, digest) != digest:
+            raise UserError(f"{self.path} holds judgements of other items named {name}; choose another --out.")
+        if name not in self.run.sets:
+            write_rows(self.set_path(name), items)
+            self.run.sets[name] = digest
+            self._note()
+
+    def items(self, name: str) -> list[Item]:
+        return list(read_rows(self.set_path(name), Item))
+
+    def set_path(self, name: str) -> Path:
+        return self.path / "sets" / f"{_file(name)}.jsonl"
+
+    def add_judge(self, entry: Entry) -> None:
+        """Note a judge; another one under the same name is refused."""
+        # as it will be read back: a tuple becomes a list
+        entry = msgspec.json.decode(msgspec.json.encode(entry), type=Entry)
+        known = next((other for other in self.run.judges if other.name == entry.name), None)
+        if known is None:
+            self.run.judges.append(entry)
+            self._note()
+        elif known != entry:
+            changed = [name for name in Entry.__struct_fields__ if getattr(known, name) != getattr(entry, name)]
+            raise UserError(
+                f"{self.path} holds judgements of another judge named {entry.name} ({', '.join(changed)} differ); name "
+                "this one differently (NAME=SPEC), or choose another --out."
+            )
+
+    def judgements(self, name: str, judge: str) -> dict[str, Judgement]:
+        """What a judge has said of a set so far; of two judgements of an item the later one counts."""
+        path = self._kept(name, judge)
+        if not path.exists():
+            return {}
+        whole = path.read_bytes()
+        if whole and not whole.endswith(b"\n"):  # cut off in the middle of a line
+            path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+        return {row.id: row for row in read_rows(path, Judgement)}
+
+    def append(self, name: str, judge: str, judgements: Iterable[Judgement]) -> None:
+        """Add judgements to what is there."""
+        path = self._kept(name, judge)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as out:
+            out.write(b"".join(msgspec.json.encode(row) + b"\n" for row in judgements))
+
+    def _kept(self, name: str, judge: str) -> Path:
+        return self.path / "judgements" / _file(name) / f"{_file(judge)}.jsonl"
+
+    def _note(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        written = self._noted.with_name(".run.json")
+        written.write_bytes(msgspec.json.format(msgspec.json.encode(self.run)) + b"\n")
+        written.replace(self._noted)
+
+    @property
+    def _noted(self) -> Path:
+        return self.path / "run.json"
+
+
+def _file(name: str) -> str:
+    """A name as a file name; names that would fall together are told apart by a hash."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,204 @@
+"""A figure of one section: the columns of Table 1 with their intervals, ROC curves, and reliability.
+
+The upper row is the table as dots: weighted F1 beside the recall of False, or the accuracy of the reply, for every
+judge. Below are the ROC curves (wrong steps found against right steps blamed; for the reply, good replies found
+against others taken for good) and what the probabilities promised against what came true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from compeer.cer.item import QUESTIONS, Question
+from compeer.corpora.plot import ACCENT, INK, PAPER, QUIET, WARM
+from compeer.errors import UserError
+from compeer.reward.evaluation.measure import Figure, Result
+from compeer.reward.evaluation.report import Section
+from compeer.reward.evaluation.table import TITLES
+
+_COLOURS = (ACCENT, WARM, "#5B6C9E", "#9A7B1F", "#7A4E7E", INK)
+_FEWEST = 5  # answers that a bin needs to be drawn
+
+
+def draw(section: Section, path: Path) -> None:
+    """Write the figure of a section as PNG or SVG."""
+    matplotlib, new = canvas()
+    results = section.results
+    colours = _coloured(results)
+    tall = max(2.2, 0.34 * len(results) + 1.1)
+    drawn = any(asked.scored for result in results for asked in result.questions.values())
+    heights = [tall, 3.0, 3.0] if drawn else [tall]
+    with matplotlib.rc_context(style()):
+        figure = new(14, sum(heights) + 1.1)
+        rows = figure.subplots(len(heights), 4, height_ratios=heights, squeeze=False)
+        figure.suptitle(
+            f"{section.set}: {section.items:,} items of {section.dialogues:,} dialogues, {section.heading}",
+            fontsize=13,
+            x=0.01,
+            ha="left",
+        )
+        for column, question in enumerate(QUESTIONS):
+            _dots(rows[0][column], results, question, colours, named=column == 0)
+            if drawn:
+                _roc(rows[1][column], results, question, colours, first=column == 0)
+                _reliability(rows[2][column], results, question, colours, first=column == 0)
+        save(figure, path)
+
+
+def canvas() -> tuple[Any, Any]:
+    """matplotlib, and a function that makes an empty figure of so many inches."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure as Sheet
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        raise UserError("A figure needs matplotlib: pip install 'compeer[data]'.") from None
+
+    def new(width: float, height: float) -> Any:
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.12, wspace=0.03)
+        return Sheet(figsize=(width, height), facecolor=PAPER, layout=layout)
+
+    return matplotlib, new
+
+
+def style() -> dict[Any, Any]:
+    """The settings of all our figures. Chinese names are drawn where a font for them is installed."""
+    return {
+        "font.size": 10,
+        "font.family": ["DejaVu Sans", "Noto Sans CJK SC", "WenQuanYi Micro Hei"],
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "compeer",
+    }
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure, the same bytes for the same content."""
+    import logging
+
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise UserError(f"A figure is written as .png or .svg, not as {path.name}.")
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a font that is not there
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def frame(axes: Any, title: str, below: str = "", beside: str = "") -> None:
+    """The look of one panel."""
+    axes.set_facecolor(PAPER)
+    axes.set_title(title, loc="left", fontsize=11, color=INK)
+    axes.set_xlabel(below, color=QUIET)
+    axes.set_ylabel(beside, color=QUIET)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(QUIET)
+    axes.tick_params(length=0)
+
+
+def _coloured(results: Sequence[Result]) -> dict[str, str]:
+    """A colour for each judge and probe; baselines are grey."""
+    named = [result.name for result in results if result.role != "baseline"]
+    return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(named)}
+
+
+def _dots(axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], named: bool) -> None:
+    other = ("accuracy", "accuracy") if question == "preference" else ("recall_false", "recall of False")
+    frame(axes, TITLES[question], "")
+    for row, result in enumerate(results):
+        asked = result.questions.get(question)
+        if asked is None:
+            continue
+        colour = colours.get(result.name, QUIET)
+        _dot(axes, asked.figures["weighted_f1"], row - 0.14, colour, "o", colour)
+        _dot(axes, asked.figures[other[0]], row + 0.14, colour, "D", PAPER)
+    axes.set_ylim(len(results) - 0.5, -0.5)
+    axes.set_yticks(range(len(results)), [_short(result.name) if named else "" for result in results])
+    for label, result in zip(axes.get_yticklabels(), results, strict=True):
+        label.set_color(colours.get(result.name, QUIET))  # the key to the colours of the whole figure
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.grid(axis="x", color=QUIET, alpha=0.2, linewidth=0.8)
+    axes.set_axisbelow(True)
+    marks = [axes.plot([], [], "o", color=INK, markersize=5)[0]]
+    marks += [axes.plot([], [], "D", color=INK, markerfacecolor=PAPER, markersize=5)[0]]
+    axes.legend(marks, ["weighted F1", other[1]], frameon=False, fontsize=8, ncols=2, loc="upper center",
+                bbox_to_anchor=(0.5, -0.12), handletextpad=0.1, columnspacing=1.0)  # fmt: skip
+
+
+def _dot(axes: Any, figure: Figure, at: float, colour: str, mark: str, filled: str) -> None:
+    if figure.value is None:
+        return
+    if figure.low is not None:
+        axes.plot([figure.low, figure.high], [at, at], color=colour, linewidth=1.4, alpha=0.75, solid_capstyle="butt")
+    axes.plot([figure.value], [at], mark, color=colour, markerfacecolor=filled, markersize=6)
+
+
+def _roc(axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], first: bool) -> None:
+    across, up = ("others taken for good", "good replies found")
+    if question != "preference":
+        across, up = "right steps blamed", "wrong steps found"
+    frame(axes, "ROC" if first else "", across, up)
+    areas: list[tuple[str, float | None]] = []
+    for result in results:
+        asked = result.questions.get(question)
+        if asked is None or not asked.roc or result.name not in colours:
+            continue
+        xs, ys = zip(*asked.roc, strict=True)
+        axes.plot(xs, ys, color=colours[result.name], linewidth=1.6)
+        areas.append((colours[result.name], asked.figures["auc"].value))
+    _square(axes)
+    _numbers(axes, "AUC", areas)
+
+
+def _reliability(
+    axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], first: bool
+) -> None:
+    promised = "probability of True" if question != "preference" else "probability of the verdict"
+    frame(axes, "Calibration" if first else "", promised, "came true")
+    errors: list[tuple[str, float | None]] = []
+    for result in results:
+        asked = result.questions.get(question)
+        if asked is None or not asked.reliability or result.name not in colours:
+            continue
+        colour = colours[result.name]
+        bins = [entry for entry in asked.reliability if entry.count >= _FEWEST]
+        most = max((entry.count for entry in bins), default=1)
+        xs, ys = [entry.promised for entry in bins], [entry.came_true for entry in bins]
+        axes.plot(xs, ys, color=colour, linewidth=1.2, alpha=0.8)
+        sizes = [12 + 60 * entry.count / most for entry in bins]  # a large dot: many answers in this bin
+        axes.scatter(xs, ys, s=sizes, color=colour, edgecolors=PAPER, linewidths=0.6, zorder=3)
+        errors.append((colour, asked.figures["ece"].value))
+    _square(axes)
+    _numbers(axes, "ECE", errors)
+
+
+def _numbers(axes: Any, title: str, values: Sequence[tuple[str, float | None]]) -> None:
+    """A column of numbers in the colours of their judges, in the corner that curves of good judges leave free."""
+    known = [(colour, value) for colour, value in values if value is not None]
+    if not known:
+        axes.text(0.5, 0.5, "no probabilities", ha="center", va="center", color=QUIET, transform=axes.transAxes)
+        return
+    lines = [(INK, title), *((colour, f"{value:.2f}") for colour, value in known)]
+    for number, (colour, text) in enumerate(reversed(lines)):
+        at = 0.03 + 0.075 * number
+        box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.8}
+        axes.text(0.98, at, text, color=colour, fontsize=9, ha="right", transform=axes.transAxes, bbox=box, zorder=4)
+
+
+def _square(axes: Any) -> None:
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=":", zorder=0)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    ticks = (0, 0.25, 0.5, 0.75, 1)
+    axes.set_xticks(ticks, ["0", "", "½", "", "1"])
+    axes.set_yticks(ticks, ["0", "", "½", "", "1"])
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 30 else name[:29] + "…"

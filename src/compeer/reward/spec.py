@@ -1,0 +1,77 @@
+"""Naming a judge on the command line: `hf:DIR`, `embedded+JUDGE.gguf`, `openai:MODEL`, `http://HOST:PORT`, or two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from compeer.errors import UserError
+from compeer.models.retry import Patience
+from compeer.models.spec import open_model
+from compeer.reward.judge import Judge
+from compeer.reward.verdict import Kind
+
+FORMS = """Write one of
+  hf:DIR_OR_NAME[+ADAPTER]     a transformers judge, as compeer reward train writes it, or any chat model
+  embedded[+ADAPTER.gguf]      the small model that comes along, with a judge's adapter
+  openai:MODEL                 any OpenAI-compatible server (--base-url or OPENAI_BASE_URL, OPENAI_API_KEY)
+  http://HOST:PORT             a judge served by compeer reward serve
+  PRM,ORM                      two of these: one judge for the steps, one for the replies"""
+
+
+def open_judge(
+    spec: str,
+    *,
+    kind: Kind | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    concurrency: int | None = None,
+    batch: int = 16,
+    device: str | None = None,
+    max_length: int | None = None,
+    explain: bool = False,
+    patience: Patience = Patience(),
+) -> Judge:
+    """The judge a spec names. Nothing is loaded or asked before it judges."""
+    options: dict[str, Any] = {
+        "base_url": base_url,
+        "api_key": api_key,
+        "concurrency": concurrency,
+        "batch": batch,
+        "device": device,
+        "max_length": max_length,
+        "explain": explain,
+        "patience": patience,
+    }
+    if "," in spec and not Path(spec.removeprefix("hf:")).exists():
+        prm, _, orm = spec.partition(",")
+        if kind not in (None, "unified") or "," in orm:
+            raise UserError(f"{spec!r} names no judge. {FORMS}")
+        from compeer.reward.separate import SeparateJudge
+
+        return SeparateJudge(open_judge(prm, kind="prm", **options), open_judge(orm, kind="orm", **options))
+    home, _, rest = spec.partition(":")
+    if home in ("http", "https") and rest.startswith("//"):
+        from compeer.reward.http import HttpJudge
+
+        return HttpJudge(spec, api_key)
+    if home == "hf" and rest:
+        from compeer.reward.local import LocalJudge
+
+        model, _, adapter = rest.rpartition("+") if "+" in rest and not Path(rest).exists() else (rest, "", "")
+        return LocalJudge(
+            model, adapter or None, kind=kind, batch=batch, device=device, max_length=max_length, explain=explain
+        )
+    if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
+        from compeer.models.embedded import Embedded
+        from compeer.reward.asked import AskedJudge
+
+        embedded = Embedded(spec.partition("+")[2] or None, precise=True)
+        return AskedJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
+    if home == "openai" and rest:
+        from compeer.reward.asked import AskedJudge
+
+        asked = concurrency or 32
+        server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=asked, patience=patience)
+        return AskedJudge(server, kind or "unified", concurrency=asked, explain=explain)
+    raise UserError(f"{spec!r} names no judge. {FORMS}")

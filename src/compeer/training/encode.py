@@ -1,0 +1,183 @@
+"""A conversation as tokens, and which of them are to be learnt: all that the assistant says, to the end of its turn.
+
+TRL finds these tokens by marks in the chat template, and knows marked versions of some templates only. Here they are
+found by rendering the conversation up to each answer: what the template adds when the answer is there is the answer.
+That works with every template whose beginning does not change with what follows, needs no second template, and what
+comes before an answer is, by construction, what a model is given when it is asked. A template that rewrites earlier
+turns is refused.
+
+    example = encode(messages, Words(tokenizer), taught="all")
+    example.ids, example.labels()
+
+Pictures are parts {"type": "image", "path": …} of a message. Each becomes as many tokens as its size asks for, which
+the file's header tells; the pixels are read when a batch is made.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.models.local import control_tokens
+
+Message = Mapping[str, Any]
+Taught = Literal["all", "last"]  # the assistant's turns that are learnt
+IGNORED = -100  # what trainers take for "not in the loss"
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One conversation. `spans` are the tokens to be learnt, as half-open ranges."""
+
+    ids: array[int]
+    spans: tuple[tuple[int, int], ...]
+    images: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def labels(self) -> list[int]:
+        labels = [IGNORED] * len(self.ids)
+        for start, end in self.spans:
+            labels[start:end] = self.ids[start:end]
+        return labels
+
+
+class Words:
+    """A model's tokenizer and processor, and the template that both apply."""
+
+    def __init__(self, tokenizer: Any, processor: Any | None = None) -> None:
+        self.tokenizer, self.processor = tokenizer, processor
+        self._templater = processor if processor is not None and processor.chat_template else tokenizer
+        self._control = control_tokens(tokenizer)
+        self.image_token: int | None = getattr(processor, "image_token_id", None)
+        if not tokenizer.is_fast:
+            raise UserError("This model has no fast tokenizer, which is needed to tell which tokens are an answer's.")
+
+    @property
+    def sees(self) -> bool:
+        return self.processor is not None
+
+    @property
+    def pad(self) -> int:
+        found = self.tokenizer.pad_token_id
+        return int(self.tokenizer.eos_token_id if found is None else found)
+
+    def render(self, chat: Sequence[Message], ask: bool = False) -> str:
+        """The conversation as the template writes it; `ask`: with the opening of the assistant's turn."""
+        text: str = self._templater.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=ask)
+        return text
+
+    def chat(self, messages: Sequence[Message]) -> list[Message]:
+        """Messages as the template expects them: parts for a vision model, text for the others, no control tokens."""
+        made: list[Message] = []
+        for message in messages:
+            content = message["content"]
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            kept = [
+                part if part["type"] == "image" else {**part, "text": self._defused(part["text"])} for part in parts
+            ]
+            if self.sees:
+                shown: Any = [{"type": "image"} if part["type"] == "image" else part for part in kept]
+            else:
+                shown = "".join(part["text"] for part in kept if part["type"] == "text")
+            made.append({"role": message["role"], "content": shown})
+        return made
+
+    def ends_turn(self, text: str) -> bool:
+        """Whether a text ends in a control token: without one a model never learns to stop."""
+        return any(found.end() == len(text) for found in self._control.finditer(text))
+
+    def _defused(self, text: str) -> str:
+        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
+
+
+def encode(messages: Sequence[Message], words: Words, taught: Taught = "all") -> Example:
+    """The tokens of a conversation, with the assistant's turns marked."""
+    images = pictures(messages)
+    if images and not words.sees:
+        raise UserError(
+            f"A conversation shows {images[0]}, and this model cannot see. Leave pictures out, or train another."
+        )
+    chat = words.chat(messages)
+    whole = words.render(chat)
+    answers = [place for place, message in enumerate(chat) if message["role"] == "assistant"]
+    if not answers:
+        raise UserError("A conversation without an answer teaches nothing.")
+    learnt = [_answer(chat, place, whole, words) for place in (answers if taught == "all" else answers[-1:])]
+    encoded = words.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
+    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    spans = [_tokens(offsets, start, end) for start, end in learnt]
+    if not images:
+        return Example(array("i", ids), tuple(spans))
+    return _with_pictures(ids, spans, images, words)
+
+
+def pictures(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The pictures of a conversation, in order."""
+    contents = [message["content"] for message in messages if not isinstance(message["content"], str)]
+    return tuple(part["path"] for content in contents for part in content if part["type"] == "image")
+
+
+def _answer(chat: Sequence[Message], place: int, whole: str, words: Words) -> tuple[int, int]:
+    """Where an answer stands in the rendered conversation, its end-of-turn token included."""
+    before, after = words.render(chat[:place], ask=True), words.render(chat[: place + 1])
+    if not (after.startswith(before) and whole.startswith(after)):
+        raise UserError(
+            "This model's chat template writes earlier turns differently once the conversation goes on, so it cannot "
+            "be told which tokens to learn. Use a model with a plain template, such as ChatML."
+        )
+    end = len(after.rstrip())
+    if not words.ends_turn(after[:end]):
+        raise UserError("This model's chat template does not end the assistant's turn with a token of its own.")
+    return len(before), end
+
+
+def _tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """The tokens that lie between two characters."""
+    inside = [place for place, (first, last) in enumerate(offsets) if first >= start and last <= end and last > first]
+    straddling = [(first, last) for first, last in offsets if first < start < last or first < end < last]
+    if straddling or not inside:
+        raise UserError("This model's tokenizer joins an answer with what stands beside it; it cannot be trained so.")
+    return inside[0], inside[-1] + 1
+
+
+def _with_pictures(
+    ids: Sequence[int], spans: Sequence[tuple[int, int]], images: tuple[str, ...], words: Words
+) -> Example:
+    """Each picture's one token, as many times as the picture has patches."""
+    sizes = [_patches(path, words) for path in images]
+    places = [place for place, token in enumerate(ids) if token == words.image_token]
+    if len(places) != len(images):
+        raise UserError(f"{len(images)} pictures stand in a conversation, and the template shows {len(places)}.")
+    widened = array("i")
+    moved = []  # by how much tokens behind a place have moved
+    done = 0
+    for place, size in zip(places, sizes, strict=True):
+        widened.extend(ids[done:place])
+        widened.extend([ids[place]] * size)
+        moved.append((place, size - 1))
+        done = place + 1
+    widened.extend(ids[done:])
+
+    def now(place: int) -> int:
+        return place + sum(by for before, by in moved if before < place)
+
+    return Example(widened, tuple((now(start), now(end)) for start, end in spans), images)
+
+
+def _patches(path: str, words: Words) -> int:
+    from PIL import Image
+
+    processor: Any = words.processor.image_processor if words.processor is not None else None
+    if not hasattr(processor, "get_number_of_image_patches") or not hasattr(processor, "merge_size"):
+        raise UserError("Pictures can be trained on with models of the Qwen-VL kind; this is none.")
+    try:
+        with Image.open(path) as picture:
+            width, height = picture.size
+    except OSError as error:
+        raise UserError(f"The image {path} cannot be read: {error.strerror or error}.") from None
+    return int(processor.get_number_of_image_patches(height, width) // processor.merge_size**2)

@@ -1,0 +1,250 @@
+"""The model to train: all of it or a LoRA adapter, text or vision, and its result on disk.
+
+Of a vision model the tower stays as it is, and the language model and the merger between the two (the paper's
+"adapter") are trained. Weights that are trained are float32, whatever the arithmetic; the base under an adapter is
+kept in the precision of the arithmetic.
+
+    opened = open_model(Settings(base="embedded", lora=Lora()), seed=0)
+    trainer = SomeTrainer(model=opened.model, processing_class=opened.processing, args=Config(**arguments(settings)))
+    save_model(trainer, opened, run.model)
+
+What is saved opens in transformers and peft, and in `compeer.models.local`: a whole model as a folder, an adapter as
+a folder beside its base.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from compeer.models.checkpoint import open_checkpoint
+from compeer.models.request import ModelError
+from compeer.models.weights import locate
+from compeer.training.run import is_main, wait_for_all
+
+#: parameters of a vision tower, and among them those of the merger
+TOWER = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model)\.")
+MERGER = re.compile(r"merger|multi_modal_projector|connector")
+_FROZEN = r"(?:.*\.)?(?:visual|vision_tower|vision_model)\.(?!.*(?:merger|connector)).*"
+#: how text and pictures become input; the result's are the base's own, byte for byte
+_PREPARING = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+              "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "processor_config.json",
+              "preprocessor_config.json", "video_preprocessor_config.json")  # fmt: skip
+
+
+class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A low-rank adapter. `targets`: names of linear layers; without them every one but the output layer."""
+
+    r: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    targets: tuple[str, ...] | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model is trained, and how it is held. Without `lora` all of it is trained."""
+
+    base: str  # a folder, a hub name, or "embedded"
+    lora: Lora | None = None
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"  # of the arithmetic; auto: bfloat16 on a GPU that has it
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    gradient_checkpointing: bool | None = None  # by default on a GPU, for any model but the embedded one
+
+
+class Trainable(msgspec.Struct, frozen=True):
+    """A model ready to be trained, with what turns conversations into its input."""
+
+    model: Any
+    tokenizer: Any
+    processor: Any | None
+    settings: Settings
+
+    @property
+    def processing(self) -> Any:
+        """What trainers call the processing class."""
+        return self.processor or self.tokenizer
+
+    def parameters(self) -> tuple[int, int]:
+        """How many are trained, and how many there are."""
+        counts = [(weight.numel(), weight.requires_grad) for weight in self.model.parameters()]
+        return sum(size for size, trained in counts if trained), sum(size for size, _ in counts)
+
+
+def open_model(settings: Settings, seed: int = 0) -> Trainable:
+    """Load the base, freeze what is not trained, add the adapter. Same seed, same new weights."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # a bar for each file that is read or written
+    weights = "bfloat16" if settings.lora and precision(settings) == "bfloat16" else "float32"
+    opened = open_checkpoint(settings.base, device="cpu", dtype=weights)  # the trainer moves it
+    model = opened.model
+    if getattr(model.config, "quantization_config", None) is not None:
+        if settings.base != "embedded":
+            raise ModelError(f"{settings.base} is quantized; training needs the full weights.")
+        model = _plain(model)
+    model.config.use_cache = False
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(not (TOWER.search(name) and not MERGER.search(name)))
+    transformers.set_seed(seed)  # the adapter's first weights are drawn by chance
+    if settings.lora:
+        model = _with_adapter(model, settings.lora, settings.base)
+    else:
+        # by default a checkpoint is written under the names of the hub's, which a trainer cannot read back: resuming a
+        # vision model would begin again with the base's weights, in silence
+        model.save_pretrained = functools.partial(model.save_pretrained, save_original_format=False)
+    return Trainable(model.train(), opened.tokenizer, opened.processor, settings)
+
+
+def arguments(settings: Settings) -> dict[str, Any]:
+    """What a trainer of transformers or TRL must be told about device and precision."""
+    checkpointing = settings.gradient_checkpointing
+    if checkpointing is None:
+        checkpointing = on_gpu(settings) and settings.base != "embedded"
+    return {
+        "use_cpu": not on_gpu(settings),
+        "bf16": precision(settings) == "bfloat16",
+        "gradient_checkpointing": checkpointing,
+        "report_to": [],
+        "disable_tqdm": True,
+        "dataloader_pin_memory": on_gpu(settings),
+    }
+
+
+def on_gpu(settings: Settings) -> bool:
+    import torch
+
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise ModelError("device is cuda, but torch finds no GPU here. Set device: auto, or install torch for CUDA.")
+    return settings.device != "cpu" and torch.cuda.is_available()
+
+
+def precision(settings: Settings) -> str:
+    """The dtype of the arithmetic."""
+    import torch
+
+    if settings.dtype != "auto":
+        return settings.dtype
+    return "bfloat16" if on_gpu(settings) and torch.cuda.is_bf16_supported() else "float32"
+
+
+def base_identity(base: str) -> dict[str, Any]:
+    """What tells this base from every other: the hash of its files, or its name and commit on the hub."""
+    if base == "embedded":
+        return {"sha256": _sha256(locate())}
+    folder = Path(base)
+    if folder.is_dir():
+        kinds = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")
+        files = sorted(path for path in folder.iterdir() if path.suffix in kinds)
+        listed = "\n".join(f"{path.name} {_sha256(path)}" for path in files)
+        return {"sha256": hashlib.sha256(listed.encode()).hexdigest()}
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(base)
+    except (OSError, ValueError) as error:
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"The base model {base} cannot be found: {first_line}") from None
+    return {"hub": base, "commit": getattr(config, "_commit_hash", None)}
+
+
+def save_model(trainer: Any, opened: Trainable, folder: Path, beside: Mapping[str, Any] | None = None) -> None:
+    """The trained model into `folder`, which appears only when it is whole. Every process must call it.
+
+    `beside`: further JSON files by name.
+    """
+    part = folder.with_name(f"{folder.name}.part")
+    if is_main() and part.exists():
+        shutil.rmtree(part)
+    wait_for_all()
+    plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
+    if plugin is not None:
+        plugin.set_state_dict_type("FULL_STATE_DICT")  # checkpoints may be in pieces, the result is not
+    opened.model.__dict__.pop("save_pretrained", None)  # the result has the hub's names, which other tools expect
+    trainer.save_model(str(part))
+    wait_for_all()
+    if not is_main():
+        return
+    (part / "training_args.bin").unlink(missing_ok=True)
+    (part / "README.md").unlink(missing_ok=True)  # ours lies beside the folder
+    _copy_preparing(opened, part)
+    for name, content in (beside or {}).items():
+        (part / name).write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+    if folder.exists():
+        shutil.rmtree(folder)
+    part.rename(folder)
+
+
+def _with_adapter(model: Any, lora: Lora, base: str) -> Any:
+    import peft
+    from transformers.integrations import is_deepspeed_zero3_enabled
+
+    config = peft.LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=sorted(lora.targets or _linear_layers(model)),
+        exclude_modules=_FROZEN if any(TOWER.search(name) for name, _ in model.named_modules()) else None,
+        task_type="CAUSAL_LM",
+    )
+    # ZeRO-3 wants one dtype throughout; everywhere else the adapter is float32
+    adapted = peft.get_peft_model(model, config, autocast_adapter_dtype=not is_deepspeed_zero3_enabled())
+    adapted.peft_config["default"].base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
+    return adapted
+
+
+def _linear_layers(model: Any) -> set[str]:
+    """The names of linear layers that an adapter may sit on: `q_proj` wherever it occurs, a merger's by their path."""
+    import torch
+
+    head = model.get_output_embeddings()
+    found = set()
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear) and layer is not head:
+            last = name.rpartition(".")[2]
+            found.add(name if last.isdigit() or (TOWER.search(name) and MERGER.search(name)) else last)
+    return found - _tower_only(model, found)
+
+
+def _tower_only(model: Any, names: set[str]) -> set[str]:
+    """Layers that occur in the vision tower and nowhere else: naming them would only confuse a reader."""
+    outside = {name.rpartition(".")[2] for name, _ in model.named_modules() if not TOWER.search(name)}
+    return {name for name in names if "." not in name and name not in outside}
+
+
+def _plain(model: Any) -> Any:
+    """A model read from a GGUF file counts as quantized and cannot be saved; its weights in a fresh model can."""
+    config = type(model.config).from_dict(
+        {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
+    )
+    fresh = type(model)(config).to(model.dtype)
+    fresh.load_state_dict(model.state_dict())
+    fresh.generation_config = model.generation_config
+    return fresh
+
+
+def _copy_preparing(opened: Trainable, folder: Path) -> None:
+    base = opened.settings.base
+    if base == "embedded":
+        opened.tokenizer.save_pretrained(folder)
+        return
+    from transformers.utils import cached_file
+
+    for name in _PREPARING:
+        found = cached_file(base, name, _raise_exceptions_for_missing_entries=False)
+        target = folder / name
+        if found:
+            shutil.copyfile(found, target)
+        else:
+            target.unlink(missing_ok=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

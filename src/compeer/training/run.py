@@ -1,0 +1,274 @@
+"""A training run is a folder.
+
+    run.json            what is trained, on what, by which code; sessions; results      (record)
+    config.yaml         the settings as they were used; config.given.yaml as they were given
+    metrics.jsonl       one line a logging step        samples.jsonl   whatever a trainer wants to show
+    alerts.jsonl        what a trainer warned of, in words; absent where there was nothing
+    checkpoints/        to resume from; one counts only when it is whole
+    model/              the result                     README.md, curves.png
+
+Opening a folder that holds a run resumes it. It is refused, by name of what differs, when settings, data, base model
+or judge are not those of the record; `force` goes on all the same and notes it, `fresh` begins anew. Several processes
+may open the same folder (torchrun, accelerate): only the first writes.
+
+    run = open_run(folder, Record(kind="judge", config=…, data=…, base=…, seed=0))
+    trainer.train(resume_from_checkpoint=run.resume_from)
+    run.finish({"eval_loss": 0.3})
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.training.record import Record, now, session
+
+MARK = "complete.json"  # in a checkpoint, written last: its files and their sizes
+OWN = ("run.json", "config.yaml", "config.given.yaml", "metrics.jsonl", "samples.jsonl", "alerts.jsonl", "checkpoints",
+       "model", "README.md", "curves.png", "model.part")  # fmt: skip
+
+
+class Run:
+    """An open run. Methods that write do nothing in processes other than the first."""
+
+    def __init__(self, folder: Path, record: Record, resume_from: str | None, lock: IO[str] | None) -> None:
+        self.folder, self.record, self.resume_from, self._lock = folder, record, resume_from, lock
+        self.checkpoints, self.model = folder / "checkpoints", folder / "model"
+        self.metrics_path, self.samples_path = folder / "metrics.jsonl", folder / "samples.jsonl"
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes."""
+        return is_main()
+
+    @property
+    def finished(self) -> bool:
+        return self.record.finished is not None
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Add a line to metrics.jsonl; give it a `step`, so that a resumed run can drop what it will do again."""
+        self._append(self.metrics_path, values)
+
+    def sample(self, values: Mapping[str, Any]) -> None:
+        """Add a line to samples.jsonl, likewise with a `step`."""
+        self._append(self.samples_path, values)
+
+    def alert(self, values: Mapping[str, Any]) -> None:
+        """Add a line to alerts.jsonl, likewise with a `step`."""
+        self._append(self.folder / "alerts.jsonl", values)
+
+    def alerts(self) -> list[dict[str, Any]]:
+        return list(_lines(self.folder / "alerts.jsonl"))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return list(_lines(self.metrics_path))
+
+    def mark(self, checkpoint: Path) -> None:
+        """Say that a checkpoint is whole. All its files must have been written, by all processes."""
+        if self.main:
+            sizes = {name: (checkpoint / name).stat().st_size for name in _files(checkpoint) if name != MARK}
+            _write(checkpoint / MARK, msgspec.json.encode(sizes))
+
+    def whole_checkpoints(self) -> list[Path]:
+        """Those that can be resumed from, oldest first."""
+        return [path for path in _numbered(self.checkpoints) if _whole(path)]
+
+    def prune(self, keep: int, best: str | None = None) -> None:
+        """Remove all whole checkpoints but the last `keep` and the one named `best`."""
+        if self.main:
+            for path in self.whole_checkpoints()[:-keep]:
+                if path.name != best:
+                    _remove(path)
+
+    def finish(self, results: Mapping[str, Any]) -> None:
+        """The result lies in model/: note it."""
+        self.record.finished, self.record.results = now(), dict(results)
+        if self.main:
+            self.write_record()
+
+    def write_record(self) -> None:
+        text = msgspec.json.format(msgspec.json.encode(self.record, enc_hook=str), indent=2)
+        _write(self.folder / "run.json", text + b"\n")
+
+    def close(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def _append(self, path: Path, values: Mapping[str, Any]) -> None:
+        if self.main:
+            with path.open("ab") as file:
+                file.write(msgspec.json.encode(values, enc_hook=_plain) + b"\n")
+
+
+def open_run(
+    folder: str | Path,
+    record: Record,
+    *,
+    given: str | None = None,
+    free: Sequence[str] = (),
+    force: bool = False,
+    fresh: bool = False,
+) -> Run:
+    """Begin a run in this folder, or go on with the one that is there.
+
+    `given` is the text of the configuration as it was given; settings named in `free` may differ when it is resumed.
+    """
+    home = Path(folder)
+    lock = None
+    if is_main():
+        lock = _locked(home)
+        _prepare(home, record, given, free, force, fresh)
+    wait_for_all()
+    known = msgspec.json.decode((home / "run.json").read_bytes(), type=Record)
+    return Run(home, known, known.sessions[-1].resumed_from, lock)
+
+
+def is_main() -> bool:
+    """Whether this is the first of the processes that torchrun or accelerate started."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def wait_for_all() -> None:
+    """Until every process is here; with one, at once."""
+    if processes() > 1:
+        import accelerate  # type: ignore[import-untyped]
+
+        accelerate.PartialState().wait_for_everyone()
+
+
+def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str], force: bool, fresh: bool) -> None:
+    """The first process's part: compare with what is there, clear up after a kill, note this session."""
+    existing = home / "run.json"
+    record = msgspec.json.decode(msgspec.json.encode(record), type=Record)  # as it will be read back
+    cleared = fresh and existing.is_file()
+    for name in OWN if cleared else ():
+        _remove(home / name)
+    if existing.is_file():
+        known = _known(existing)
+        differences = known.differences(record, free)
+        if differences and not force:
+            raise UserError(
+                f"{home} holds another run: " + "; ".join(differences) + ". Give another folder, "
+                "or --fresh to begin anew, or --force to go on all the same."
+            )
+        if known.finished and not differences:
+            return
+        record.sessions = known.sessions
+    elif not cleared and any(path.name != ".lock" for path in home.iterdir()):
+        raise UserError(f"{home} is not empty and holds no run. Give another folder.")
+    else:
+        differences = []
+    (home / "checkpoints").mkdir(exist_ok=True)
+    for path in _numbered(home / "checkpoints"):
+        if not _whole(path):
+            _remove(path)
+    found = _numbered(home / "checkpoints")
+    last = found[-1] if found else None
+    for name in ("metrics.jsonl", "samples.jsonl", "alerts.jsonl"):
+        _keep_until(home / name, _step(last) if last else 0)
+    run = Run(home, record, None, None)
+    record.sessions = [*record.sessions, session(processes(), str(last) if last else None, differences)]
+    run.write_record()
+    _write(home / "config.yaml", _yaml(record.config))
+    if given is not None:
+        _write(home / "config.given.yaml", given.encode())
+
+
+def _known(path: Path) -> Record:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{path} is damaged: {error}. --fresh begins anew.") from None
+
+
+def _locked(home: Path) -> IO[str]:
+    """Two trainings in one folder would destroy each other's checkpoints. The lock goes when the process does."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        file = (home / ".lock").open("w")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"Another process is training in {home}. Wait for it, or give another folder.") from None
+    except OSError as error:
+        raise UserError(f"A run cannot be kept in {home}: {error.strerror}.") from None
+    return file
+
+
+def _whole(checkpoint: Path) -> bool:
+    """Whether all files are there, as long as they were when the checkpoint was marked."""
+    try:
+        sizes = msgspec.json.decode((checkpoint / MARK).read_bytes(), type=dict[str, int])
+        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, msgspec.MsgspecError):
+        return False
+
+
+def _numbered(checkpoints: Path) -> list[Path]:
+    found = checkpoints.glob("checkpoint-*") if checkpoints.is_dir() else ()
+    return sorted((path for path in found if re.fullmatch(r"checkpoint-\d+", path.name)), key=_step)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder))
+
+
+def _remove(path: Path) -> None:
+    """Gone, and never half a checkpoint that looks whole: its mark goes first."""
+    if path.is_dir():
+        (path / MARK).unlink(missing_ok=True)
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Lines of a log; one that a kill cut off is passed over."""
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            yield msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            print(f"{path}: a line was cut off and is left out.", file=sys.stderr)
+
+
+def _keep_until(path: Path, step: int) -> None:
+    """Only what had been logged when the checkpoint was made: the rest will be logged again."""
+    if path.is_file():
+        kept = [line for line in _lines(path) if int(line.get("step") or 0) <= step]
+        _write(path, b"".join(msgspec.json.encode(line) + b"\n" for line in kept if step))
+
+
+def _write(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and torch as Python's own."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def _yaml(config: Mapping[str, Any]) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode()

@@ -1,0 +1,214 @@
+"""Supervised training on TRL's SFTTrainer.
+
+    outcome = sft(train, valid, model=Settings(base="embedded", lora=Lora()), plan=Plan(), run=run, name="judge")
+
+Departures from TRL's own preparation, each for a reason:
+- Conversations are encoded before (`encode`), so nothing is cut off in silence: what is too long is refused here.
+- The trainer sees numbers of examples and our collator makes the batches, so that rows with and without pictures may
+  be mixed (in TRL 1.16 they crash), and our sampler orders them, so that a resumed run is exact to the bit, in the
+  middle of an epoch and at its end.
+- Epochs are whole: transformers goes a step too far when it resumes at the last step of a broken one.
+
+With validation rows the result is the checkpoint with the lowest loss on them, else the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from compeer.errors import UserError
+from compeer.training.batches import Collator, Order
+from compeer.training.encode import Example, Words
+from compeer.training.model import Settings, Trainable, arguments, on_gpu, open_model, save_model
+from compeer.training.run import Run, processes
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long, how fast, how often. The paper gives the learning rate and the batch size; the rest is ours."""
+
+    learning_rate: Annotated[float, Meta(gt=0)] = 1e-5
+    batch_size: Count = 64  # over all devices and accumulated steps
+    micro_batch: Count | None = None  # on one device at a time; by default what divides the batch and is usual there
+    epochs: Count = 3
+    warmup: Annotated[float, Meta(ge=0, lt=1)] = 0.03  # share of the steps
+    schedule: str = "cosine"
+    weight_decay: Annotated[float, Meta(ge=0)] = 0.0
+    max_grad_norm: Annotated[float, Meta(ge=0)] = 1.0
+    max_length: Count = 4096  # tokens
+    seed: int = 0
+    log_every: Count = 5  # steps
+    save_every: Count | None = None  # steps, and validation with it; by default four times an epoch
+    keep: Count = 2  # checkpoints, besides the best
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    steps: int
+    best_step: int | None
+    results: dict[str, float]
+
+
+def sft(
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    *,
+    model: Settings,
+    plan: Plan,
+    words: Words,
+    run: Run,
+    name: str,
+    beside: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Train from where the run stands, and put the result into `run.model`. Every process calls it."""
+    import datasets
+
+    from compeer.training.watch import watch
+
+    _check(train, valid, plan.max_length)
+    config = _config(train, valid, model, plan, run)  # before the model: ZeRO-3 shards while loading
+    opened = open_model(model, plan.seed)
+    examples = [*train, *valid]
+    numbers = range(len(train)), range(len(train), len(examples))
+    trainer = _trainer()(
+        model=opened.model,
+        args=config,
+        processing_class=opened.processing,
+        data_collator=Collator(examples, words),
+        train_dataset=datasets.Dataset.from_dict({"number": list(numbers[0])}),
+        eval_dataset=datasets.Dataset.from_dict({"number": list(numbers[1])}) if valid else None,
+    )
+    micro, each = config.per_device_train_batch_size, processes()
+    trainer.train_order = Order(train, micro, each, plan.seed, lambda: math.floor(trainer.state.epoch or 0))
+    trainer.eval_order = Order(valid, micro, each, plan.seed, None)
+    watch(trainer, run, name, keep=plan.keep, quiet=quiet)
+    trainer.train(resume_from_checkpoint=run.resume_from)
+    return _finish(trainer, opened, valid, run, beside)
+
+
+def micro_batch(plan: Plan, gpu: bool, each: int) -> tuple[int, int]:
+    """Rows on a device at a time, and how many times they are accumulated for one step.
+
+    >>> micro_batch(Plan(), gpu=True, each=8), micro_batch(Plan(batch_size=6, micro_batch=3), gpu=False, each=1)
+    ((8, 1), (3, 2))
+    """
+    share, rest = divmod(plan.batch_size, each)
+    if rest or not share:
+        raise UserError(f"batch_size {plan.batch_size} cannot be shared among {each} processes; take a multiple of it.")
+    if plan.micro_batch is None:
+        most = 8 if gpu else 4
+        micro = max(size for size in range(1, min(most, share) + 1) if share % size == 0)
+    else:
+        micro = plan.micro_batch
+    if share % micro:
+        raise UserError(f"micro_batch {micro} does not divide the {share} rows that each process has of a batch.")
+    return micro, share // micro
+
+
+def _check(train: Sequence[Example], valid: Sequence[Example], max_length: int) -> None:
+    if not train:
+        raise UserError("There is nothing to train on: no row is left.")
+    long = [len(example) for example in (*train, *valid) if len(example) > max_length]
+    if long:
+        raise UserError(
+            f"{len(long)} rows are longer than max_length {max_length} (the longest has {max(long)} tokens). "
+            "Raise max_length, or shorten or leave out these rows; they would be cut off in the middle."
+        )
+
+
+def _config(train: Sequence[Example], valid: Sequence[Example], model: Settings, plan: Plan, run: Run) -> Any:
+    from trl import SFTConfig
+
+    micro, accumulated = micro_batch(plan, on_gpu(model), processes())
+    rows = len(Order(train, micro, processes(), plan.seed, None))
+    steps = math.ceil(math.ceil(rows / (micro * processes())) / accumulated)  # an epoch's
+    every = plan.save_every or max(1, steps // 4)
+    with_images = any(example.images for example in (*train, *valid))
+    return SFTConfig(
+        output_dir=str(run.checkpoints),
+        per_device_train_batch_size=micro,
+        per_device_eval_batch_size=micro,
+        gradient_accumulation_steps=accumulated,
+        learning_rate=plan.learning_rate,
+        num_train_epochs=plan.epochs,
+        warmup_steps=plan.warmup,
+        lr_scheduler_type=plan.schedule,
+        weight_decay=plan.weight_decay,
+        max_grad_norm=plan.max_grad_norm,
+        seed=plan.seed,
+        logging_steps=plan.log_every,
+        logging_first_step=True,
+        save_strategy="steps",
+        save_steps=every,
+        eval_strategy="steps" if valid else "no",
+        eval_steps=every if valid else None,
+        load_best_model_at_end=bool(valid),
+        metric_for_best_model="eval_loss" if valid else None,
+        greater_is_better=False,
+        max_length=None,  # checked before
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+        dataloader_num_workers=4 if with_images and on_gpu(model) else 0,
+        **arguments(model),
+    )
+
+
+def _trainer() -> Callable[..., Any]:
+    """SFTTrainer with our order of examples. Importing TRL takes seconds, so the class is made when it is needed."""
+    from trl import SFTTrainer
+
+    class Trainer(SFTTrainer):  # type: ignore[misc]
+        train_order: Order
+        eval_order: Order
+
+        def _get_train_sampler(self, train_dataset: Any = None) -> Order:
+            return self.train_order
+
+        def _get_eval_sampler(self, eval_dataset: Any) -> Order:
+            return self.eval_order
+
+        def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+            """Ours is written at the end, beside the model."""
+
+        def _load_callback_state(self) -> None:
+            super()._load_callback_state()
+            self._total_train_tokens = self.state.num_input_tokens_seen  # TRL would count from zero again
+
+        def _issue_warnings_after_load(self, load_result: Any) -> None:
+            """What is missing in a checkpoint may only be another name of what is there (tied weights)."""
+            weights = self.model.state_dict()
+            missing = set(load_result.missing_keys)
+            read = {weights[name].data_ptr() for name in weights if name not in missing}
+            if load_result.unexpected_keys or any(weights[name].data_ptr() not in read for name in missing):
+                raise UserError("A checkpoint does not fit the model, so training cannot go on from it.")
+
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+            loss = super().compute_loss(*args, **kwargs)
+            self.state.num_input_tokens_seen = int(self._total_train_tokens)
+            return loss
+
+    return Trainer
+
+
+def _finish(
+    trainer: Any, opened: Trainable, valid: Sequence[Example], run: Run, beside: Mapping[str, Any] | None
+) -> Outcome:
+    state = trainer.state
+    logged = [line for line in state.log_history if "loss" in line]
+    checked = [line for line in state.log_history if "eval_loss" in line]
+    results = {"train_loss": logged[-1]["loss"]} if logged else {}
+    if checked:
+        best = min(checked, key=lambda line: float(line["eval_loss"]))
+        results |= {key: best[key] for key in ("eval_loss", "eval_mean_token_accuracy") if key in best}
+    save_model(trainer, opened, run.model, beside)
+    trained, whole = opened.parameters()
+    results |= {"tokens": state.num_input_tokens_seen, "trained_parameters": trained, "parameters": whole}
+    return Outcome(state.global_step, state.best_global_step if valid else None, results)

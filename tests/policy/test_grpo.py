@@ -1,0 +1,215 @@
+"""GRPO on a tiny model and a toy judge behind HTTP: TRL computes the paper's equations, pictures mix in, all is watched."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.endpoints.letter_judge import LetterJudge
+from tests.policy import toy
+from tests.policy.seeker_server import SeekerServer
+
+from compeer.dialogue import write_rows
+from compeer.errors import UserError
+from compeer.policy.advantage import advantages, objective
+from compeer.policy.grpo import Session, train
+from compeer.policy.trainer import Order
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[str]:
+    with LetterJudge() as service:
+        yield service.url
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(next(folder.glob("*.safetensors")))
+
+
+def test_trl_computes_equations_2_and_3_on_a_real_batch(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
+    import torch
+
+    session = Session(toy.config(tmp_path, tiny_model_dir, judge, temperature=0.7), quiet=True)
+    run = session.open()
+    trainer, opened, _ = session.trainer(run)
+    trainer.model.train()
+    inputs = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
+    rows = trainer.reward_funcs[0]._rows
+    by_text = dict(zip([row.output for row in rows], advantages([row.reward for row in rows], 4), strict=True))
+    texts = opened.tokenizer.batch_decode(inputs["completion_ids"], skip_special_tokens=True)
+    assert inputs["advantages"].tolist() == pytest.approx([by_text[text] for text in texts], abs=1e-5)
+
+    # equation 2, with an old policy from which the new one has moved, so that some ratios are clipped
+    ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+    mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+    with torch.no_grad():
+        logits = opened.model(input_ids=ids, attention_mask=mask).logits[:, :-1] / 0.7
+    found = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)[:, -inputs["completion_ids"].shape[1] :]
+    torch.manual_seed(3)
+    old = found + torch.randn_like(found) * 0.4
+    inputs["old_per_token_logps"] = old
+    trainer.current_gradient_accumulation_steps = 1
+    loss = float(trainer.compute_loss(trainer.model, inputs))
+    lengths = inputs["completion_mask"].sum(1).tolist()
+    new_rows, old_rows = ([row[:size].tolist() for row, size in zip(one, lengths, strict=True)] for one in (found, old))
+    assert loss == pytest.approx(-objective(new_rows, old_rows, inputs["advantages"].tolist()), abs=1e-5)
+    assert loss != pytest.approx(-objective(new_rows, new_rows, inputs["advantages"].tolist()), abs=1e-3)
+    session.close()
+    run.close()
+
+
+def test_text_and_pictures_train_in_one_run_and_the_tower_stays(
+    tiny_vision_dir: Path, judge: str, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    paths = []
+    for number in range(3):
+        paths.append(str(tmp_path / f"{number}.png"))
+        Image.new("RGB", (60 + 20 * number, 60), (80 * number, 90, 20)).save(paths[-1])
+    config = toy.settings(tmp_path, tiny_vision_dir, judge, steps=4, batch=2, micro_batch=4, learning_rate=1e-3)
+    write_rows(tmp_path / "items.jsonl", toy.items(tuple(paths))[:5])
+    second = {"spec": judge, "every": 2, "prompts": 5, "data": config["data"]}
+    result = train(toy.config_of(config | {"epochs": 4, "second_judge": second}), quiet=True)
+    samples = lines(tmp_path / "run/samples.jsonl")
+    pictured = {f"t{number}#1" for number in range(3)}
+    kinds = [
+        {row["id"].partition("/")[0] in pictured for row in samples if row["step"] == step} for step in range(1, 5)
+    ]
+    assert set().union(*kinds) == {True, False}, "both were trained on"
+    assert all(len(kind) == 1 for kind in kinds), "a step is all text or all pictures"
+    assert result["steps"] == 4
+    compared = [line for line in lines(tmp_path / "run/metrics.jsonl") if "eval_judge/second" in line]
+    assert [line["step"] for line in compared] == [0, 2, 4]
+    before, after = weights(tiny_vision_dir), weights(tmp_path / "run/model")
+    changed = {name for name in after if not after[name].equal(before[name])}
+    assert any("merger" in name for name in changed) and any("layers" in name for name in changed)
+    assert not any("visual" in name and "merger" not in name for name in changed)
+
+
+def test_a_second_judge_is_asked_and_leaves_the_training_as_it_is(
+    tiny_model_dir: Path, judge: str, tmp_path: Path
+) -> None:
+    found = []
+    with LetterJudge("o") as other:
+        for name in ("with", "without"):
+            folder = tmp_path / name
+            folder.mkdir()
+            config = toy.settings(folder, tiny_model_dir, judge, steps=3, reward={"soft": True})
+            if name == "with":
+                extra = [item for item in toy.items() if item.id in ("t1#1", "t2#1")]
+                write_rows(folder / "extra.jsonl", extra)
+                config["second_judge"] = {
+                    "spec": other.url, "every": 2, "prompts": 8, "data": [str(folder / "extra.jsonl")],
+                }  # fmt: skip
+            train(toy.config_of(config), quiet=True)
+            found.append(weights(folder / "run/model"))
+    assert all(found[0][name].equal(found[1][name]) for name in found[0])
+    compared = [line for line in lines(tmp_path / "with/run/metrics.jsonl") if "eval_judge/gap" in line]
+    assert [line["step"] for line in compared] == [0, 2, 3], "at first, every second step, and at the end"
+    assert all(
+        line["eval_judge/training"] - line["eval_judge/second"] == pytest.approx(line["eval_judge/gap"])
+        for line in compared
+    )
+
+
+def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
+    result = train(toy.config(tmp_path, tiny_model_dir, judge, steps=2, reward={"soft": True}, samples=5), quiet=True)
+    run = Path(result["run"])
+    line = next(line for line in lines(run / "metrics.jsonl") if line["step"] == 2)
+    wanted = ["reward", "entropy", "frac_reward_zero_std", "diversity/distinct_1", "diversity/distinct_2",
+              "diversity/distinct_3", "diversity/self_similarity", "length/reply_words", "part/preference", "part/format",
+              "redundancy/s_in", "redundancy/s_hi", "redundancy/tau", "redundancy/raised", "problem/no-think",
+              "judge/cases", "judge/unanswered", "seconds/judge", "seconds/embedder", "seconds/other"]  # fmt: skip
+    assert [name for name in wanted if name not in line] == []
+    assert line["judge/cases"] == 12 and line["problem/no-think"] == 1.0 and 0 < line["redundancy/tau"] <= 1
+    samples = lines(run / "samples.jsonl")
+    assert [row["step"] for row in samples] == [1] * 5 + [2] * 5
+    assert set(samples[0]["parts"]) == {"history", "emotion", "strategy", "preference", "format"}
+    assert {"output", "reply", "reward", "total", "s_in", "s_hi", "tau", "raised", "problems"} <= set(samples[0])
+    for name in ("run.json", "config.yaml", "curves.png", "model/config.json"):
+        assert (run / name).is_file(), name
+    card = (run / "README.md").read_text()
+    assert "CC0-1.0" in card and f"compeer chat --model hf:{run / 'model'}" in card and "no therapist" in card
+    record = json.loads((run / "run.json").read_text())
+    assert record["judge"] == {"rule": "letter", "letter": "e", "orders": "one"}
+    assert record["data"]["train"][0]["rows"] == 12 and len(record["data"]["train"][0]["sha256"]) == 64
+    assert train(toy.config(tmp_path, tiny_model_dir, judge, steps=2, reward={"soft": True}, samples=5)) == result, (
+        "done"
+    )
+
+
+def test_it_goes_on_from_the_adapter_of_another_run(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    begun = train(toy.config(first, tiny_model_dir, judge, steps=2, lora={"r": 4, "alpha": 8}), quiet=True)
+    assert begun["opens_as"] == f"hf:{tiny_model_dir}+{first / 'run/model'}"
+    more = toy.settings(second, first / "run", judge, steps=1, learning_rate=1e-12)
+    ended = train(toy.config_of(more), quiet=True)
+    assert ended["opens_as"] == f"hf:{tiny_model_dir}+{second / 'run/model'}"
+    before, after = weights(first / "run/model"), weights(second / "run/model")
+    assert set(before) == set(after) and any(bool(before[name].any()) for name in before if "lora_B" in name)
+    assert all(before[name].allclose(after[name], atol=1e-9) for name in before)
+    with pytest.raises(UserError, match="has r 4 and alpha 8; lora asks for r 16"):
+        train(toy.config_of(more | {"lora": {}, "out": str(second / "other")}), quiet=True)
+
+
+def test_conversations_with_a_seeker_are_a_matter_of_the_settings(
+    tiny_model_dir: Path, judge: str, tmp_path: Path
+) -> None:
+    with SeekerServer() as seeker:
+        talk = {
+            "seeker": "openai:seeker",
+            "base_url": seeker.base_url,
+            "talks": {"turns": 2},
+            "weights": {"emotion": 0.5},
+        }
+        train(toy.config(tmp_path, tiny_model_dir, judge, steps=1, conversation=talk), quiet=True)
+    line = next(line for line in lines(tmp_path / "run/metrics.jsonl") if "reward" in line)
+    assert line["talk/ended/incomplete"] == 1.0, "what this model writes is no turn of a conversation"
+    assert line["reward"] == pytest.approx(line["talk/judge"] - 0.5, abs=1e-5)
+    assert json.loads((tmp_path / "run/run.json").read_text())["judge"]["seeker"]["model"].startswith("openai:seeker@")
+
+
+def test_one_judge_is_no_prm_and_orm(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"source is prm\+orm, and .* is one judge; give two, as PRM,ORM"):
+        train(toy.config(tmp_path, tiny_model_dir, judge, variant="por", reward={}), quiet=True)
+
+
+def test_the_order_is_that_of_the_epoch_and_no_step_mixes_kinds() -> None:
+    rng = random.Random(1)
+    pictured = [rng.random() < 0.4 for _ in range(23)]
+    epoch = 0
+    order = Order(pictured, 4, group=3, repeats=2, seed=5, epoch=lambda: epoch)
+    drawn = list(order)
+    assert len(drawn) == len(order) == order.steps * 4 * 3 * 2
+    steps = [drawn[start : start + 12] for start in range(0, len(drawn), 12)]
+    assert all(steps[at] == steps[at + 1] for at in range(0, len(steps), 2)), "each step as often as it is accumulated"
+    assert all(step[at] == step[at + 1] == step[at + 2] for step in steps for at in range(0, 12, 3)), "whole groups"
+    assert all(len({pictured[place] for place in step}) == 1 for step in steps)
+    assert set(drawn) == set(range(23)), "nothing is left out"
+    epoch = 1
+    other = list(order)
+    assert other != drawn and list(Order(pictured, 4, 3, 2, 5, lambda: 1)) == other
+    assert list(Order([False, True, False], 2)) == [0, 2, 1, 1], "without an epoch they keep their order"
+
+
+def test_too_few_prompts_and_a_split_group_are_refused_before_a_model_is_loaded(
+    tmp_path: Path, tiny_model_dir: Path, judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=r"A step takes 32 prompts, and there are 12 \(prompts 12"):
+        train(toy.config(tmp_path, tiny_model_dir, judge, batch=32, micro_batch=8), quiet=True)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=r"3 prompts x 4 outputs = 12 outputs over 2 processes are 6 each"):
+        train(toy.config(tmp_path, Path("no-such-model"), judge), quiet=True)

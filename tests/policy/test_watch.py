@@ -1,0 +1,180 @@
+"""Watching: numbers that do not depend on the number of processes, alerts that come when they should and only then."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compeer.policy.alerts import Alerts
+from compeer.policy.composite import Asked, Scored, Settings
+from compeer.policy.diversity import self_similarity
+from compeer.policy.embedding import Embedder
+from compeer.policy.prompts import encoded
+from compeer.policy.second_judge import HeldOut
+from compeer.policy.watch import Share, chosen, curves, likeness, numbers, spark
+from compeer.reward.judge import Judgement, StepVerdict
+
+
+class Letters(Embedder):
+    """Vectors of letter counts: exact."""
+
+    def _function(self, place: str) -> Any:
+        return lambda texts: np.array([[text.lower().count(chr(97 + k)) for k in range(26)] for text in texts], float)
+
+
+def row(reply: str, reward: float = 0.0, failure: str | None = None, problems: tuple[str, ...] = ()) -> Scored:
+    return Scored(
+        id="a", output=reply, reply=reply, complete=not problems, problems=problems, parts={}, total=reward,
+        reward=reward, failure=failure,
+    )  # fmt: skip
+
+
+def share(rows: list[Scored], **judge: float) -> Share:
+    return Share(rows, {"en": likeness([one.reply for one in rows], Letters(), "en")}, judge, {"seconds/judge": 1.0})
+
+
+def test_two_processes_report_what_one_would() -> None:
+    rows = [row("so it goes", 1.0), row("so it ends", 1.0, problems=("no-think",)), row("", 0.0), row("what then", 2.0)]
+    one, two = (
+        numbers([share(rows, retried=3.0)], 2),
+        numbers([share(rows[:2], retried=1.0), share(rows[2:], retried=2.0)], 2),
+    )
+    assert one == pytest.approx(two)
+    replies = [one.reply for one in rows]
+    assert one["diversity/self_similarity"] == pytest.approx(self_similarity(replies, Letters()("en")))
+    assert (one["diversity/distinct_1"], one["diversity/distinct_2"]) == (6 / 8, 4 / 5)
+    assert (one["problem/no-think"], one["length/reply_words"], one["groups/zero_variance"]) == (0.25, 2.0, 0.5)
+    assert (one["retried"], one["seconds/judge"]) == (3.0, 1.0), "counts add up, seconds are those of a process"
+
+
+def test_a_row_that_the_judge_left_open_is_among_the_samples() -> None:
+    rows = [row(str(number)) for number in range(9)] + [row("9", failure="time: no answer")]
+    assert [one.reply for one in chosen(rows, 4)] == ["0", "1", "2", "9"]
+    assert len(chosen(rows, 20)) == 10 and chosen(rows, 0) == []
+
+
+def test_curves_fit_into_a_line() -> None:
+    lines = [{"step": step, "reward": float(step), "entropy": 1.0, "loss": 0.0} for step in range(100)]
+    assert curves(lines) == "reward ▁▁▂▂▃▄▄▅▆▆▇█ 99  entropy ▁▁▁▁▁▁▁▁▁▁▁▁ 1"
+    assert spark([1.0], 5) == "▁"
+
+
+def told(values: dict[str, list[float]]) -> list[tuple[int, str]]:
+    alerts = Alerts(window=5, baseline=20)
+    found = []
+    for step in range(max(map(len, values.values()))):
+        line = {name: one[step] for name, one in values.items()}
+        found += [(step, text) for text in alerts.see(step, line)]
+    return found
+
+
+def noisy(levels: list[float], noise: float = 0.02, seed: int = 0) -> list[float]:
+    rng = random.Random(seed)
+    return [level + rng.gauss(0, noise) for level in levels]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_alone_alerts_nobody(seed: int) -> None:
+    steady = {
+        "diversity/distinct_2": noisy([0.7] * 200, 0.1, seed), "entropy": noisy([1.0] * 200, 0.2, seed + 50),
+        "diversity/self_similarity": noisy([0.4] * 200, 0.1, seed + 90), "part/history": noisy([0.0] * 200, 0.3, seed + 10),
+        "part/preference": noisy([0.0] * 200, 0.3, seed + 20), "length/reply_words": noisy([20.0] * 200, 4.0, seed),
+    }  # fmt: skip
+    assert told(steady) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "words"),
+    [
+        ("diversity/distinct_2", 0.8, 0.4, "different word pairs in the replies has fallen from 0.8"),
+        ("diversity/self_similarity", 0.3, 0.7, "likeness of the replies to each other has risen from 0.3"),
+        ("entropy", 2.0, 0.5, "entropy of the policy has fallen from 2"),
+        ("length/reply_words", 20.0, 60.0, "length of the replies in words has risen from 20"),
+    ],
+)
+def test_a_collapse_is_told_once_soon_after_it_began_sudden_or_slow(
+    name: str, before: float, after: float, words: str
+) -> None:
+    sudden = told({name: noisy([before] * 30 + [after] * 60, before / 1000)})
+    assert [words in text for _, text in sudden] == [True]
+    assert 30 < sudden[0][0] < 36
+    slow = told({name: noisy([before + (after - before) * step / 200 for step in range(200)])})
+    assert slow and 30 < slow[0][0] < 190
+    assert told({name: noisy([after] * 30 + [before] * 60)}) == [], "the other way is no cause for alarm"
+
+
+def test_parts_that_drift_apart_are_named() -> None:
+    up, down = [-0.5] * 30 + [0.5] * 30, [0.5] * 30 + [-0.5] * 30
+    found = told({"part/preference": noisy(up, 0.1), "part/strategy": noisy(down, 0.1, 1), "part/format": [1.0] * 60})
+    assert len(found) == 1
+    assert (
+        "preference has risen" in found[0][1]
+        and "strategy has fallen" in found[0][1]
+        and "gaming preference" in found[0][1]
+    )
+    assert told({"part/preference": noisy(up, 0.1), "part/strategy": noisy(up, 0.1, 1)}) == [], (
+        "rising together is learning"
+    )
+
+
+def test_a_judge_that_stays_silent_is_told_of_once_an_outage() -> None:
+    found = told({"judge/unanswered": [0, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0.5, 1, 1, 1]})
+    assert [step for step, _ in found] == [6, 13] and "for 3 steps in a row" in found[0][1]
+
+
+class Gives:
+    """A judge that gives every case what it was told to, or nothing."""
+
+    def __init__(self) -> None:
+        self.right, self.silent = 0, False
+
+    def judge_all(self, cases: Any) -> list[Judgement]:
+        made = []
+        for number, case in enumerate(cases):
+            steps = [StepVerdict(value=(number + place) % 4 < self.right) for place in range(3)]
+            silence = "time: none" if self.silent and number == 0 else None
+            made.append(
+                Judgement(id=case.id, complete=case.complete, steps=(steps[0], steps[1], steps[2]), failure=silence)
+            )
+        return made
+
+
+def test_an_alert_comes_when_only_the_training_judge_sees_progress() -> None:
+    training, second = Gives(), Gives()
+    held = HeldOut(training, second, Settings())
+    asked = [encoded(Asked(f"p{number}", "en", (), "Oh?")) for number in range(40)]
+
+    def evaluated(step: int, one: int, two: int) -> tuple[dict[str, float], list[str]]:
+        training.right, second.right = one, two
+        held.begin()
+        held.score(asked, ["Why?"] * 40)
+        held.score(asked[:3], ["Why?"] * 3)  # a batch that was filled up counts nobody twice
+        found = held.compare()
+        return found, held.see(step, found)
+
+    found, words = evaluated(0, 1, 1)
+    assert (found["judge/gap"], words) == (0.0, []) and len(held.answers) == 43
+    assert evaluated(10, 2, 2)[1] == [], "both see it"
+    found, words = evaluated(20, 3, 1)
+    assert found["judge/training"] - found["judge/second"] == pytest.approx(found["judge/gap"])
+    assert len(words) == 1 and "Since step 0 the training judge's mean" in words[0]
+    assert evaluated(30, 3, 1)[1] == [], "told once"
+    second.silent = True
+    assert evaluated(40, 3, 1)[0]["judge/unanswered"] == pytest.approx(1 / 40)
+
+
+def test_a_resumed_run_compares_with_its_first_evaluation() -> None:
+    line = {
+        "step": 0,
+        "eval_judge/training": 0.0,
+        "eval_judge/second": 0.0,
+        "eval_judge/gap": 0.0,
+        "eval_judge/gap_error": 0.1,
+    }
+    held = HeldOut(Gives(), Gives())
+    held.recall([line, {"step": 1, "reward": 1.0}])
+    later = {"judge/training": 2.0, "judge/second": 0.1, "judge/gap": 1.9, "judge/gap_error": 0.1}
+    assert "Since step 0" in held.see(50, later)[0]

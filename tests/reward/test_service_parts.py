@@ -1,0 +1,136 @@
+"""What the service is made of: pictures on their way, pieces that keep groups together, answers that are usable."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.reward.judge_process import JudgeProcess, gold_cases
+from tests.reward.rule_judge import RuleJudge
+
+from compeer.cer.item import Said
+from compeer.models.retry import Patience
+from compeer.reward.case import Case
+from compeer.reward.enclosures import PictureRefused, enclosed, unpacked
+from compeer.reward.grouping import parted
+from compeer.reward.http import HttpJudge
+from compeer.reward.judge import Judgement
+from compeer.reward.trial import BAD, GOOD
+from compeer.reward.wire import JudgeRequest, failed, problem_with
+
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[JudgeProcess]:
+    with JudgeProcess() as process:
+        yield process
+
+
+def asked(url: str, cases: list[Case]) -> list[Judgement]:
+    async def ask() -> list[Judgement]:
+        judge = HttpJudge(url, patience=Patience(attempts=1))
+        try:
+            return await judge.judge(cases)
+        finally:
+            await judge.close()
+
+    return asyncio.run(ask())
+
+
+class TestPictures:
+    CASE = msgspec.structs.replace(GOOD["en"], history=(Said("seeker", "Look.", ("dot.png",)),))
+
+    def shown(self, path: str) -> Case:
+        return msgspec.structs.replace(self.CASE, history=(Said("seeker", "Look.", (path,)),))
+
+    def test_they_travel_inside_the_request(self, tmp_path: Path) -> None:
+        (tmp_path / "dot.png").write_bytes(DOT)
+        sent = enclosed(self.shown(str(tmp_path / "dot.png")))
+        assert sent.history[0].images[0].startswith("data:image/png;base64,")
+        folder = tmp_path / "received"
+        folder.mkdir()
+        (received,) = unpacked([sent], lambda: folder, None)
+        path = Path(received.history[0].images[0])
+        assert path.parent == folder and path.read_bytes() == DOT
+
+    def test_no_file_of_the_server_is_opened_by_name(self, server: JudgeProcess, tmp_path: Path) -> None:
+        (tmp_path / "dot.png").write_bytes(DOT)
+        case = self.shown(str(tmp_path / "dot.png"))
+        status, text = server.post("/v1/judge", msgspec.json.encode(JudgeRequest([case])))
+        assert status == 400 and "opens no files" in text
+        assert asked(server.url, [case])[0].failure is None  # HttpJudge sends it along
+        gone = asked(server.url, [self.shown("/nowhere/dot.png"), GOOD["en"]])
+        assert gone[0].failure is not None and gone[0].failure.startswith("refused: The image /nowhere/dot.png")
+        assert gone[1].failure is None
+
+    def test_only_the_allowed_folder_can_be_read(self, tmp_path: Path) -> None:
+        inside, outside = tmp_path / "pictures", tmp_path / "secret"
+        inside.mkdir()
+        outside.mkdir()
+        (inside / "dot.png").write_bytes(DOT)
+        (outside / "dot.png").write_bytes(DOT)
+        (inside / "link.png").symlink_to(outside / "dot.png")
+
+        def opened(path: str) -> str:
+            return unpacked([self.shown(path)], lambda: tmp_path, inside)[0].history[0].images[0]
+
+        assert opened("dot.png") == opened(str(inside / "dot.png")) == str((inside / "dot.png").resolve())
+        for path in (
+            "../secret/dot.png",
+            str(outside / "dot.png"),
+            "link.png",
+            "nothing.png",
+            "\0",
+            "http://x/dot.png",
+        ):
+            with pytest.raises(PictureRefused, match="There is no picture"):
+                opened(path)
+
+    @pytest.mark.parametrize(
+        "url", ["data:text/html;base64,QQ==", "data:image/png;base64,!!!", "data:image/svg;base64,QQ=="]
+    )
+    def test_data_that_is_no_picture_is_refused(self, url: str, tmp_path: Path) -> None:
+        with pytest.raises(PictureRefused):
+            unpacked([self.shown(url)], lambda: tmp_path, None)
+
+
+class TestParts:
+    def test_pieces_end_where_the_history_changes(self) -> None:
+        cases = gold_cases(24, candidates=4)
+        for size in (1, 3, 4, 5, 6, 100):
+            pieces = parted(cases, size)
+            assert [place for piece in pieces for place in piece] == list(range(24))
+            assert all(0 < len(piece) <= size for piece in pieces)
+            if size >= 4:
+                assert all(piece.start % 4 == 0 for piece in pieces)
+        assert parted([], 4) == []
+
+    def test_what_cannot_be_a_judgement_of_the_case_is_noticed(self) -> None:
+        case, judge = GOOD["en"], RuleJudge()
+        (good,) = asyncio.run(judge.judge([case]))
+        assert problem_with([case], [good]) is None
+        assert problem_with([case], [failed(case, "time", "late")]) is None
+        replace = msgspec.structs.replace
+        odd = replace(good.steps[0], p=1.5)
+        nan = replace(good.steps[0], p=float("nan"))
+        for answers, says in (
+            ([], "0 judgements for 1 cases"),
+            ([replace(good, id="other")], "a judgement of 'other'"),
+            ([replace(good, complete=False)], "another word on the format"),
+            ([replace(good, steps=(odd, *good.steps[1:]))], "a probability outside"),
+            ([replace(good, steps=(nan, *good.steps[1:]))], "a probability outside"),
+        ):
+            assert says in (problem_with([case], answers) or "")
+        bare = replace(case, steps=(None, None, None))
+        assert "a step that is not there" in (problem_with([bare], [good]) or "")
+
+    def test_the_trial_cases_follow_the_contract(self) -> None:
+        for case in (*GOOD.values(), *BAD.values()):
+            assert case.complete and all(case.steps) and case.comparable
