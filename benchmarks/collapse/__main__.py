@@ -22,8 +22,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "sign_aware": {"variant": "sign_aware"},
 }
 SETTINGS: dict[str, Any] = {
-    "batch": 8, "group": 4, "micro_batch": 32, "steps": 100, "learning_rate": 1e-3, "max_prompt": 128,
-    "max_completion": 24, "length": "brief", "device": "cpu", "rollout": "transformers", "save_every": 50, "samples": 4,
+    "batch": 8, "group": 4, "micro_batch": 32, "steps": 100, "learning_rate": 1e-3, "max_prompt": 128, "samples": 32,
+    "max_completion": 24, "length": "brief", "device": "cpu", "rollout": "transformers", "save_every": 50,
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def taught(out: Path, seed: int) -> Path:
         write_rows(home / "moments.jsonl", world.moments())
     config = sft.Config(
         out=str(home / "sft"), model=str(home / "base"), data=(str(home / "demonstrations.jsonl"),), length="brief",
-        max_prompt=128, device="cpu", learning_rate=3e-3, batch_size=32, micro_batch=32, epochs=16, seed=seed,
+        max_prompt=128, device="cpu", learning_rate=6e-3, batch_size=16, micro_batch=16, epochs=20, seed=seed,
         save_every=10_000, log_every=20,
     )  # fmt: skip
     sft.train(config, quiet=True)

@@ -1,8 +1,10 @@
 """A judge that likes one reply best, served as judges are (`compeer.reward.serve`), in a process of its own.
 
-Every step is right. Of the reply it likes each of three sentences; the more of them, the surer it is that the reply is
-the better one. So the reward before equation 5 is 3, 3.67, 4.33 or 5, and the shortest way up is to say these three to
-everybody.
+The thinking is right. Of a reply it likes one sentence in each of three places; the more of them, the surer it is that
+the reply is the better one. So the reward before equation 5 is 3, 3.67, 4.33 or 5, and the shortest way up is to say
+these three to everybody. A reply that is not three whole sentences of this world is no reply: nothing in it is liked,
+and the strategy is wrong. (A judge that overlooked this was gamed within a hundred steps: under equation 5 the model
+added noise to its favourite, which is as good to such a judge and unlike everything else.)
 
     python -m benchmarks.collapse.judge
 """
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from benchmarks.collapse.world import FAVOURITE
+from benchmarks.collapse.world import FAVOURITE, sentences
 from compeer.cer.item import Preference
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
@@ -39,8 +41,10 @@ class Fond:
         pass
 
     def one(self, case: Case) -> Judgement:
-        first, second, third = (StepVerdict(None) if step is None else StepVerdict(True, 1.0) for step in case.steps)
-        liked = sum(sentence in case.reply for sentence in FAVOURITE) / len(FAVOURITE)
+        said = sentences(case.reply)
+        liked = sum(one == wanted for one, wanted in zip(said, FAVOURITE, strict=True)) / 3 if said else 0.0
+        right = [None if step is None else True for step in case.steps[:2]] + [said is not None and bool(case.steps[2])]
+        first, second, third = (StepVerdict(value, None if value is None else float(value)) for value in right)
         p: dict[Preference, float] = {"candidate": liked, "reference": 1 - liked, "both": 0.0, "neither": 0.0}
         better: Preference = "candidate" if liked > 0.5 else "reference"
         pairs = (PairVerdict(True, better, p),) if case.comparable else ()

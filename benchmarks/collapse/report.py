@@ -2,6 +2,7 @@
 
 A run's value is the mean over ten steps, of 32 replies each: the first ten, and the last ten. Intervals are Student's,
 95 %, over the seeds. The difference between two arms is taken seed by seed, because both start from the same model.
+Variety is only worth something if it is not noise, so the share of replies that this world knows is told too.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.collapse.world import sentences
+
 Curve = list[float]
 WINDOW = 10
 MEASURES = {
     "diversity/distinct_2": "distinct-2",
     "diversity/self_similarity": "self-similarity",
     "reward/total": "reward before equation 5",
+    "known": "replies of whole sentences",
 }
 SHOWN = {"none": "without reweighting", "paper": "equation 5 as printed", "sign_aware": "equation 5, sign-aware"}
 
@@ -36,9 +40,21 @@ def curves(out: Path, arm: str, seeds: int, name: str) -> list[Curve]:
     """One curve a seed, a value a step."""
     found = []
     for seed in range(seeds):
-        lines = (out / f"seed-{seed}" / arm / "metrics.jsonl").read_bytes().splitlines()
+        folder = out / f"seed-{seed}" / arm
+        if name == "known":
+            found.append(known(folder))
+            continue
+        lines = (folder / "metrics.jsonl").read_bytes().splitlines()
         found.append([line[name] for line in map(msgspec.json.decode, lines) if name in line])
     return found
+
+
+def known(folder: Path) -> Curve:
+    """The share of replies that are three sentences of this world, step by step."""
+    steps: dict[int, list[bool]] = {}
+    for line in map(msgspec.json.decode, (folder / "samples.jsonl").read_bytes().splitlines()):
+        steps.setdefault(line["step"], []).append(sentences(line["reply"]) is not None)
+    return [sum(steps[step]) / len(steps[step]) for step in sorted(steps)]
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -63,25 +79,25 @@ def at_last(curve: Curve) -> float:
 
 def report(out: Path, arms: Sequence[str], seeds: int, picture: Path) -> str:
     """The table, as Markdown; the picture and the numbers go to files."""
-    known = {(arm, name): curves(out, arm, seeds, name) for arm in arms for name in MEASURES}
+    found = {(arm, name): curves(out, arm, seeds, name) for arm in arms for name in MEASURES}
     rows = ["| | " + " | ".join(f"{label}, first → last" for label in MEASURES.values()) + " |",
             "|---" * (len(MEASURES) + 1) + "|"]  # fmt: skip
     numbers: dict[str, dict[str, list[float]]] = {}
     for arm in arms:
         cells = []
         for name in MEASURES:
-            first, last = (interval([part(curve) for curve in known[arm, name]]) for part in (at_first, at_last))
+            first, last = (interval([part(curve) for curve in found[arm, name]]) for part in (at_first, at_last))
             cells.append(f"{first.mean:.3f} → {last}")
-            numbers.setdefault(arm, {})[name] = [at_last(curve) for curve in known[arm, name]]
+            numbers.setdefault(arm, {})[name] = [at_last(curve) for curve in found[arm, name]]
         rows.append(f"| {SHOWN[arm]} | " + " | ".join(cells) + " |")
     for arm in arms[1:] if arms[0] == "none" else ():
-        gaps = [_gap(known[arm, name], known["none", name]) for name in MEASURES]
+        gaps = [_gap(found[arm, name], found["none", name]) for name in MEASURES]
         cells = [f"{gap.mean:+.3f} ± {gap.half:.3f}" for gap in gaps]
         rows.append(f"| {SHOWN[arm]}, minus without, at last | " + " | ".join(cells) + " |")
     (out / "collapse.json").write_bytes(msgspec.json.format(msgspec.json.encode(numbers)) + b"\n")
     table = "\n".join(rows)
     (out / "collapse.md").write_text(table + "\n", encoding="utf-8")
-    draw(known, arms, picture)
+    draw(found, arms, picture)
     return table
 
 
@@ -89,7 +105,7 @@ def _gap(arm: list[Curve], base: list[Curve]) -> Interval:
     return interval([at_last(one) - at_last(other) for one, other in zip(arm, base, strict=True)])
 
 
-def draw(known: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: Path) -> None:
+def draw(found: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: Path) -> None:
     """Three panels over the steps: the mean over the seeds, and its interval as a band."""
     from matplotlib.figure import Figure
 
@@ -98,10 +114,10 @@ def draw(known: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: P
     colours = {"none": WARM, "paper": ACCENT, "sign_aware": QUIET}
     figure = Figure(figsize=(11, 3.7), facecolor=PAPER, layout="constrained")
     axes = figure.subplots(1, 3)
-    seeds = len(next(iter(known.values())))
-    for axis, (name, label) in zip(axes, MEASURES.items(), strict=True):
+    seeds = len(next(iter(found.values())))
+    for axis, (name, label) in zip(axes, list(MEASURES.items())[:3], strict=True):
         for arm in arms:
-            smooth = [_smooth(curve) for curve in known[arm, name]]
+            smooth = [_smooth(curve) for curve in found[arm, name]]
             steps = range(1, min(map(len, smooth)) + 1)
             middle = [interval([curve[step - 1] for curve in smooth]) for step in steps]
             means = [one.mean for one in middle]

@@ -50,6 +50,7 @@ THIRD = (
 )
 SLOTS = (FIRST, SECOND, THIRD)
 FAVOURITE = tuple(slot[0] for slot in SLOTS)
+_KNOWN = {" ".join(three): three for three in product(*SLOTS)}
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -64,7 +65,12 @@ _THOUGHT = Reasoning.of(
 
 def replies() -> list[str]:
     """All ways to answer."""
-    return [" ".join(sentences) for sentences in product(*SLOTS)]
+    return list(_KNOWN)
+
+
+def sentences(reply: str) -> tuple[str, ...] | None:
+    """The three sentences of a reply; None for one that this world does not know."""
+    return _KNOWN.get(reply)
 
 
 def moments() -> list[Item]:

@@ -57,6 +57,8 @@ def test_the_judge_likes_one_reply_best() -> None:
     best = [row.reply for row in rows if row.total == max(one.total for one in rows)]
     assert best == [" ".join(world.FAVOURITE)]
     assert sorted({round(row.total, 2) for row in rows}) == [3.0, 3.67, 4.33, 5.0]
+    noise = reward.score([(ASKED[0], [THOUGHT + " ".join(world.FAVOURITE) + " week."])])[0]
+    assert noise.total == 1.0, "a favourite with something added is no favourite"
 
 
 def test_equation_5_pays_the_one_that_differs_from_three_alike(embedder: Embedder) -> None:
@@ -68,8 +70,7 @@ def test_equation_5_pays_the_one_that_differs_from_three_alike(embedder: Embedde
     for variant in ("paper", "sign_aware"):
         rows = CompositeReward(Asking(), embedder, Settings(soft=True, variant=variant)).score(group)
         assert rows[3].s_in < rows[0].s_in
-        gap = plain[0].reward / plain[3].reward
-        assert rows[0].reward / rows[3].reward < gap, "at least the advantage shrinks"
+        assert rows[3].reward > rows[0].reward
 
 
 def learn(settings: Settings, embedder: Embedder, seed: int, steps: int = 100) -> tuple[float, float]:
@@ -118,9 +119,12 @@ def test_the_report_compares_seed_by_seed_with_students_interval(tmp_path: Path)
             folder.mkdir(parents=True)
             lines = [dict.fromkeys(report.MEASURES, value) | {"step": 1} for value in [0.5] * 10 + [last] * 10]
             (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+            said = [{"step": step, "reply": reply} for step in (1, 2) for reply in (world.replies()[step], "noise")]
+            (folder / "samples.jsonl").write_text("\n".join(map(json.dumps, said)))
     told = report.report(tmp_path, ["none", "paper"], 3, tmp_path / "collapse.png")
     half = 4.302652729911275 * np.std([0.1, 0.2, 0.3], ddof=1) / math.sqrt(3)
     assert f"0.500 → 0.200 ± {half:.3f}" in told
     gap = 4.302652729911275 * np.std([0.2, 0.2, 0.3], ddof=1) / math.sqrt(3)
     assert f"+0.233 ± {gap:.3f}" in told
+    assert "| 0.500 → 0.500 ± 0.000 |" in told, "half of what is said is noise"
     assert (tmp_path / "collapse.png").read_bytes()[:4] == b"\x89PNG"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 from collections.abc import Iterator
@@ -213,3 +214,19 @@ def test_too_few_prompts_and_a_split_group_are_refused_before_a_model_is_loaded(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=r"3 prompts x 4 outputs = 12 outputs over 2 processes are 6 each"):
         train(toy.config(tmp_path, Path("no-such-model"), judge), quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "package", "said"),
+    [
+        ({"log_to": ["trackio"]}, "trackio", "log_to names trackio, which is not installed: pip install trackio"),
+        ({"rollout": "vllm-server"}, "vllm", "rollout: vllm-server needs vLLM in this environment"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    more: dict[str, Any], package: str, said: str, tmp_path: Path, tiny_model_dir: Path, judge: str
+) -> None:
+    if importlib.util.find_spec(package):
+        pytest.skip(f"{package} is installed here")
+    with pytest.raises(UserError, match=said):
+        train(toy.config(tmp_path, tiny_model_dir, judge, **more), quiet=True)

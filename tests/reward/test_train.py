@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.endpoints.process import ROOT
 from tests.training.small import item, small_model
 
 from compeer.cer.item import QUESTIONS, Item
@@ -126,7 +127,10 @@ class TestResult:
         model = transformers.AutoModelForCausalLM.from_pretrained(trained.model)
         tokenizer = transformers.AutoTokenizer.from_pretrained(trained.model)
         assert model.get_input_embeddings().num_embeddings == len(tokenizer)
-        assert tokenizer.chat_template == transformers.AutoTokenizer.from_pretrained(trained.model + "/../../base").chat_template
+        assert (
+            tokenizer.chat_template
+            == transformers.AutoTokenizer.from_pretrained(trained.model + "/../../base").chat_template
+        )
 
     def test_a_finished_training_is_not_done_again(self, home: Path, trained: Trained) -> None:
         before = (Path(trained.model) / "model.safetensors").stat().st_mtime_ns
@@ -215,7 +219,7 @@ class TestConfig:
         with pytest.raises(UserError, match="--set takes name=value"):
             read_config(path, ["epochs"])
 
-    @pytest.mark.parametrize("path", sorted(Path("configs/reward").glob("*.yaml")), ids=lambda path: path.name)
+    @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "reward").glob("*.yaml")), ids=lambda path: path.name)
     def test_every_shipped_configuration_is_read(self, path: Path) -> None:
         settings, _ = read_config(path)
         assert settings.learning_rate > 0

@@ -92,7 +92,9 @@ def test_killed_from_outside_in_the_middle_of_an_epoch(home: Path) -> None:
     file = home / "killed.yaml"
     file.write_text(yaml.safe_dump(msgspec.to_builtins(config(home, "killed", epochs=8))))
     command = [sys.executable, "-m", "compeer.cli", "reward", "train", str(file)]
-    running = subprocess.Popen(command, cwd=ROOT, env=environment() | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        command, cwd=ROOT, env=environment() | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+    )
     metrics = home / "killed" / "metrics.jsonl"
     deadline = time.monotonic() + 300
     while not metrics.exists() or metrics.read_bytes().count(b"\n") < 6:

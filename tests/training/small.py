@@ -15,16 +15,47 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.conftest import CHATML, SPECIAL
+
 from compeer.cer.item import Candidate, Item, Labels, Preference, Said
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES, sentiment_of
 from compeer.reward.verdict import PREFERENCES
-from tests.conftest import CHATML, SPECIAL
 
-WORDS = (
-    "amber basil cedar dusk ember flint grove haze iris jade kelp lilac maple north ochre pearl quartz reed slate thorn "
-    "umber vale willow yarrow zinc birch coral delta elm fern glade heath"
-).split()
+WORDS = [
+    "amber",
+    "basil",
+    "cedar",
+    "dusk",
+    "ember",
+    "flint",
+    "grove",
+    "haze",
+    "iris",
+    "jade",
+    "kelp",
+    "lilac",
+    "maple",
+    "north",
+    "ochre",
+    "pearl",
+    "quartz",
+    "reed",
+    "slate",
+    "thorn",
+    "umber",
+    "vale",
+    "willow",
+    "yarrow",
+    "zinc",
+    "birch",
+    "coral",
+    "delta",
+    "elm",
+    "fern",
+    "glade",
+    "heath",
+]
 
 ENDINGS = {"history": "ing", "emotion": "ish", "strategy": "ward"}
 

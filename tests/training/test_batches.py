@@ -71,7 +71,9 @@ class TestCollator:
         assert batch["labels"].tolist() == [[IGNORED, 6, 7, IGNORED, IGNORED], [IGNORED] * 3 + [8, 9]]
         assert set(batch) == {"input_ids", "attention_mask", "labels"}
 
-    def test_a_row_means_the_same_alone_and_beside_rows_with_pictures(self, tiny_vision_dir: Path, tmp_path: Path) -> None:
+    def test_a_row_means_the_same_alone_and_beside_rows_with_pictures(
+        self, tiny_vision_dir: Path, tmp_path: Path
+    ) -> None:
         import torch
         from PIL import Image
 

@@ -135,7 +135,9 @@ class TestPictures:
         with pytest.raises(UserError, match=r"tall\.png, and this model cannot see"):
             encode(shown, words)
 
-    def test_a_picture_that_is_not_there_is_named(self, seeing: Words, shown: list[dict[str, Any]], tmp_path: Path) -> None:
+    def test_a_picture_that_is_not_there_is_named(
+        self, seeing: Words, shown: list[dict[str, Any]], tmp_path: Path
+    ) -> None:
         (tmp_path / "wide.png").unlink()
         with pytest.raises(UserError, match=r"wide\.png cannot be read"):
             encode(shown, seeing)

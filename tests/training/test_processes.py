@@ -36,7 +36,16 @@ def test_two_processes_train_on_mixed_rows_and_one_writes(tmp_path: Path, tiny_v
         "device": "cpu",
     }
     (tmp_path / "judge.yaml").write_text(yaml.safe_dump(config))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "compeer.cli"]
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "compeer.cli",
+    ]
     command = [*launch, "reward", "train", str(tmp_path / "judge.yaml"), "--json"]
     running = subprocess.Popen(
         command,

@@ -133,7 +133,9 @@ class TestRefusing:
             ({"kind": "policy"}, "it trains a judge, not a policy"),
         ],
     )  # fmt: skip
-    def test_another_run_is_refused_by_name(self, tmp_path: Path, data: Path, changes: dict[str, Any], named: str) -> None:
+    def test_another_run_is_refused_by_name(
+        self, tmp_path: Path, data: Path, changes: dict[str, Any], named: str
+    ) -> None:
         begin(tmp_path / "run", data)
         with pytest.raises(UserError, match="holds another run") as refused:
             begin(tmp_path / "run", data, **changes)

@@ -69,6 +69,8 @@ def open_tokenizer(path: str) -> tuple[Any, Any | None]:
         raise _cannot_load(path, error) from error
     if tokenizer.chat_template is None and getattr(processor, "chat_template", None) is None:
         raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
+    if path == "embedded":
+        _split_digits(tokenizer)
     return tokenizer, processor
 
 
@@ -118,6 +120,14 @@ def _source(path: str) -> tuple[str, dict[str, str]]:
         return path, {}
     weights = locate()
     return str(weights.parent), {"gguf_file": weights.name}
+
+
+def _split_digits(tokenizer: Any) -> None:
+    """SmolLM2 has a token for each digit alone, of any script; transformers does not read that from the file."""
+    from tokenizers import pre_tokenizers
+
+    inner = tokenizer.backend_tokenizer
+    inner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), inner.pre_tokenizer])
 
 
 def _cannot_load(path: str, error: Exception) -> ModelError:

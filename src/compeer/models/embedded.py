@@ -182,9 +182,12 @@ def start_server(
     context: int = 8192,
     key: str | None = None,
     precise: bool = False,
+    brief: bool = False,
+    n_threads: int | None = None,
 ) -> Any:
     """A llama.cpp server in this process. Its HTTP side answers only to `key` (random when None). `precise`: attention
-    is computed and remembered in 32-bit floats rather than 16."""
+    is computed and remembered in 32-bit floats rather than 16. `brief`: it will not live long, so it starts without a
+    warm-up and keeps no prompts but those in its slots. `n_threads`: instead of the cores that are free now."""
     # OpenMP reads this when it is loaded. Its default is to spin at every barrier for ever, which on busy cores
     # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
@@ -197,7 +200,10 @@ def start_server(
     params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
     params.verbosity = -1
     params.api_keys = [key or secrets.token_hex(16)]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads()
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = n_threads or threads()
+    if brief:
+        params.warmup = params.fit_params = False
+        params.cache_ram_mib = 0
     if precise:
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED

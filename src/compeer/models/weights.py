@@ -64,14 +64,14 @@ def as_floats(path: Path) -> Path:
         import numpy as np
     except ImportError:
         raise ModelError('Weights in floats need the package gguf: pip install "compeer[embedded]".') from None
-    read = gguf.GGUFReader(path)
-    if not any(gguf.quants.GGML_QUANT_SIZES[tensor.tensor_type][0] > 1 for tensor in read.tensors):
-        return path
     stat = path.stat()
     state = hashlib.sha256(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
     target = cache_dir() / f"{path.stem}.{state}.f16.gguf"
     if target.is_file():
         return target
+    read = gguf.GGUFReader(path)
+    if not any(gguf.GGML_QUANT_SIZES[tensor.tensor_type][0] > 1 for tensor in read.tensors):
+        return path
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         loose = Path(folder) / target.name

@@ -26,7 +26,7 @@ def rollout_of(config: Config, start: Start) -> str:
     if config.rollout == "auto":
         if on_gpu(config.training(start.base, start.lora)):
             return "vllm-colocate" if importlib.util.find_spec("vllm") else "transformers"
-        embedded = start.base == "embedded" and start.lora is not None and processes() == 1
+        embedded = start.base == "embedded" and start.lora is not None
         return "llamacpp" if embedded and importlib.util.find_spec("xllamacpp") else "transformers"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
         raise UserError(

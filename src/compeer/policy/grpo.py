@@ -85,7 +85,8 @@ class Session:
         self.second = _client(config.second_judge)
         self.reward = CompositeReward(self.judge, Embedder(config.embedder), config.reward, group=config.group)
         self.seeker = _seeker(config.conversation)
-        self._talks: Any | None = None
+        self._talks: Any | None = None  # what must be closed: conversations, llama.cpp
+        self._writer: Any | None = None
         self._items: dict[str, set[str]] = {"languages": set(), "licences": set()}
 
     def open(self, *, given: str | None = None, force: bool = False, fresh: bool = False) -> Run:
@@ -190,7 +191,7 @@ class Session:
         return f"hf:{self.start.base}+{run.model}" if self.start.lora else f"hf:{run.model}"
 
     def close(self) -> None:
-        for client in (self.judge, self.second, self._talks):
+        for client in (self.judge, self.second, self._talks, self._writer):
             if client is not None:
                 client.close()
 
@@ -248,7 +249,8 @@ class Session:
             return None
         from compeer.policy.rollout import llamacpp_rollout
 
-        return llamacpp_rollout()
+        self._writer = llamacpp_rollout()
+        return self._writer
 
 
 def _client(settings: Judge | None) -> JudgeClient | None:

@@ -34,6 +34,7 @@ from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind
 
 if TYPE_CHECKING:
     from compeer.reward.docket import Docket
+    from compeer.reward.rendering import Rendering
     from compeer.reward.walk import Walk
 
 
@@ -116,7 +117,7 @@ class LocalJudge:
 
     def _judge(self, cases: list[Case], orders: Orders, abandoned: threading.Event) -> list[Judgement]:
         walk = self.load()
-        dockets = [self._docket(case, orders) for case in cases]
+        dockets = [self._docket(walk.rendering, case, orders) for case in cases]
         for pack in self._packs(dockets):
             if abandoned.is_set():
                 break
@@ -141,14 +142,14 @@ class LocalJudge:
                 for part in (dockets[: len(dockets) // 2], dockets[len(dockets) // 2 :]):
                     self._attempt(walk, [part])
 
-    def _docket(self, case: Case, orders: Orders) -> Docket:
+    def _docket(self, rendering: Rendering, case: Case, orders: Orders) -> Docket:
         """The case, short enough, with its conversations."""
         from compeer.reward.docket import Docket
 
         shown = shown_orders(case, orders)[: 1 if self.kind == "prm" else 2]
         failure = None
         try:
-            case = self._fitted(case)
+            case = self._fitted(rendering, case)
         except Exception as error:  # a picture that cannot be read, a limit that leaves no room
             failure = str(error)
         found = [] if failure else [thread for first in shown for thread in threads(case, self.kind, first)]
@@ -156,9 +157,9 @@ class LocalJudge:
         docket.failure = failure
         return docket
 
-    def _fitted(self, case: Case) -> Case:
-        rendering, limit = self.load().rendering, self.max_length
-        assert limit is not None
+    def _fitted(self, rendering: Rendering, case: Case) -> Case:
+        limit = self.max_length
+        assert limit is not None, "known since the model was loaded"
         answers = [max(STEP_WORDS[case.language].values(), key=len)] * 3
         answers.append(max(PAIR_WORDS[case.language].values(), key=len))
 

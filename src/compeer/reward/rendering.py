@@ -1,9 +1,9 @@
 """The judge's conversation as the tokens of a model.
 
-A conversation is always rendered whole by the model's own chat template and tokenised whole, so that its tokens are
-those of training, whatever a tokenizer does at the seams. What two conversations share is found afterwards, by
-comparing tokens. The possible verdicts are found the same way: the rendering with each answer against the rendering
-that waits for one.
+A conversation is always rendered whole by the model's own chat template and tokenised whole, as in training
+(`compeer.training.encode`), so that its tokens are the same, whatever a tokenizer does at the seams. What two
+conversations share is found afterwards, by comparing tokens. The possible verdicts are found the same way: the
+rendering with each answer against the rendering that waits for one.
 
 Pictures stand in the history. The processor that turns them into pixels also makes one placeholder into many; that
 is done once a group, and the tokens before and after are the tokenizer's.
@@ -23,6 +23,7 @@ from compeer.models.request import ModelError, images_of
 from compeer.reasoning.ontology import Language
 from compeer.reward.trie import K, Trie, shared
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice
+from compeer.training.encode import Words
 
 Chat = list[dict[str, Any]]
 
@@ -50,8 +51,7 @@ class Rendering:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.model, self.tokenizer, self.processor = checkpoint.model, checkpoint.tokenizer, checkpoint.processor
-        in_processor = self.processor is not None and self.processor.chat_template
-        self._templater: Any = self.processor if in_processor else self.tokenizer
+        self._words = Words(self.tokenizer, self.processor)
         self._rope_index = getattr(getattr(self.model, "model", None), "get_rope_index", None)
         self._steps: dict[Language, Options[bool]] = {}
         self._pairs: dict[Language, Options[Choice]] = {}
@@ -144,17 +144,7 @@ class Rendering:
         )
 
     def _text(self, chat: Chat, waiting: bool) -> str:
-        messages: Chat = []
-        for message in chat:
-            content = message["content"]
-            if self.processor is not None:
-                parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-                content = [{"type": "image"} if part["type"] == "image" else part for part in parts]
-            elif not isinstance(content, str):
-                content = "".join(part["text"] for part in content if part["type"] == "text")
-            messages.append({"role": message["role"], "content": content})
-        text: str = self._templater.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
-        return text
+        return self._words.render(self._words.chat(chat), ask=waiting)
 
 
 def _system(text: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ long lose the oldest turns of the history, never their end, and are counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Annotated, Any, Literal
 
@@ -189,11 +189,3 @@ def _copies(item: Item, choices: Choices) -> int:
 
 def _draw(choices: Choices, item: Item, what: str, copy: int) -> float:
     return Random(f"{choices.seed} {item.id} {what} {copy}").random()
-
-
-def in_order(parts: Sequence[Made]) -> dict[str, int]:
-    """Counts of several files together."""
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part.counts)
-    return dict(total)

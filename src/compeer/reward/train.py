@@ -146,8 +146,9 @@ def _train(config: Config, run: Run) -> Trained:
         name=f"judge ({config.kind})",
         beside={"judge.json": judge},
     )
-    run.finish(_results(outcome, made, checked))
+    run.record.results = _results(outcome, made, checked)
     _write_card(run, config, made)
+    run.finish(run.record.results)
     return Trained(str(run.folder), str(run.model), run.record.results)
 
 

@@ -6,6 +6,7 @@ mentioned.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ def write_card(run: Run, about: About) -> None:
         text = card(run, about)
         for folder in (run.folder, run.model):
             (folder / "README.md").write_text(text, encoding="utf-8")
+        if (run.folder / "curves.png").is_file():
+            shutil.copyfile(run.folder / "curves.png", run.model / "curves.png")
 
 
 def card(run: Run, about: About) -> str:

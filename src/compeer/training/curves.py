@@ -58,11 +58,11 @@ def draw(metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     with matplotlib.rc_context(style):
         layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
         figure = Figure(figsize=(3.8 * columns, 0.4 + 2.6 * rows), facecolor=PAPER, layout=layout)
-        grid = figure.subplots(rows, columns, squeeze=False).flat
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
         figure.suptitle(title, fontsize=12, color=INK, x=0.02, ha="left")
         for axes, (name, parts) in zip(grid, panels, strict=False):
             _panel(axes, name, parts)
-        for axes in list(grid)[len(panels) :]:
+        for axes in grid[len(panels) :]:
             axes.set_visible(False)
         figure.savefig(path, dpi=130)
     return True

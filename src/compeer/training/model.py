@@ -27,7 +27,7 @@ import msgspec
 from compeer.models.checkpoint import open_checkpoint
 from compeer.models.request import ModelError
 from compeer.models.weights import locate
-from compeer.training.run import is_main, wait_for_all
+from compeer.training.run import is_main, processes, wait_for_all
 
 #: parameters of a vision tower, and among them those of the merger
 TOWER = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model)\.")
@@ -104,6 +104,7 @@ def open_model(settings: Settings, seed: int = 0) -> Trainable:
 
 def arguments(settings: Settings) -> dict[str, Any]:
     """What a trainer of transformers or TRL must be told about device and precision."""
+    _check_gpus(settings)
     checkpointing = settings.gradient_checkpointing
     if checkpointing is None:
         checkpointing = on_gpu(settings) and settings.base != "embedded"
@@ -132,6 +133,17 @@ def precision(settings: Settings) -> str:
     if settings.dtype != "auto":
         return settings.dtype
     return "bfloat16" if on_gpu(settings) and torch.cuda.is_bf16_supported() else "float32"
+
+
+def _check_gpus(settings: Settings) -> None:
+    """One process and several GPUs would make a trainer copy the model to all of them, which TRL refuses."""
+    import torch
+
+    if on_gpu(settings) and processes() == 1 and torch.cuda.device_count() > 1:
+        raise ModelError(
+            f"This machine has {torch.cuda.device_count()} GPUs. To use all of them, start the same command with "
+            "accelerate launch -m compeer.cli …; to use one, set CUDA_VISIBLE_DEVICES=0."
+        )
 
 
 def base_identity(base: str) -> dict[str, Any]:

@@ -1,0 +1,231 @@
+"""A LoRA adapter of a Llama model as the file that llama.cpp loads beside the weights.
+
+Two ways in: the model that is being trained, in memory (milliseconds, so that a rollout can follow every step), and a
+folder that peft has saved (so that a trained adapter can be talked to with the embedded model).
+
+    write_adapter(model, Path("adapter.gguf"))
+    convert_adapter(Path("run/model"), Path("adapter.gguf"), weights=locate())
+
+llama.cpp rotates neighbouring pairs of a head's components where transformers rotates the first half against the
+second. The rows of the query and key projections are therefore in another order in the base's GGUF file, and the rows
+of their B matrices must follow. llama.cpp knows one alpha for all layers; a layer whose scale differs from it, by
+a pattern of ranks, carries the rest in its B.
+
+Only what llama.cpp can add to its weights is written: matrices A and B on the seven linear layers of a block. Anything
+else in an adapter (DoRA, biases, embeddings, whole modules) is refused: leaving it out would give another model.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from compeer.models.request import ModelError
+
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.(?:self_attn|mlp)\.(\w+)$")
+_NAMES = {
+    "q_proj": "attn_q",
+    "k_proj": "attn_k",
+    "v_proj": "attn_v",
+    "o_proj": "attn_output",
+    "gate_proj": "ffn_gate",
+    "up_proj": "ffn_up",
+    "down_proj": "ffn_down",
+}
+# peft's settings that make an adapter more than A and B, and those that begin by changing the base's weights
+_BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices", "target_parameters", "fan_in_fan_out",
+           "layer_replication", "alora_invocation_tokens", "use_qalora", "use_bdlora", "arrow_config", "kasa_config",
+           "monteclora_config")  # fmt: skip
+_MOVED = ("pissa", "olora", "loftq", "corda", "lora_ga")
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """How many attention heads there are: of queries, and of keys and values."""
+
+    query: int
+    key: int
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    """The two matrices on one layer, as arrays, and what their product is multiplied with."""
+
+    layer: str
+    a: Any  # rank x inputs
+    b: Any  # outputs x rank
+    scale: float
+
+
+def write_adapter(model: Any, path: Path, *, adapter: str = "default") -> Path:
+    """The adapter of a peft model in memory, as it is now, into `path`, which is replaced in one go."""
+    config = model.config.get_text_config()
+    if config.model_type != "llama":
+        raise ModelError(
+            f"llama.cpp's adapters are written here for Llama models only; this one is {config.model_type}."
+        )
+    if model.active_adapters != [adapter]:
+        raise ModelError(f"llama.cpp gets the adapter {adapter}, but the model runs with {model.active_adapters}.")
+    _check_settings(model.peft_config[adapter].to_dict())
+    return _write(_pairs_of(model, adapter), Heads(config.num_attention_heads, config.num_key_value_heads), path)
+
+
+def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
+    """The adapter that peft saved in `folder`, for the base in the GGUF file `weights`, into `path`."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file  # numpy has no bfloat16
+
+    try:
+        settings = msgspec.json.decode((folder / "adapter_config.json").read_bytes())
+        tensors = load_file(folder / "adapter_model.safetensors")
+    except (OSError, msgspec.DecodeError, SafetensorError) as error:
+        raise ModelError(
+            f"{folder} holds no adapter that can be read: {error}. "
+            "Give the folder with adapter_config.json and adapter_model.safetensors."
+        ) from None
+    _check_settings(settings)
+    return _write(_pairs_in(tensors, settings, folder), heads_of(weights), path)
+
+
+def heads_of(weights: Path) -> Heads:
+    """The heads of a Llama model in a GGUF file. Its header is read only as far as it must be: behind the sizes come
+    the words, and those take seconds."""
+    wanted = {"general.architecture", "llama.attention.head_count", "llama.attention.head_count_kv"}
+    with weights.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ModelError(f"{weights} is no GGUF file.")
+        _, _, entries = struct.unpack("<IQQ", file.read(20))
+        found: dict[str, Any] = {}
+        while len(found) < len(wanted) and entries:
+            name = _string(file)
+            value = _value(file, _number(file, "I"))
+            found |= {name: value} if name in wanted else {}
+            entries -= 1
+    if found.get("general.architecture") != "llama":
+        kind = found.get("general.architecture", "nameless")
+        raise ModelError(f"{weights} holds a {kind} model; adapters are converted for Llama models only.")
+    query = int(found["llama.attention.head_count"])
+    return Heads(query, int(found.get("llama.attention.head_count_kv", query)))
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    """One value of a GGUF header. Lists are passed over."""
+    if kind == 8:
+        return _string(file)
+    if kind != 9:
+        return _number(file, "BbHhIif?  Qqd"[kind])
+    of, length = struct.unpack("<IQ", file.read(12))
+    for _ in range(length):
+        _value(file, of)
+    return None
+
+
+def _string(file: BinaryIO) -> str:
+    return file.read(_number(file, "Q")).decode()
+
+
+def _number(file: BinaryIO, form: str) -> Any:
+    return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))[0]
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """peft's settings: nothing but two matrices for each layer, on the base as it was published."""
+    kind = getattr(settings.get("peft_type"), "value", settings.get("peft_type"))
+    if kind != "LORA":
+        raise ModelError(f"llama.cpp takes LoRA adapters; this one is {kind}.")
+    found = next((name for name in _BEYOND if settings.get(name)), None)
+    if found or settings.get("bias", "none") != "none":
+        raise ModelError(
+            f"This adapter is more than two matrices for each layer ({found or 'bias'}), and llama.cpp loads no more "
+            "than those. Train it without."
+        )
+    start = str(settings.get("init_lora_weights")).lower()
+    if start.startswith(_MOVED):
+        raise ModelError(f"init_lora_weights: {start} changes the base itself, which llama.cpp has as it was before.")
+
+
+def _pairs_of(model: Any, adapter: str) -> Iterable[_Pair]:
+    for name, layer in model.named_modules():
+        if adapter in getattr(layer, "lora_embedding_A", {}):
+            raise _misplaced(name)
+        if adapter in getattr(layer, "lora_A", {}):
+            a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
+            yield _Pair(name, _array(a), _array(b), float(layer.scaling[adapter]))
+
+
+def _pairs_in(tensors: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Iterable[_Pair]:
+    if settings.get("rank_pattern") or settings.get("alpha_pattern"):
+        raise ModelError(f"The adapter {folder} has a rank or alpha pattern; such an adapter cannot be converted.")
+    root = math.sqrt if settings.get("use_rslora") else float
+    left = set(tensors)
+    for name in sorted(tensors):
+        layer, found, _ = name.partition(".lora_A.weight")
+        if found:
+            a, b = tensors[name], tensors.get(f"{layer}.lora_B.weight")
+            if b is None:
+                raise ModelError(f"The adapter {folder} is damaged: {layer} has an A and no B.")
+            left -= {name, f"{layer}.lora_B.weight"}
+            yield _Pair(layer, _array(a), _array(b), settings["lora_alpha"] / root(a.shape[0]))
+    if left:
+        raise _misplaced(min(left))
+
+
+def _write(pairs: Iterable[_Pair], heads: Heads, path: Path) -> Path:
+    import gguf
+    import numpy
+
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    writer = gguf.GGUFWriter(part, "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    alpha: float | None = None
+    for pair in pairs:
+        place = _LAYER.search(pair.layer)
+        if place is None or place[2] not in _NAMES:
+            raise _misplaced(pair.layer)
+        rank = pair.a.shape[0]
+        if alpha is None:
+            alpha = pair.scale * rank
+            writer.add_float32("adapter.lora.alpha", alpha)
+        a, b = (numpy.ascontiguousarray(matrix, dtype=numpy.float32) for matrix in (pair.a, pair.b))
+        if place[2] in ("q_proj", "k_proj"):
+            b = _interleaved(b, heads.query if place[2] == "q_proj" else heads.key)
+        if not math.isclose(pair.scale * rank, alpha, rel_tol=1e-6):
+            b = b * numpy.float32(pair.scale * rank / alpha)
+        name = f"blk.{place[1]}.{_NAMES[place[2]]}.weight"
+        writer.add_tensor(f"{name}.lora_a", a)
+        writer.add_tensor(f"{name}.lora_b", b)
+    if alpha is None:
+        raise ModelError("There are no LoRA matrices in this model, so there is nothing to write for llama.cpp.")
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def _interleaved(b: Any, heads: int) -> Any:
+    """Rows from transformers' order (first halves, then second halves of a head) to llama.cpp's (pair after pair)."""
+    rows, rank = b.shape
+    return b.reshape(heads, 2, rows // heads // 2, rank).swapaxes(1, 2).reshape(rows, rank)
+
+
+def _array(weight: Any) -> Any:
+    return weight.detach().float().cpu().numpy()
+
+
+def _misplaced(layer: str) -> ModelError:
+    short = layer.removeprefix("base_model.model.")
+    return ModelError(
+        f"The adapter changes {short}, which llama.cpp cannot do. It takes LoRA on {', '.join(_NAMES)} of the blocks: "
+        "name those as targets."
+    )
