@@ -52,7 +52,8 @@ def _measured(folder: Path, judge: str, steps: int, tokens: int) -> list[dict[st
         session.reward.embedder("en")(["It is loaded once, not in every step."])
         session.reward.embedder.seconds = 0.0
         trainer.train()
-        return [line for line in opened.metrics() if "step_time" in line]
+        watching = trainer.reward_funcs[0].seconds / steps  # a step logs what the one before it took
+        return [line | {"seconds/watching": watching} for line in opened.metrics() if "step_time" in line]
     finally:
         opened.close()
         session.close()

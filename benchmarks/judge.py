@@ -1,68 +1,67 @@
 """What a judgement costs: one unified judge against PRM and ORM, and a shared history against separate turns.
 
-The same weights (the embedded model in transformers) judge the same groups in turn, in one process. Tokens are counted,
-time is the median of the rounds. The paper's unified judge takes 12.5 % longer than PRM and ORM; sharing the history
-among the turns should make it take no longer.
+The same weights (the embedded model in transformers) judge the same groups, a few at a time and in turn, in one run.
+Tokens are counted; seconds are those of all turns together. The paper's unified judge takes 12.5 % longer than PRM and
+ORM; sharing the history among the turns should make it take no longer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 import msgspec
 
 from benchmarks.measure import Ratio
 from compeer.cer import gold
 from compeer.reward.case import Case, case_of
-from compeer.reward.conversation import Thread, messages, threads
+from compeer.reward.conversation import messages, threads
 from compeer.reward.judge import Judgement
 from compeer.reward.local import LocalJudge
 from compeer.reward.rendering import Rendering
 from compeer.reward.verdict import STEP_WORDS, Kind
+from compeer.reward.walk import Walk
 
 
-def run(histories: int = 8, candidates: int = 4, rounds: int = 3) -> list[Ratio]:
-    cases = groups(histories, candidates)
-    unified = LocalJudge("embedded")
+def run(histories: int = 8, candidates: int = 4, at_a_time: int = 4, model: str = "embedded") -> list[Ratio]:
+    unified = LocalJudge(model)
     rendering = unified.load().rendering
     kinds: tuple[Kind, ...] = ("prm", "orm")
-    apart = [LocalJudge("embedded", kind=kind) for kind in kinds]
+    apart = [LocalJudge(model, kind=kind) for kind in kinds]
     for judge in apart:  # one copy of the weights for all
-        judge.max_length = unified.max_length
-        judge._walk = type(unified.load())(rendering, judge.batch, explain=False)
-
-    def together() -> list[Judgement]:
-        return asyncio.run(unified.judge(cases))
-
-    def prm_and_orm() -> None:
+        judge._walk, judge.max_length = Walk(rendering, judge.batch, explain=False), unified.max_length
+    cases = groups(histories + 1, candidates)
+    for judge in (unified, *apart):  # warm, and with its instruction encoded
+        asyncio.run(judge.judge(cases[:1]))
+    seconds: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
+    for start in range(candidates, len(cases), at_a_time * candidates):
+        some = cases[start : start + at_a_time * candidates]
+        before = unified.tokens, sum(judge.tokens for judge in apart)
+        spent, found = timed(lambda some=some: asyncio.run(unified.judge(some)))
+        seconds["unified"] += spent
         for judge in apart:
-            asyncio.run(judge.judge(cases))
-
-    verdicts = together()  # warm, with the instructions encoded
-    prm_and_orm()
-    turns = [turn for case, found in zip(cases, verdicts, strict=True) for turn in separate(rendering, case, found)]
-    before = unified.tokens, sum(judge.tokens for judge in apart)
-    seconds: dict[str, list[float]] = {"unified": [], "apart": [], "turns": []}
-    for _ in range(rounds):
-        seconds["unified"].append(timed(together))
-        seconds["apart"].append(timed(prm_and_orm))
-        seconds["turns"].append(timed(lambda: encode(rendering, turns)))
-    ours, theirs, each = (statistics.median(seconds[name]) for name in ("unified", "apart", "turns"))
-    tokens = (unified.tokens - before[0]) / rounds
-    tokens_apart = (sum(judge.tokens for judge in apart) - before[1]) / rounds
+            seconds["apart"] += timed(lambda judge=judge, some=some: asyncio.run(judge.judge(some)))[0]
+        turns = [
+            turn for case, verdicts in zip(some, found, strict=True) for turn in one_by_one(rendering, case, verdicts)
+        ]
+        seconds["turns"] += timed(lambda turns=turns: encode(rendering, turns))[0]
+        tokens["unified"] += unified.tokens - before[0]
+        tokens["apart"] += sum(judge.tokens for judge in apart) - before[1]
+        tokens["turns"] += sum(map(len, turns))
     what = f"{histories} x {candidates} judgements"
-    time_, count = {"unit": "s", "at_least": False}, {"unit": "tokens", "at_least": False}
-    one, shared = f"{what}, unified", f"{what}, shared history"
-    turn_tokens = sum(map(len, turns))
+    time_: dict[str, Any] = {"unit": "s", "ours": seconds["unified"], "at_least": False}
+    count: dict[str, Any] = {"unit": "tokens", "ours": tokens["unified"], "at_least": False}
+    pair, turn = "PRM + ORM", "four separate turns"
     return [
-        Ratio(what=one, ours=ours, theirs=theirs, against="PRM + ORM", wanted=1.0, **time_),
-        Ratio(what=one, ours=tokens, theirs=tokens_apart, against="PRM + ORM", **count),
-        Ratio(what=shared, ours=ours, theirs=each, against="four separate turns", **time_),
-        Ratio(what=shared, ours=tokens, theirs=turn_tokens, against="four separate turns", wanted=0.4, **count),
+        Ratio(what=f"{what}, unified", theirs=seconds["apart"], against=pair, wanted=1.0, **time_),
+        Ratio(what=f"{what}, unified", theirs=tokens["apart"], against=pair, **count),
+        Ratio(what=f"{what}, shared history", theirs=seconds["turns"], against=turn, **time_),
+        Ratio(what=f"{what}, shared history", theirs=tokens["turns"], against=turn, wanted=0.4, **count),
     ]
 
 
@@ -82,9 +81,8 @@ def groups(histories: int, candidates: int) -> list[Case]:
     return found
 
 
-def separate(rendering: Rendering, case: Case, found: Judgement) -> list[list[int]]:
+def one_by_one(rendering: Rendering, case: Case, found: Judgement) -> list[list[int]]:
     """The questions on a case as four requests, each with all that came before it."""
-    thread: Thread
     (thread,) = threads(case, "unified", found.pairs[0].candidate_first)
     answers = [STEP_WORDS[case.language][step.value is True] for step in found.steps]
     return rendering.tokens([messages(thread, answers[:asked]) for asked in range(len(thread.turns))])
@@ -105,7 +103,7 @@ def encode(rendering: Rendering, turns: Sequence[list[int]], batch: int = 16) ->
             rendering.model(input_ids=ids, attention_mask=mask, logits_to_keep=ends, use_cache=False)
 
 
-def timed(action: Callable[[], object]) -> float:
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
+    result = action()
+    return time.perf_counter() - started, result

@@ -1,6 +1,6 @@
 """The collapse demonstration: what GRPO does to the variety of replies, with and without equation 5.
 
-    python -m benchmarks.collapse                    five seeds, three arms, about a quarter of an hour on one core
+    python -m benchmarks.collapse                    five seeds, three arms; twelve minutes on one core
     python -m benchmarks.collapse --seeds 2 --arms none,paper
 
 A tiny model (`world`) is taught by SFT to answer in the contract, in some two hundred ways. A judge (`judge`) likes one

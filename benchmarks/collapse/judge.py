@@ -3,8 +3,8 @@
 The thinking is right. Of a reply it likes one sentence in each of three places; the more of them, the surer it is that
 the reply is the better one. So the reward before equation 5 is 3, 3.67, 4.33 or 5, and the shortest way up is to say
 these three to everybody. A reply that is not three whole sentences of this world is no reply: nothing in it is liked,
-and the strategy is wrong. (A judge that overlooked this was gamed within a hundred steps: under equation 5 the model
-added noise to its favourite, which is as good to such a judge and unlike everything else.)
+and the strategy is wrong. (A judge that overlooked this was gamed: most runs, with and without equation 5, ended in its
+favourite with noise added, which such a judge likes as much.)
 
     python -m benchmarks.collapse.judge
 """
@@ -43,8 +43,11 @@ class Fond:
     def one(self, case: Case) -> Judgement:
         said = sentences(case.reply)
         liked = sum(one == wanted for one, wanted in zip(said, FAVOURITE, strict=True)) / 3 if said else 0.0
-        right = [None if step is None else True for step in case.steps[:2]] + [said is not None and bool(case.steps[2])]
-        first, second, third = (StepVerdict(value, None if value is None else float(value)) for value in right)
+        right = (True, True, said is not None)
+        first, second, third = (
+            StepVerdict() if step is None else StepVerdict(value, float(value))
+            for step, value in zip(case.steps, right, strict=True)
+        )
         p: dict[Preference, float] = {"candidate": liked, "reference": 1 - liked, "both": 0.0, "neither": 0.0}
         better: Preference = "candidate" if liked > 0.5 else "reference"
         pairs = (PairVerdict(True, better, p),) if case.comparable else ()

@@ -108,11 +108,12 @@ def _gap(arm: list[Curve], base: list[Curve]) -> Interval:
 def draw(found: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: Path) -> None:
     """Three panels over the steps: the mean over the seeds, and its interval as a band."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     from compeer.corpora.plot import ACCENT, INK, PAPER, QUIET, WARM
 
     colours = {"none": WARM, "paper": ACCENT, "sign_aware": QUIET}
-    figure = Figure(figsize=(11, 3.7), facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(11.5, 3.8), facecolor=PAPER, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.08))
     axes = figure.subplots(1, 3)
     seeds = len(next(iter(found.values())))
     for axis, (name, label) in zip(axes, list(MEASURES.items())[:3], strict=True):
@@ -121,10 +122,11 @@ def draw(found: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: P
             steps = range(1, min(map(len, smooth)) + 1)
             middle = [interval([curve[step - 1] for curve in smooth]) for step in steps]
             means = [one.mean for one in middle]
-            axis.plot(steps, means, color=colours[arm], linewidth=1.8, label=SHOWN[arm])
+            style = (0, (4, 2)) if arm == "sign_aware" else "solid"
+            axis.plot(steps, means, color=colours[arm], linewidth=1.8, linestyle=style, label=SHOWN[arm])
             if seeds > 1:
                 low, high = [one.mean - one.half for one in middle], [one.mean + one.half for one in middle]
-                axis.fill_between(steps, low, high, color=colours[arm], alpha=0.18, linewidth=0)
+                axis.fill_between(steps, low, high, color=colours[arm], alpha=0.16, linewidth=0)
         axis.set_title(label, fontsize=10, color=INK, loc="left")
         axis.set_xlabel("GRPO step", fontsize=9, color=INK)
         axis.set_facecolor(PAPER)

@@ -125,6 +125,14 @@ def test_what_the_judge_left_open_earns_the_groups_mean_and_is_marked() -> None:
     assert summary(rows)["judge/unanswered"] == pytest.approx(3 / 5)
 
 
+def test_an_unjudged_reply_gains_nothing_by_being_unlike_the_others() -> None:
+    outputs = [output("What happened then, tell me?")] * 3 + [output("silent zzz qqq xxx jjj vvv")]
+    rows = reward().score([(asked(), outputs)])
+    assert rows[3].s_in < rows[0].s_in
+    assert rows[3].reward == pytest.approx(sum(row.reward for row in rows[:3]) / 3)
+    assert not rows[3].raised
+
+
 def test_one_output_an_empty_history_empty_and_equal_replies() -> None:
     alone = reward().score([(asked(history=()), [output("What happened to you there?")])])[0]
     assert (alone.s_in, alone.s_hi, alone.reward) == (0.0, 0.0, 5.0)

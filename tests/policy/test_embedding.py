@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,22 @@ def test_the_memory_is_bounded_and_keeps_what_was_used_last() -> None:
     assert embedder.computed == 4
     embed(["b"])
     assert embedder.computed == 5
+
+
+def test_the_memory_can_be_written_down_and_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    class Counting(Embedder):
+        def _function(self, place):  # type: ignore[no-untyped-def]
+            return lambda texts: np.random.default_rng(len(texts)).random((len(texts), 2 if place == "en" else 3))
+
+    first, second = Counting(memory=3), Counting(memory=3)
+    first("en")(["a", "b"])
+    first("zh")(["我"])
+    first("en")(["a"])
+    first.save(tmp_path / "vectors.npz")
+    second.load(tmp_path / "vectors.npz")
+    assert (second("en")(["a", "b"]) == first("en")(["a", "b"])).all() and second.computed == 0
+    second("en")(["c"])
+    assert second("zh")(["我"]).shape == (1, 3) and second.computed == 2, "what was used last longest ago went first"
 
 
 def test_an_unknown_model_is_named() -> None:

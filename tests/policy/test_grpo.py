@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,11 @@ from tests.policy.seeker_server import SeekerServer
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.policy.advantage import advantages, objective
+from compeer.policy.alerts import Alerts
 from compeer.policy.grpo import Session, train
-from compeer.policy.trainer import Order
+from compeer.policy.trainer import Order, Watching
+from compeer.training.record import Record
+from compeer.training.run import open_run
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +154,27 @@ def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp
     )
 
 
+def test_alerts_are_shown_and_kept_and_not_repeated_after_a_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = open_run(tmp_path / "run", Record(kind="policy", config={}, data={}, base={}))
+
+    def watched(watching: Watching, steps: range) -> None:
+        for step in steps:
+            numbers = {"reward": 0.0, "diversity/distinct_2": (0.8 if step <= 20 else 0.3) + step % 3 / 100}
+            run.log({"step": step, **numbers})
+            watching.on_log(None, SimpleNamespace(global_step=step, max_steps=60), None, numbers)
+
+    watched(Watching(run, Alerts(window=5, baseline=20)), range(1, 41))
+    assert [one["step"] for one in run.alerts()] == [23] and "word pairs" in run.alerts()[0]["alert"]
+    told = capsys.readouterr().err
+    assert "Alert at step 23: The share of different word pairs in the replies has fallen from 0.81" in told
+    assert "step 24: reward" in told, "a line of curves every tenth of the run"
+    watched(Watching(run, Alerts(window=5, baseline=20), quiet=True), range(41, 61))
+    assert len(run.alerts()) == 1 and capsys.readouterr().err == ""
+    run.close()
+
+
 def test_it_goes_on_from_the_adapter_of_another_run(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
@@ -180,7 +205,7 @@ def test_conversations_with_a_seeker_are_a_matter_of_the_settings(
     line = next(line for line in lines(tmp_path / "run/metrics.jsonl") if "reward" in line)
     assert line["talk/ended/incomplete"] == 1.0, "what this model writes is no turn of a conversation"
     assert line["reward"] == pytest.approx(line["talk/judge"] - 0.5, abs=1e-5)
-    assert json.loads((tmp_path / "run/run.json").read_text())["judge"]["seeker"]["model"].startswith("openai:seeker@")
+    assert json.loads((tmp_path / "run/run.json").read_text())["judge"]["seeker"]["model"].startswith("openai:seeker")
 
 
 def test_one_judge_is_no_prm_and_orm(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:

@@ -18,7 +18,14 @@ def test_the_mean_reward_rises_over_five_seeds(tiny_model_dir: Path, tmp_path: P
         for seed in range(5):
             folder = tmp_path / str(seed)
             folder.mkdir()
-            more = {"group": 6, "micro_batch": 18, "max_completion": 6, "learning_rate": 1e-2, "steps": 16, "seed": seed}
+            more = {
+                "group": 6,
+                "micro_batch": 18,
+                "max_completion": 6,
+                "learning_rate": 1e-2,
+                "steps": 16,
+                "seed": seed,
+            }
             train(toy.config(folder, tiny_model_dir, judge.url, **more), quiet=True)
             logged = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
             rewards = [line["reward"] for line in logged if "reward" in line]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from tests.reward.attacks import ATTACKS
 from tests.reward.groups import gold_cases, groups, varied, with_pictures
 from tests.reward.reference import Reference
 
@@ -414,15 +415,30 @@ class TestLiving:
 
         async def scenario() -> tuple[list[list[Judgement]], int]:
             await judge.judge(cases[:1])
+            before = judge.tokens
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(judge.judge(cases), 0.05)
-            left = judge.tokens
             answers = await asyncio.gather(judge.judge(cases[:4]), judge.judge(cases[4:8]))
+            spent = judge.tokens - before
             await judge.close()
-            return answers, left
+            return answers, spent
 
-        answers, _ = asyncio.run(scenario())
-        assert [judgement.id for answer in answers for judgement in answer] == [case.id for case in cases[:8]]
+        answers, spent = asyncio.run(scenario())
+        found = [judgement for answer in answers for judgement in answer]
+        assert [judgement.id for judgement in found] == [case.id for case in cases[:8]]
+        each = sum(judgement.tokens for judgement in found) / len(found)
+        assert spent < 0.5 * each * len(cases), "nobody waited for the rest"
+
+    def test_attacks_are_judged_like_anything_else(self, tiny_model_dir: Path) -> None:
+        case = shortened(gold_cases("en")[0], 99)
+        cases = [
+            msgspec.structs.replace(case, id=str(number), steps=(attack, case.steps[1], attack), reply=attack + "a")
+            for number, attack in enumerate(ATTACKS)
+        ]
+        for found in judged(tiny_model_dir, cases):
+            assert found.failure is None
+            assert all(step.value is not None for step in found.steps)
+            assert len(found.pairs) == 1
 
     def test_nothing_to_judge_is_no_work(self, tiny_model_dir: Path) -> None:
         empty = varied(groups(1, 5, "en"))[4]

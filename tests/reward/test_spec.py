@@ -42,6 +42,8 @@ class TestForms:
         adapter = tmp_path / "judge.gguf"
         adapter.write_bytes(b"")
         assert open_judge(f"embedded+{adapter}").name == "embedded+judge.gguf"
+        (tmp_path / "judge.json").write_text('{"kind": "orm"}')
+        assert open_judge(f"embedded+{adapter}").kind == "orm"
         with pytest.raises(UserError, match="no adapter"):
             open_judge("embedded+lost.gguf")
 

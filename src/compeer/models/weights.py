@@ -59,16 +59,21 @@ def locate() -> Path:
 
 def as_floats(path: Path) -> Path:
     """The same weights in 16-bit floats, made once and kept in the cache; a file without quantised weights itself."""
-    try:
-        import gguf
-        import numpy as np
-    except ImportError:
-        raise ModelError('Weights in floats need the package gguf: pip install "compeer[embedded]".') from None
     stat = path.stat()
     state = hashlib.sha256(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
     target = cache_dir() / f"{path.stem}.{state}.f16.gguf"
-    if target.is_file():
-        return target
+    try:
+        return target if target.is_file() else _write_floats(path, target)
+    except ImportError:
+        raise ModelError('Weights in floats need the package gguf: pip install "compeer[embedded]".') from None
+    except OSError as error:
+        raise ModelError(_cannot_keep(error)) from error
+
+
+def _write_floats(path: Path, target: Path) -> Path:
+    import gguf
+    import numpy as np
+
     read = gguf.GGUFReader(path)
     if not any(gguf.GGML_QUANT_SIZES[tensor.tensor_type][0] > 1 for tensor in read.tensors):
         return path
@@ -118,10 +123,14 @@ def _fetch() -> Path:
     try:
         return _fetch_into(cache_dir() / FILE)
     except OSError as error:
-        raise ModelError(
-            f"The embedded model's weights cannot be kept in {cache_dir()}: {error.strerror or error}. "
-            "Set COMPEER_CACHE to a folder that can be written."
-        ) from error
+        raise ModelError(_cannot_keep(error)) from error
+
+
+def _cannot_keep(error: OSError) -> str:
+    return (
+        f"The embedded model's weights cannot be kept in {cache_dir()}: {error.strerror or error}. "
+        "Set COMPEER_CACHE to a folder that can be written."
+    )
 
 
 def _fetch_into(target: Path) -> Path:

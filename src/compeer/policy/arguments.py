@@ -36,7 +36,9 @@ def rollout_of(config: Config, start: Start) -> str:
     return config.rollout
 
 
-def grpo_arguments(config: Config, layout: Layout, start: Start, run: Run, way: str, held_out: int) -> Any:
+def grpo_arguments(
+    config: Config, layout: Layout, start: Start, run: Run, way: str, *, held_out: int, sees: bool
+) -> Any:
     """TRL's GRPOConfig. Make it before the model is loaded: ZeRO-3 shards while loading."""
     from trl import GRPOConfig
 
@@ -80,6 +82,8 @@ def grpo_arguments(config: Config, layout: Layout, start: Start, run: Run, way: 
         per_device_eval_batch_size=max(1, min(layout.share, -(-held_out // processes()))),
         # a judge may use up its budget before the other processes hear of it
         ddp_timeout=int(max(1800.0, 4 * (config.judge.budget if config.judge else 0.0))),
+        # of a vision model the merger has no part in a step of text
+        ddp_find_unused_parameters=None if sees else False,
         **_vllm(config, way),
         **device_arguments(config.training(start.base, start.lora)),
         **_logging(config, run),

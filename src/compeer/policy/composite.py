@@ -5,7 +5,7 @@ several; this is the only one. It knows nothing of any trainer. TRL and ms-swift
 (`__call__`), everything else with groups (`score`).
 
 What is defined beyond the paper:
-- an output that the judge had no answer for earns the mean of the judged outputs of its group, before reweighting, so
+- an output that the judge had no answer for earns the mean of the judged outputs of its group, after reweighting, so
   that it neither gains nor loses; a group without any judgement earns 0 throughout. Both are marked and counted;
 - a part has a weight (1 for the paper's five), and further parts can be added (`parts`);
 - `soft` takes the judge's probabilities instead of its verdicts, which leaves fewer groups without any difference;
@@ -172,9 +172,9 @@ class CompositeReward:
             | {name: part(case) for name, part in FURTHER.items() if self._wants(name)}
             for judgement, case in zip(judged, cases, strict=True)
         ]
+        there = [judgement.failure is None for judgement in judged]
         totals = _filled(
-            [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts],
-            [judgement.failure is None for judgement in judged],
+            [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts], there
         )
         replies = [one.response for one in read]
         scale, s_in, s_hi, rewards = 0.0, [0.0] * len(replies), [0.0] * len(replies), totals
@@ -183,7 +183,8 @@ class CompositeReward:
             scale = self.settings.tau_scale * tau(mean_length, self.settings.alpha, self.settings.beta)
             said = [turn.text for turn in asked.history]
             s_in, s_hi = similarities(replies, said, self.embedder(asked.language))
-            rewards = reweight_group(totals, s_in, s_hi, scale, self.settings.variant)
+            # what was not judged must not gain by being unlike the others, so its reward is filled in again
+            rewards = _filled(reweight_group(totals, s_in, s_hi, scale, self.settings.variant), there)
         return [
             Scored(
                 id=case.id,
@@ -197,7 +198,7 @@ class CompositeReward:
                 s_in=s_in[number],
                 s_hi=s_hi[number],
                 tau=scale,
-                raised=raised(totals[number], rewards[number]),
+                raised=there[number] and raised(totals[number], rewards[number]),
                 failure=judged[number].failure,
             )
             for number, (case, output, one) in enumerate(zip(cases, outputs, read, strict=True))

@@ -131,7 +131,7 @@ class Session:
         words = Words(*open_tokenizer(self.start.base))
         learnt, apart, counts = self._prompts(words)
         way = rollout_of(config, self.start)
-        arguments = grpo_arguments(config, layout, self.start, run, way, len(apart))
+        arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
         opened = open_start(self.start, config.training(self.start.base, self.start.lora), config.seed)
         opened.tokenizer.padding_side = "left"
         watched = WatchedReward(

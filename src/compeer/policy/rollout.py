@@ -13,8 +13,10 @@ half a second. The outputs of one prompt are decoded side by side and share the 
 - **The rest is corrected.** llama.cpp rounds activations to 8 bits, so it samples from a slightly different
   distribution. Each token comes with its log-probability there, and `rollout_correction` weights the loss with it. TRL
   has such a correction, but only for vLLM; given by anybody else, log-probabilities are not used at all.
-- **A run can be repeated and resumed.** Draws depend on the seed, the step, the process and the place in the batch, and
-  on nothing else, as long as one prompt is decoded at a time (`slots` no larger than the group; the default).
+- **A run can be repeated and resumed.** Draws depend on the seed, the step, the process and the place in the batch.
+  Rounding depends on what is decoded side by side and on what llama.cpp has read before, so as long as one prompt is
+  decoded at a time (`slots` no larger than the group; the default) outputs are the same to the bit. The number of
+  threads does not matter: it is chosen anew in each step from the cores that are free.
 
 llama.cpp also ends a turn at the model's other end tokens (for SmolLM2 `<|endoftext|>` and `<reponame>`); TRL counts
 such an output as cut off. A token that leaves a character half written is reported without its log-probability; it is
@@ -34,8 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from compeer.errors import UserError
+from compeer.models.embedded import threads
 from compeer.models.lora_gguf import write_adapter
-from compeer.models.request import ModelError
 from compeer.models.weights import locate
 from compeer.policy.rollout_correction import correct
 from compeer.policy.rollout_scoring import share_prompts
@@ -55,10 +57,9 @@ def llamacpp_rollout(
 ) -> Rollout:
     """TRL's `rollout_func` for a Llama model with LoRA whose base is the file `weights_gguf`, by default the embedded.
 
-    `slots`: outputs decoded side by side, by default those of one prompt. `threads`: by default every core this process
-    may use, shared with the other processes of the run; $COMPEER_THREADS overrides. `adapter_dir`: where the adapter
-    of the step is written, by default a temporary folder. `most`: what the correction is cut at. `ignore_end`: write
-    until the limit.
+    `slots`: outputs decoded side by side, by default those of one prompt. `threads`: by default all free cores, since
+    torch waits meanwhile; $COMPEER_THREADS overrides. `adapter_dir`: where the adapter of the step is written, by
+    default a temporary folder. `most`: what the correction is cut at. `ignore_end`: write until the limit.
     """
     return Rollout(weights_gguf, slots, threads, adapter_dir, most, ignore_end)
 
@@ -80,8 +81,8 @@ class Rollout:
         self._folder = adapter_dir or Path(self._kept.name if self._kept else "")
         self._server: Server | None = None
         self._trainer: Any = None
-        self._step: int | None = None
-        self._calls: dict[bool, int] = {}
+        self._now: tuple[int, bool] | None = None  # the step, and whether it is for training
+        self._calls = 0
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
         """One output for each prompt; equal prompts beside each other are a group."""
@@ -135,13 +136,13 @@ class Rollout:
         check(trainer)
         correct(trainer, most=self.most)
         share_prompts(trainer)
-        self._trainer, self._step = trainer, None
+        self._trainer, self._now = trainer, None
 
     def _current(self, trainer: Any, slots: int, context: int) -> Server:
-        """llama.cpp with the adapter of this step."""
-        step = int(trainer.state.global_step)
+        """llama.cpp with the adapter of this step, begun anew for an evaluation so that training does not notice it."""
+        now = (int(trainer.state.global_step), bool(trainer.model.training))
         server = self._server
-        if server is not None and self._step == step and server.slots >= slots and server.context >= context:
+        if server is not None and self._now == now and server.slots >= slots and server.context >= context:
             return server
         if server is not None:
             server.close()
@@ -149,18 +150,16 @@ class Rollout:
         self._folder.mkdir(parents=True, exist_ok=True)
         adapter = write_adapter(model, self._folder / f"adapter-{trainer.accelerator.process_index}.gguf")
         self._server = Server(
-            self.weights or locate(), adapter, slots=slots, context=context, threads=self.threads or cores()
+            self.weights or locate(), adapter, slots=slots, context=context, threads=self.threads or share_of_cores()
         )
-        if self._step != step:
-            self._step, self._calls = step, {}
+        if self._now != now:
+            self._now, self._calls = now, 0
         return self._server
 
     def _key(self, trainer: Any) -> str:
         """What the draws depend on: also which call of this step it is, where a step takes several."""
-        training = bool(trainer.model.training)
-        call = self._calls[training] = self._calls.get(training, -1) + 1
-        where = trainer.accelerator.process_index
-        return f"{trainer.args.seed} {trainer.state.global_step} {where} {training} {call}"
+        self._calls += 1
+        return f"{trainer.args.seed} {self._now} {trainer.accelerator.process_index} {self._calls}"
 
 
 def check(trainer: Any) -> None:
@@ -173,6 +172,10 @@ def check(trainer: Any) -> None:
                 f"llama.cpp's rollouts sample from the whole distribution, as the loss assumes; {name} is {value}. "
                 f"Leave it at {plain}, or use rollout: transformers."
             )
+    if trainer.args.generation_kwargs:
+        raise UserError(
+            "generation_kwargs are for transformers; llama.cpp's rollouts do not know them. Leave them out."
+        )
     if not hasattr(trainer.accelerator.unwrap_model(trainer.model), "peft_config"):
         raise UserError(
             "llama.cpp's rollouts follow a LoRA adapter; this run trains the whole model. Set lora, or use "
@@ -182,18 +185,11 @@ def check(trainer: Any) -> None:
         raise UserError(f"Rollouts need a temperature above 0, not {trainer.temperature}.")
 
 
-def cores() -> int:
-    """The threads for sampling: torch waits meanwhile, so all cores, but not those of the run's other processes."""
-    chosen = os.environ.get("COMPEER_THREADS")
-    if chosen:
-        if not chosen.isdigit() or int(chosen) < 1:
-            raise ModelError(f"COMPEER_THREADS is a whole number of threads; it says {chosen!r}.")
-        return int(chosen)
-    try:
-        free = len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        free = os.cpu_count() or 1
-    return max(1, free // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+def share_of_cores() -> int:
+    """The cores that are free now, but not those that the run's other processes will want at the same time."""
+    if os.environ.get("COMPEER_THREADS"):
+        return threads()
+    return max(1, min(threads(), (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 def _seed(key: str, place: int) -> int:

@@ -21,6 +21,9 @@ from typing import Any
 
 from compeer.errors import UserError
 
+#: nats a token; rounding gives less than a tenth of it
+STRANGERS = 1.0
+
 
 def weights(trained: Any, sampled: Any, mask: Any, most: float = 2.0) -> Any:
     """p/q for each token, cut at `most`; 1 where the sampler told nothing (NaN) or nothing is trained."""
@@ -66,10 +69,23 @@ def _weight(trainer: Any, rows: dict[str, Any], trained: Any, most: float) -> No
     if "tool_mask" in rows:
         mask = mask * rows["tool_mask"]
     sampled = rows["sampling_per_token_logps"]
+    _check_same(trained, sampled, mask)
     found = weights(trained, sampled, mask, most)
     advantages = rows["advantages"]
     rows["advantages"] = (advantages[:, None] if advantages.dim() == 1 else advantages) * found
     _log(trainer, trained, sampled, mask, found, most)
+
+
+def _check_same(trained: Any, sampled: Any, mask: Any) -> None:
+    """Two programs with the same weights are never this far apart; a correction would only hide the mistake."""
+    import torch
+
+    apart = (trained - sampled)[mask.bool() & ~torch.isnan(sampled)].abs()
+    if apart.numel() and float(apart.mean()) > STRANGERS:
+        raise UserError(
+            f"The sampler's log-probabilities are {float(apart.mean()):.1f} away from the trained model's on average: "
+            "they do not have the same weights. Give the rollouts the file of the model that is trained."
+        )
 
 
 def _log(trainer: Any, trained: Any, sampled: Any, mask: Any, found: Any, most: float) -> None:

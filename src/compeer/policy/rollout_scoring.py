@@ -26,8 +26,10 @@ def share_prompts(trainer: Any) -> bool:
     fused = base.forward
 
     def forward(*args: Any, fused_lm_head: bool = False, **kwargs: Any) -> Any:
-        if fused_lm_head and not args and set(kwargs) == _PLAIN:
-            return _scored(base, trainer.temperature, **kwargs)
+        given = {name: value for name, value in kwargs.items() if value is not None}  # peft names all it knows
+        given.pop("return_dict", None)
+        if fused_lm_head and not args and set(given) == _PLAIN:
+            return _scored(base, trainer.temperature, **given)
         return fused(*args, fused_lm_head=fused_lm_head, **kwargs)
 
     base.forward = forward
@@ -37,7 +39,6 @@ def share_prompts(trainer: Any) -> bool:
 def _scored(base: Any, temperature: float, input_ids: Any, attention_mask: Any, labels: Any) -> Any:
     """What TRL's head returns, for the columns of the outputs alone. Prompts are padded on the left, outputs on the
     right, so that every output begins in the same column."""
-    import torch
     from trl.kernels.chunked_logprob import ChunkedLogProbFunction
     from trl.trainer.utils import _CHUNKED_LOGPROB_CHUNK_SIZE, FusedCausalLMOutput
 

@@ -42,7 +42,6 @@ class Server:
             slots=slots,
             context=context,
             key=self._key,
-            precise=True,
             brief=True,
             n_threads=threads,
         )
@@ -109,7 +108,7 @@ class Server:
 
 def _sample(output: dict[str, Any]) -> Sample:
     ids = [int(token) for token in output["tokens"]]
-    told = output["completion_probabilities"]
+    told = output.get("completion_probabilities", [])  # absent where there is nothing to tell
     values = [entry["logprob"] if "logprob" in entry else _log(entry["prob"]) for entry in told]
     logprobs = [math.nan] * len(ids)
     for place, value in zip(places(ids, [int(entry["id"]) for entry in told]), values, strict=True):

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compeer.cer.item import QUESTIONS
+from compeer.models.cache import CachedModel
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import Model, ModelError, Request, TooLong, images_of
@@ -41,6 +42,7 @@ class AskedJudge:
 
     def __init__(self, model: Model, kind: Kind = "unified", *, concurrency: int = 16, explain: bool = False) -> None:
         self.model, self.explain = model, explain
+        self._home = model.model if isinstance(model, CachedModel) else model
         self.kind: Kind = kind
         self.name = model.name
         self.concurrency = concurrency
@@ -48,19 +50,19 @@ class AskedJudge:
 
     async def identity(self) -> Mapping[str, Any]:
         told: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
-        if isinstance(self.model, Embedded):
-            adapter = self.model.adapter
+        if isinstance(self._home, Embedded):
+            adapter = self._home.adapter
             return told | {
                 "home": "llama.cpp",
-                "precise": self.model.precise,
+                "precise": self._home.precise,
                 "weights": await asyncio.to_thread(file_sha256, locate()),
                 "adapter": await asyncio.to_thread(file_sha256, adapter) if adapter else None,
             }
-        name = self.model.model if isinstance(self.model, Endpoint) else self.model.name
+        name = self._home.model if isinstance(self._home, Endpoint) else self._home.name
         return told | {"home": "asked", "model": name}
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        home = await weigher(self.model)
+        home = await weigher(self._home)
         gate = asyncio.Semaphore(self.concurrency)
 
         async def one(case: Case) -> Judgement:
@@ -124,7 +126,7 @@ class AskedJudge:
             shares = await weighed(home, chat, self._tries[language, pair])
             verdict = likeliest(shares)
             return verdict, shares, words[verdict], await self._reason(chat, words[verdict], language)
-        grammar = not isinstance(self.model, Endpoint) or await self.model.dialect() != "openai"
+        grammar = not isinstance(self._home, Endpoint) or await self._home.dialect() != "openai"
         room = _VERDICT + (_REASON if self.explain and not grammar else 0)
         shares, answer = await told(self.model, chat, words, grammar=grammar, max_tokens=room)
         read = read_pair(answer.text) if pair else read_step(answer.text)

@@ -182,7 +182,7 @@ class LocalJudge:
     def _packs(self, dockets: Sequence[Docket]) -> Iterator[list[list[Docket]]]:
         """Groups of like length together, as many as fill a batch. Those with pictures go alone."""
         groups: list[list[Docket]] = []
-        for _, same in groupby(dockets, key=lambda docket: (docket.case.language, docket.case.history)):
+        for _, same in groupby(dockets, key=lambda docket: _shown(docket.case)):
             if group := [docket for docket in same if docket.threads]:
                 groups.append(group)
         groups.sort(key=lambda group: (group[0].case.language, group[0].pictures, len(group) > 1, group[0].size))
@@ -198,6 +198,11 @@ class LocalJudge:
             rows += new
         if pack:
             yield pack
+
+
+def _shown(case: Case) -> tuple[Any, ...]:
+    """What the cases of a group have in common."""
+    return case.language, case.left_out, case.history
 
 
 def read_judge_file(folder: str) -> JudgeFile:

@@ -65,8 +65,11 @@ def open_judge(
     if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
         from compeer.models.embedded import Embedded
         from compeer.reward.asked import AskedJudge
+        from compeer.reward.local import read_judge_file
 
         embedded = Embedded(spec.partition("+")[2] or None, precise=True)
+        if embedded.adapter:
+            kind = kind or read_judge_file(str(embedded.adapter.parent)).kind
         return AskedJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
     if home == "openai" and rest:
         from compeer.reward.asked import AskedJudge
