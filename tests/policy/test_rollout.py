@@ -53,6 +53,7 @@ def lengths(completions: list[Any], **_: Any) -> list[float]:
 def trainer(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     made = trainer_on(tiny_model_dir, tmp_path_factory.mktemp("trainer"))
     made.model.train()
+    made.current_gradient_accumulation_steps = 1  # as in a run
     return made
 
 
@@ -306,7 +307,7 @@ def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: Roll
     """Against a loss written down here: -mean over tokens of weight x advantage x ratio to itself."""
     import torch
 
-    trainer.loss_type, trainer.current_gradient_accumulation_steps = loss, 1
+    trainer.loss_type = loss
     scramble(trainer, 1)
     batch = batch_of(trainer)
     logps = scores(trainer, batch)[0]
@@ -340,7 +341,6 @@ def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: Rollout
     """With several passes TRL brings the log-probabilities from before the first; the batch itself stays as it is."""
     import torch
 
-    trainer.current_gradient_accumulation_steps = 1
     scramble(trainer, 1)
     batch = batch_of(trainer)
     logps = scores(trainer, batch)[0].detach()
@@ -353,7 +353,6 @@ def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: Rollout
 
 
 def test_a_sampler_with_other_weights_is_found_out(rollout: Rollout, trainer: Any) -> None:
-    trainer.current_gradient_accumulation_steps = 1
     batch = batch_of(trainer)
     sampled = scores(trainer, batch)[0].detach() + 1.5
     correct(trainer)

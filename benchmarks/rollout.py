@@ -1,0 +1,128 @@
+"""A GRPO step of the embedded model on a CPU: rollouts by llama.cpp against plain TRL, which generates by itself.
+
+2 prompts x 4 outputs x 128 tokens, LoRA of rank 16 on all linear layers, a reward that costs nothing. Both arms run in
+this process and take turns, and both ignore the end of a turn, so that they do the same work. A step is everything from
+the prompts to the changed adapter: in ours also writing the adapter and starting llama.cpp with it. Once with short
+prompts, and once as they are in a real run, where the contract's instructions come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchmarks.measure import Ratio
+from compeer.policy.rollout import Rollout, llamacpp_rollout
+from compeer.reasoning import system_prompt
+from compeer.training.model import Lora, Settings, arguments, open_model
+
+SAID = (
+    "I just lost my job and I feel worthless. What can I do now?",
+    "My girlfriend broke up with me last week and I cannot sleep.",
+)
+SETTINGS = Settings(base="embedded", lora=Lora(), device="cpu")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Seconds of one step, and of its parts."""
+
+    sampling: float
+    training: float
+
+    @property
+    def whole(self) -> float:
+        return self.sampling + self.training
+
+
+class Arm:
+    """A trainer that is driven step by step, so that two of them can take turns."""
+
+    def __init__(self, folder: str, prompts: list[Any], rollout: Rollout | None, tokens: int) -> None:
+        from datasets import Dataset
+        from trl import GRPOConfig, GRPOTrainer
+
+        opened = open_model(SETTINGS)
+        self.trainer = GRPOTrainer(
+            opened.model,
+            reward_funcs=_places,
+            args=GRPOConfig(
+                output_dir=folder,
+                per_device_train_batch_size=8,
+                num_generations=4,
+                max_completion_length=tokens,
+                learning_rate=1e-6,
+                loss_type="grpo",
+                generation_kwargs=None if rollout else {"min_new_tokens": tokens},
+                **arguments(SETTINGS),
+            ),
+            train_dataset=Dataset.from_list([{"prompt": prompt} for prompt in prompts]),
+            processing_class=opened.tokenizer,
+            rollout_func=rollout,
+        )
+        self.trainer.current_gradient_accumulation_steps = 1
+        self.trainer.create_optimizer()
+        self.batches: Iterator[Any] = itertools.cycle(self.trainer.get_train_dataloader())
+        self.tokens = tokens
+
+    def step(self) -> Step:
+        trainer, sampling = self.trainer, 0.0
+        generate = type(trainer)._generate.__get__(trainer)
+
+        def timed(prompts: list[Any]) -> Any:
+            nonlocal sampling
+            begun = time.perf_counter()
+            made = generate(prompts)
+            sampling = time.perf_counter() - begun
+            assert all(len(ids) == self.tokens for ids in made[1]), "both arms write the same number of tokens"
+            return made
+
+        trainer._generate = timed
+        batch = next(self.batches)
+        begun = time.perf_counter()
+        trainer.training_step(trainer.model, batch, None)
+        trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), 1.0)
+        trainer.optimizer.step()
+        trainer.model.zero_grad()
+        trainer.state.global_step += 1
+        return Step(sampling, time.perf_counter() - begun - sampling)
+
+
+def run(rounds: int = 3, tokens: int = 128) -> list[Ratio]:
+    short = [[{"role": "user", "content": said}] for said in SAID]
+    real = [[{"role": "system", "content": system_prompt("en")}, *prompt] for prompt in short]
+    return [
+        *_compared("short prompts", short, rounds, tokens, wanted=0.7),
+        *_compared("the contract's prompts", real, rounds, tokens),
+    ]
+
+
+def _compared(what: str, prompts: list[Any], rounds: int, tokens: int, wanted: float | None = None) -> list[Ratio]:
+    rollout = llamacpp_rollout(ignore_end=True)
+    with tempfile.TemporaryDirectory() as folder:
+        arms = Arm(folder, prompts, rollout, tokens), Arm(folder, prompts, None, tokens)
+        for arm in arms:
+            arm.step()
+        pairs = [(arms[0].step(), arms[1].step()) for _ in range(rounds)]
+        rollout.close()
+    return [
+        Ratio(
+            what=f"GRPO step on a CPU, {what}{': ' * bool(part)}{part}",
+            ours=statistics.median(getattr(ours, part or "whole") for ours, _ in pairs),
+            theirs=statistics.median(getattr(theirs, part or "whole") for _, theirs in pairs),
+            against="plain TRL",
+            unit="s",
+            wanted=None if part else wanted,
+            at_least=False,
+        )
+        for part in ("", "sampling", "training")
+    ]
+
+
+def _places(completions: list[Any], **_: Any) -> list[float]:
+    return [float(place % 4) for place in range(len(completions))]
