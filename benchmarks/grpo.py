@@ -16,8 +16,8 @@ from tests.endpoints.letter_judge import LetterJudge
 from benchmarks.measure import Ratio
 from compeer.cer import gold
 from compeer.dialogue import write_rows
-from compeer.policy.config import config_of
-from compeer.policy.grpo import Session
+from compeer.policy.grpo.config import config_of
+from compeer.policy.grpo.run import Session
 
 
 def run(steps: int = 2, tokens: int = 128) -> list[Ratio]:

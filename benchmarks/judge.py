@@ -20,11 +20,11 @@ from benchmarks.measure import Ratio
 from compeer.cer import gold
 from compeer.reward.case import Case, case_of
 from compeer.reward.conversation import messages, threads
+from compeer.reward.homes.local import LocalJudge
+from compeer.reward.homes.rendering import Rendering
+from compeer.reward.homes.walk import Walk
 from compeer.reward.judge import Judgement
-from compeer.reward.local import LocalJudge
-from compeer.reward.rendering import Rendering
 from compeer.reward.verdict import STEP_WORDS, Kind
-from compeer.reward.walk import Walk
 
 
 def run(histories: int = 8, candidates: int = 4, at_a_time: int = 4, model: str = "embedded") -> list[Ratio]:

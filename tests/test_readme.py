@@ -26,7 +26,9 @@ def commands() -> list[tuple[str, str]]:
 
 
 def help_of(words: list[str]) -> str:
-    done = subprocess.run([sys.executable, "-m", "compeer.cli", *words, "--help"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "compeer.cli", *words, "--help"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"compeer {' '.join(words)} is no command: {done.stderr}"
     return done.stdout
 
@@ -50,13 +52,20 @@ def test_the_python_example_runs() -> None:
     lines = [line[4:] for line in block.group(1).splitlines()]
     program = "\n".join(lines).rstrip()
     last = program.splitlines()[-1]
-    program = program.removesuffix(last) + f"shown = ({last})\nassert 1 <= shown[0] <= 5 and shown[1], shown\nprint('ok')"
+    program = (
+        program.removesuffix(last) + f"shown = ({last})\nassert 1 <= shown[0] <= 5 and shown[1], shown\nprint('ok')"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.endswith("ok\n"), done.stderr[-2000:]
 
 
 def test_make_targets_shown_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    shown = {name for document in DOCUMENTS for name in re.findall(r"\bmake ([a-z]+)\b", document.read_text()) if name != "it"}
+    shown = {
+        name
+        for document in DOCUMENTS
+        for name in re.findall(r"\bmake ([a-z]+)\b", document.read_text())
+        if name != "it"
+    }
     for name in {"setup", "demo", "test", "lint", "bench"} | (shown & {"clean", "help"}):
         assert re.search(rf"^{name}:", makefile, re.M), f"make {name} is shown but not there"

@@ -12,8 +12,8 @@ from benchmarks.collapse.judge import Served
 from compeer.dialogue import write_rows
 from compeer.policy import sft
 from compeer.policy.composite import Settings as Reward
-from compeer.policy.config import Config, Judge
 from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.config import Config, Judge
 
 #: the arms: equation 5 off, as printed, and sign-aware
 ARMS: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ def taught(out: Path, seed: int) -> Path:
 
 def run(out: Path, arm: str, seed: int, start: Path, judge: str, changed: dict[str, Any], embedder: Embedder) -> None:
     """One arm with one seed, as `compeer policy grpo` runs it."""
-    from compeer.policy.grpo import Session
+    from compeer.policy.grpo.run import Session
 
     home = out / f"seed-{seed}"
     settings = {**SETTINGS, **{name: value for name, value in changed.items() if "." not in name}}

@@ -42,7 +42,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Conversations in both languages; every fourth seeker shows a picture."""
     folder = tmp_path_factory.mktemp("corpus")
     dialogues: list[Dialogue] = []
-    for number, dialogue in enumerate(itertools.chain(itertools.islice(load("en"), 26), itertools.islice(load("zh"), 12))):
+    for number, dialogue in enumerate(
+        itertools.chain(itertools.islice(load("en"), 26), itertools.islice(load("zh"), 12))
+    ):
         first, *rest = dialogue.utterances
         if number % 4 == 0:
             first = msgspec.structs.replace(first, images=(picture(folder / f"{number}.png", number),))

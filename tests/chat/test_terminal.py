@@ -23,7 +23,11 @@ Chat = Callable[..., PseudoTerminal]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "COMPEER_", "COLUMNS", "LINES"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPENAI_", "COMPEER_", "COLUMNS", "LINES"))
+    }
     return kept | {"HOME": str(tmp_path), "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

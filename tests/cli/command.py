@@ -12,7 +12,11 @@ COMPEER = str(Path(sys.executable).parent / "compeer")
 
 def environment(**more: str) -> dict[str, str]:
     """This environment without settings of ours; what is passed on top of it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "COMPEER_", "COLUMNS", "LINES"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPENAI_", "COMPEER_", "COLUMNS", "LINES"))
+    }
     return kept | {"LANG": "C.UTF-8", "COLUMNS": "80"} | more
 
 

@@ -20,8 +20,8 @@ from tests.endpoints.process import ROOT, environment
 
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.serve import serve
-from compeer.reward.service import Settings
+from compeer.reward.service.application import Settings
+from compeer.reward.service.serve import serve
 
 
 class ByLetter:

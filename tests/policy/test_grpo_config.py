@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from compeer.errors import UserError
-from compeer.policy.config import Config, config_of, read_config
-from compeer.policy.layout import plan
+from compeer.policy.grpo.config import Config, config_of, read_config
+from compeer.policy.grpo.layout import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted(path for path in (ROOT / "configs/policy").glob("*.yaml") if not path.name.startswith("sft"))

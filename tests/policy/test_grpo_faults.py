@@ -19,7 +19,7 @@ from tests.policy import toy
 
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.policy.grpo import train
+from compeer.policy.grpo.run import train
 
 ENVIRONMENT = environment() | {"OMP_NUM_THREADS": "1"}
 

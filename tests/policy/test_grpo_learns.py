@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.endpoints.letter_judge import LetterJudge
 from tests.policy import toy
 
-from compeer.policy.grpo import train
+from compeer.policy.grpo.run import train
 
 
 def test_the_mean_reward_rises_over_five_seeds(tiny_model_dir: Path, tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.policy.composite import CompositeReward
 from compeer.policy.composite import Settings as RewardSettings
-from compeer.policy.emotion import RLVER, SAGE, Rules, course, outcome
-from compeer.policy.multi_turn import Rollout, Settings, Speech
 from compeer.policy.prompts import Prompt, demonstration, encoded, prompt_of
-from compeer.policy.seeker import Reaction, Seeker
-from compeer.policy.talk import ENDS, Exchange, Talk, begin, summary
-from compeer.policy.talk_reward import TalkReward, Weights
+from compeer.policy.talk.conversation import ENDS, Exchange, Talk, begin, summary
+from compeer.policy.talk.emotion import RLVER, SAGE, Rules, course, outcome
+from compeer.policy.talk.multi_turn import Rollout, Settings, Speech
+from compeer.policy.talk.reward import TalkReward, Weights
+from compeer.policy.talk.seeker import Reaction, Seeker
 from compeer.reasoning import parse
 
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -281,8 +281,8 @@ def test_a_configuration_asks_for_conversations_and_the_run_records_the_seeker(
     taught: Path, tmp_path: Path, server: SeekerServer
 ) -> None:
     from compeer.dialogue import write_rows
-    from compeer.policy.config import config_of
-    from compeer.policy.grpo import train
+    from compeer.policy.grpo.config import config_of
+    from compeer.policy.grpo.run import train
 
     write_rows(tmp_path / "items.jsonl", items())
     raw = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.policy.config import Config, config_of
+from compeer.policy.grpo.config import Config, config_of
 from compeer.policy.sweep import Point, Value, marked, point, sweep, table
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compeer.policy.alerts import Alerts
 from compeer.policy.composite import Asked, Scored, Settings
 from compeer.policy.diversity import self_similarity
 from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.alerts import Alerts
+from compeer.policy.grpo.second_judge import HeldOut
+from compeer.policy.grpo.watch import Share, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
-from compeer.policy.second_judge import HeldOut
-from compeer.policy.watch import Share, chosen, curves, likeness, numbers, spark
 from compeer.reward.judge import Judgement, StepVerdict
 
 

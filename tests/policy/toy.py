@@ -12,7 +12,7 @@ from typing import Any
 
 from compeer.cer.item import Item, Said
 from compeer.dialogue import write_rows
-from compeer.policy.config import Config, config_of
+from compeer.policy.grpo.config import Config, config_of
 
 SAID = ("I lost my job.", "My dog died.", "I can't sleep.", "We broke up.", "Exams scare me.", "Nobody calls me.",
         "I failed again.", "They laughed at me.", "I miss home.", "My head hurts.", "I feel empty.", "He is gone.")  # fmt: skip
@@ -57,6 +57,6 @@ def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from compeer.policy.grpo import train
+    from compeer.policy.grpo.run import train
 
     train(config_of(json.loads(Path(sys.argv[1]).read_text())), quiet=True, rollout_func=rollout)

@@ -7,7 +7,7 @@ import sys
 from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer.progress import Progress
-from compeer.reward.score import score
+from compeer.reward.scores.score import score
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from tests.reward.groups import gold_cases
 from compeer.models.embedded import Embedded, chatml
 from compeer.models.weighing import EmbeddedWeigher
 from compeer.reasoning.ontology import Language
-from compeer.reward.asked import AskedJudge
 from compeer.reward.case import Case, shortened
 from compeer.reward.conversation import messages, threads
+from compeer.reward.homes.asked import AskedJudge
+from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement
-from compeer.reward.local import LocalJudge
 
 
 @pytest.fixture(scope="module")

@@ -240,7 +240,7 @@ def verdicts(entry: Tried) -> list[object]:
 
 
 def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_path: Path) -> None:
-    from compeer.reward.local import LocalJudge
+    from compeer.reward.homes.local import LocalJudge
 
     found, _ = load()
     short = [found[0], found[26]]  # one English, one Chinese

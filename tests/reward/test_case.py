@@ -13,7 +13,7 @@ from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning import render
 from compeer.reward.case import Case, case_of, case_of_output, shortened
-from compeer.reward.fit import fitted, shorter
+from compeer.reward.homes.fit import fitted, shorter
 from compeer.reward.judge import Judgement
 
 GOOD = (

@@ -21,13 +21,13 @@ from tests.reward.judge_process import JudgeProcess, gold_cases
 from tests.reward.rule_judge import Awkward, RuleJudge
 
 from compeer.models.endpoint import Endpoint
-from compeer.reward.asked import AskedJudge
 from compeer.reward.case import Case
-from compeer.reward.client import Counts, JudgeClient
-from compeer.reward.http import HttpJudge
+from compeer.reward.client.client import Counts, JudgeClient
+from compeer.reward.client.trial import GOOD
+from compeer.reward.homes.asked import AskedJudge
 from compeer.reward.judge import Judgement, Orders, StepVerdict
-from compeer.reward.trial import GOOD
-from compeer.reward.wire import JudgeError, failure_kind
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.service.wire import JudgeError, failure_kind
 
 BUDGET = 1.6
 

@@ -17,13 +17,13 @@ from compeer.cer.item import Item
 from compeer.cli import app
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.reward.consistency import CONTRADICTIONS, complete, contradiction, markdown, measured, verdicts
 from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.reward.evaluation.folder import Folder
 from compeer.reward.evaluation.paired import mcnemar, paired
-from compeer.reward.following import CONTRADICTS, FOLLOWS, Contradicted, Following
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 from compeer.reward.quote import MARK
+from compeer.reward.studies.consistency import CONTRADICTIONS, complete, contradiction, markdown, measured, verdicts
+from compeer.reward.studies.following import CONTRADICTS, FOLLOWS, Contradicted, Following
 
 ITEMS, _ = load()
 

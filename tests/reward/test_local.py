@@ -18,10 +18,10 @@ from tests.reward.reference import Reference
 
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
-from compeer.reward import rendering
 from compeer.reward.case import Case, shortened
+from compeer.reward.homes import rendering
+from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement, Orders
-from compeer.reward.local import LocalJudge
 from compeer.reward.verdict import Kind
 
 NEAR = 1e-4

@@ -25,11 +25,11 @@ from compeer.cer.progress import Progress
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.reward.case import Case, case_of
-from compeer.reward.http import HttpJudge
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
-from compeer.reward.score import score
-from compeer.reward.tally import Summary, Tally, lines, share
-from compeer.reward.wire import Scored, scored
+from compeer.reward.scores.score import score
+from compeer.reward.scores.tally import Summary, Tally, lines, share
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.service.wire import Scored, scored
 
 QUIET = Progress(quiet=True)
 

@@ -24,14 +24,14 @@ from compeer.cer import gold
 from compeer.errors import UserError
 from compeer.models.retry import Patience
 from compeer.reward.case import Case, case_of
-from compeer.reward.http import HttpJudge
+from compeer.reward.client.trial import BAD, GOOD
 from compeer.reward.judge import Judgement, Orders
-from compeer.reward.meter import Meter
-from compeer.reward.queueing import JudgeQueue
-from compeer.reward.serve import serve
-from compeer.reward.service import Service, Settings
-from compeer.reward.trial import BAD, GOOD
-from compeer.reward.wire import JudgeError, JudgeReply, JudgeRequest
+from compeer.reward.service.application import Service, Settings
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.service.meter import Meter
+from compeer.reward.service.queueing import JudgeQueue
+from compeer.reward.service.serve import serve
+from compeer.reward.service.wire import JudgeError, JudgeReply, JudgeRequest
 
 ONE_TRY = Patience(attempts=1, timeout=20.0)
 
@@ -356,9 +356,9 @@ class TestStopping:
 _POST = """
 import asyncio, sys
 from compeer.models.retry import Patience
-from compeer.reward.http import HttpJudge
-from compeer.reward.trial import GOOD
-from compeer.reward.wire import JudgeError
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.client.trial import GOOD
+from compeer.reward.service.wire import JudgeError
 async def main():
     judge = HttpJudge(sys.argv[1], patience=Patience(attempts=1))
     try:

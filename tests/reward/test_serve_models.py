@@ -18,12 +18,12 @@ from compeer.cer.item import Said
 from compeer.cer.progress import Progress
 from compeer.dialogue import read_rows, write_rows
 from compeer.reward.case import Case
-from compeer.reward.client import JudgeClient
-from compeer.reward.http import HttpJudge
+from compeer.reward.client.client import JudgeClient
+from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement
-from compeer.reward.local import LocalJudge
-from compeer.reward.score import score
-from compeer.reward.wire import Scored
+from compeer.reward.scores.score import score
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.service.wire import Scored
 
 SERVE = ("-m", "compeer.cli", "reward", "serve")
 NEAR = 1e-3

@@ -15,12 +15,12 @@ from tests.reward.rule_judge import RuleJudge
 from compeer.cer.item import Said
 from compeer.models.retry import Patience
 from compeer.reward.case import Case
-from compeer.reward.enclosures import PictureRefused, enclosed, unpacked
+from compeer.reward.client.trial import BAD, GOOD
 from compeer.reward.grouping import parted
-from compeer.reward.http import HttpJudge
 from compeer.reward.judge import Judgement
-from compeer.reward.trial import BAD, GOOD
-from compeer.reward.wire import JudgeRequest, failed, problem_with
+from compeer.reward.service.enclosures import PictureRefused, enclosed, unpacked
+from compeer.reward.service.http import HttpJudge
+from compeer.reward.service.wire import JudgeRequest, failed, problem_with
 
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

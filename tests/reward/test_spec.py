@@ -12,12 +12,12 @@ from tests.reward.groups import groups, varied
 
 from compeer.errors import UserError
 from compeer.models.endpoint import Endpoint
-from compeer.reward.asked import AskedJudge
 from compeer.reward.case import Case
-from compeer.reward.http import HttpJudge
+from compeer.reward.homes.asked import AskedJudge
+from compeer.reward.homes.local import LocalJudge
+from compeer.reward.homes.separate import SeparateJudge
 from compeer.reward.judge import Judge, Judgement, Orders, PairVerdict, StepVerdict
-from compeer.reward.local import LocalJudge
-from compeer.reward.separate import SeparateJudge
+from compeer.reward.service.http import HttpJudge
 from compeer.reward.spec import open_judge
 from compeer.reward.verdict import Kind
 

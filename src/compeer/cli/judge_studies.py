@@ -102,8 +102,8 @@ def consistency(
     """Count how often verdicts on reasoning and reply contradict each other (Figure 5a)."""
     from compeer.cer.work import ModelSpec
     from compeer.errors import UserError
-    from compeer.reward.consistency import markdown
-    from compeer.reward.consistency_study import collect, study
+    from compeer.reward.studies.consistency import markdown
+    from compeer.reward.studies.consistency_run import collect, study
 
     if not model:
         raise UserError("Name the reward models: --model PRM,ORM --model UNIFIED.")
@@ -136,7 +136,7 @@ def timing(
     from compeer.errors import UserError
     from compeer.models.request import run
     from compeer.reward.case import case_of
-    from compeer.reward.timing import Timing, draw, markdown, time_study
+    from compeer.reward.studies.timing import Timing, draw, markdown, time_study
 
     if not model:
         raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")

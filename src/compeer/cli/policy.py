@@ -44,8 +44,8 @@ def grpo(
     as_json: AsJson = False,
 ) -> None:
     """Learn from a judge with GRPO. Run it again to go on where it stopped; accelerate launch starts several of it."""
-    from compeer.policy.config import read_config
-    from compeer.policy.grpo import train
+    from compeer.policy.grpo.config import read_config
+    from compeer.policy.grpo.run import train
     from compeer.training.run import is_main
 
     given = [*(settings or []), *([f"out={json.dumps(str(out))}"] if out else [])]
@@ -71,7 +71,7 @@ def sweep(
     import msgspec
 
     from compeer.errors import UserError
-    from compeer.policy.config import read_config
+    from compeer.policy.grpo.config import read_config
     from compeer.policy.sweep import sweep as run_sweep
     from compeer.policy.sweep import table
 

@@ -7,13 +7,13 @@ parts       further parts of the reward
 composite   the whole reward as one callable
 prompts     CER histories as prompts
 diversity   distinct n-grams and self-similarity
-config      the settings of a GRPO run; layout: how a step lies on processes
-grpo        the run itself: start, rows, arguments, trainer
-watch       what each step was like; alerts in words; second_judge against over-optimisation
 sft         the cold start on references with their reasoning
-multi_turn  GRPO against a simulated seeker: seeker, emotion (its mood in numbers), talk, talk_reward
 sweep       a run for each multiplier of tau: diversity against reward
-bridges     the reward in ms-swift and verl
+
+grpo/       the training itself, watched, with a second judge
+rollout     outputs by llama.cpp where there is no GPU
+talk/       GRPO against a simulated seeker
+bridges/    the reward in ms-swift and verl
 """
 
 from compeer.policy.redundancy import reweight, similarities, tau

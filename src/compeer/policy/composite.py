@@ -85,7 +85,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Judging(Protocol):
-    """What the reward needs of a judge: `compeer.reward.client.JudgeClient`."""
+    """What the reward needs of a judge: `compeer.reward.client.client.JudgeClient`."""
 
     def judge_all(self, cases: Sequence[Case]) -> list[Judgement]: ...
 

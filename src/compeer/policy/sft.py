@@ -23,7 +23,7 @@ from compeer.cer.item import Item
 from compeer.cer.publish import from_row
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
-from compeer.policy.config import overridden
+from compeer.policy.grpo.config import overridden
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.reasoning.prompt import Length
 from compeer.training.encode import Example, Words, encode

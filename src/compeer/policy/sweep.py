@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.config import Config
+from compeer.policy.grpo.config import Config
 
 REWARD, DISTINCT, LIKENESS = "reward/total", "diversity/distinct_2", "diversity/self_similarity"
 LAST = 0.2  # the share of a run's steps that counts, and at least ten
@@ -164,7 +164,7 @@ def _train(
 ) -> Mapping[str, Any]:
     if train is not None:
         return train(config)
-    from compeer.policy.grpo import train as grpo
+    from compeer.policy.grpo.run import train as grpo
 
     return grpo(config, force=force, fresh=fresh)
 

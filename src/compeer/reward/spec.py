@@ -47,16 +47,16 @@ def open_judge(
         prm, _, orm = spec.partition(",")
         if kind not in (None, "unified") or "," in orm:
             raise UserError(f"{spec!r} names no judge. {FORMS}")
-        from compeer.reward.separate import SeparateJudge
+        from compeer.reward.homes.separate import SeparateJudge
 
         return SeparateJudge(open_judge(prm, kind="prm", **options), open_judge(orm, kind="orm", **options))
     home, _, rest = spec.partition(":")
     if home in ("http", "https") and rest.startswith("//"):
-        from compeer.reward.http import HttpJudge
+        from compeer.reward.service.http import HttpJudge
 
         return HttpJudge(spec, api_key)
     if home == "hf" and rest:
-        from compeer.reward.local import LocalJudge
+        from compeer.reward.homes.local import LocalJudge
 
         model, _, adapter = rest.rpartition("+") if "+" in rest and not Path(rest).exists() else (rest, "", "")
         return LocalJudge(
@@ -64,15 +64,15 @@ def open_judge(
         )
     if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
         from compeer.models.embedded import Embedded
-        from compeer.reward.asked import AskedJudge
-        from compeer.reward.local import read_judge_file
+        from compeer.reward.homes.asked import AskedJudge
+        from compeer.reward.homes.local import read_judge_file
 
         embedded = Embedded(spec.partition("+")[2] or None, precise=True)
         if embedded.adapter:
             kind = kind or read_judge_file(str(embedded.adapter.parent)).kind
         return AskedJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
     if home == "openai" and rest:
-        from compeer.reward.asked import AskedJudge
+        from compeer.reward.homes.asked import AskedJudge
 
         asked = concurrency or 32
         server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=asked, patience=patience)

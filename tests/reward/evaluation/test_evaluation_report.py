@@ -229,7 +229,7 @@ def test_other_items_or_another_judge_under_a_known_name_are_refused(tmp_path: P
 
 
 def test_a_stopped_run_asks_only_what_is_missing_or_failed(tmp_path: Path, tiny_model_dir: Path) -> None:
-    from compeer.reward.local import LocalJudge
+    from compeer.reward.homes.local import LocalJudge
 
     folder = Folder(tmp_path)
     keep_sets(folder, {"test": ITEMS[:4]})

@@ -75,7 +75,7 @@ def main(words: Sequence[str]) -> None:
     """CONFIG OUT: the prompts of a GRPO configuration as a dataset of ms-swift."""
     from compeer.dialogue import write_rows
     from compeer.policy.bridges.prompt_file import rows
-    from compeer.policy.config import read_config
+    from compeer.policy.grpo.config import read_config
 
     if len(words) != 2:
         raise SystemExit("python -m compeer.policy.bridges.ms_swift CONFIG OUT.jsonl")

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from compeer.policy.config import Config
+from compeer.policy.grpo.config import Config
+from compeer.policy.grpo.start import find_start
 from compeer.policy.prompts import encoded
-from compeer.policy.start import find_start
 
 PLACE = "<image>"
 
@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True):
 def rows(config: Config) -> Iterator[Row]:
     """The prompts of a GRPO configuration, shortened to fit as they are there."""
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.policy.rows import fitting
+    from compeer.policy.grpo.rows import fitting
     from compeer.policy.sft import items_of
     from compeer.training.encode import Words
 

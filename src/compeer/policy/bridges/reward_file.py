@@ -14,8 +14,8 @@ from typing import Any
 
 from compeer.errors import UserError
 from compeer.policy.composite import CompositeReward
-from compeer.policy.config import Config, config_of
 from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.config import Config, config_of
 
 VARIABLE = "COMPEER_REWARD"
 _READ = ("variant", "reward", "judge", "embedder")
@@ -54,7 +54,7 @@ def _opened(path: str) -> CompositeReward:
     config = read(path)
     judge = None
     if config.judge is not None and config.reward.source != "rules":
-        from compeer.reward.client import JudgeClient
+        from compeer.reward.client.client import JudgeClient
         from compeer.reward.spec import open_judge
 
         asked = open_judge(config.judge.spec, base_url=config.judge.base_url)

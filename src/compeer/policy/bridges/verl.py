@@ -181,7 +181,7 @@ def main(words: Sequence[str]) -> None:
     from pyarrow import parquet
 
     from compeer.policy.bridges.prompt_file import rows
-    from compeer.policy.config import read_config
+    from compeer.policy.grpo.config import read_config
 
     if len(words) not in (2, 3):
         raise SystemExit("python -m compeer.policy.bridges.verl CONFIG OUT.parquet [GROUP]")

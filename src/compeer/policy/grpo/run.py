@@ -1,0 +1,285 @@
+"""GRPO (equations 2 and 3) on CER histories, with the composite reward of equations 5 to 7.
+
+    compeer policy grpo configs/policy/laptop.yaml
+    accelerate launch --config_file configs/policy/accelerate-fsdp2.yaml -m compeer.cli policy grpo CONFIG
+
+Before anything is loaded the batch layout is checked (`layout`); before anything is trained the judge is really asked
+(`compeer.reward.client`), and its identity goes into the run's record, so that a run never goes on with another one.
+This file puts the parts together: where the policy starts (`start`), its prompts (`rows`), what TRL is told
+(`arguments`), the trainer itself (`trainer`) and what is watched (`watch`, `alerts`, `second_judge`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.policy.composite import CompositeReward
+from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.alerts import Alerts
+from compeer.policy.grpo.arguments import grpo_arguments, rollout_of
+from compeer.policy.grpo.config import FREE, Config, Conversation, Judge
+from compeer.policy.grpo.layout import plan
+from compeer.policy.grpo.rows import dataset, fitting, held_out
+from compeer.policy.grpo.second_judge import HeldOut
+from compeer.policy.grpo.start import Start, find_start, open_start
+from compeer.policy.grpo.watch import FIGURE, WatchedReward
+from compeer.policy.prompts import Prompt
+from compeer.policy.sft import items_of
+from compeer.policy.talk.seeker import Seeker
+from compeer.reward.client.client import JudgeClient
+from compeer.training.encode import Words, pictures
+from compeer.training.record import Record, data_file
+from compeer.training.run import Run, is_main, open_run, processes
+
+LIMITS = (
+    "It is no therapist and no replacement for help in a crisis.",
+    "A judge's reward is not a person's relief: the scores say what the judge prefers.",
+)
+#: another reward in TRL's signature, made of ours
+RewardOf = Callable[[CompositeReward], Callable[..., list[float]]]
+
+
+def train(
+    config: Config,
+    *,
+    given: str | None = None,
+    force: bool = False,
+    fresh: bool = False,
+    quiet: bool = False,
+    rollout_func: Any | None = None,
+    reward_of: RewardOf | None = None,
+) -> dict[str, Any]:
+    """Train, or go on, or tell what a finished run came to. Every process calls it.
+
+    `rollout_func` and `reward_of` put another way of writing outputs, and of rewarding them, in the place of ours.
+    """
+    session = Session(config, quiet=quiet)
+    try:
+        run = session.open(given=given, force=force, fresh=fresh)
+        try:
+            if not run.finished:
+                run.finish(session.train(run, rollout_func, reward_of))
+                session.card(run)
+            return {"run": str(run.folder), "opens_as": session.opens_as(run), **run.record.results}
+        finally:
+            run.close()
+    finally:
+        session.close()
+
+
+class Session:
+    """One start of a GRPO run: what is known before the model is loaded, then the training."""
+
+    def __init__(self, config: Config, *, quiet: bool = False) -> None:
+        self.config, self.quiet = config, quiet
+        self.layout = plan(config.batch, config.group, processes(), config.micro_batch, config.accumulation)
+        self.start: Start = find_start(config)
+        self.judge = _client(config.judge if config.reward.source != "rules" else None)
+        self.second = _client(config.second_judge)
+        self.reward = CompositeReward(self.judge, Embedder(config.embedder), config.reward, group=config.group)
+        self.seeker = _seeker(config.conversation)
+        self._talks: Any | None = None  # what must be closed: conversations, llama.cpp
+        self._writer: Any | None = None
+        self._items: dict[str, set[str]] = {"languages": set(), "licences": set()}
+
+    def open(self, *, given: str | None = None, force: bool = False, fresh: bool = False) -> Run:
+        """The run's folder, after the judges have shown that they judge."""
+        config = self.config
+        files = {"train": config.data, "held out": config.second_judge.data if config.second_judge else ()}
+        record = Record(
+            kind="policy",
+            config=msgspec.to_builtins(config),
+            data={role: [data_file(path) for path in paths] for role, paths in files.items() if paths and is_main()},
+            base=self.start.identity() if is_main() else {},
+            judge=self._checked() if is_main() else None,
+            seed=config.seed,
+        )
+        return open_run(config.out, record, given=given, free=FREE, force=force, fresh=fresh)
+
+    def train(self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None) -> dict[str, Any]:
+        """From where the run stands to the saved model."""
+        from compeer.training.model import save_model
+
+        trainer, opened, counts = self.trainer(run, rollout_func, reward_of)
+        trainer.train(resume_from_checkpoint=run.resume_from)
+        save_model(trainer, opened, run.model)
+        return {"steps": trainer.state.global_step, "prompts": counts, **_results(run)}
+
+    def trainer(
+        self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None
+    ) -> tuple[Any, Any, dict[str, int]]:
+        """The trainer, the model it trains, and what became of the items."""
+        from accelerate.utils import gather_object  # type: ignore[import-untyped]
+        from transformers.utils.logging import disable_progress_bar
+
+        from compeer.models.checkpoint import open_tokenizer
+        from compeer.policy.grpo.trainer import Memory, Order, Watching, trainer_class
+        from compeer.training.watch import watch
+
+        config, layout = self.config, self.layout
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+        disable_progress_bar()  # of every checkpoint that is written
+        if self.seeker is not None and config.conversation is not None:
+            rollout_func, reward_of = self._conversations(config.conversation, self.seeker)
+        words = Words(*open_tokenizer(self.start.base))
+        learnt, apart, counts = self._prompts(words)
+        way = rollout_of(config, self.start)
+        arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
+        opened = open_start(self.start, config.training(self.start.base, self.start.lora), config.seed)
+        opened.tokenizer.padding_side = "left"
+        watched = WatchedReward(
+            self.reward,
+            run,
+            reward=reward_of(self.reward) if reward_of else None,
+            samples=config.samples,
+            gather=gather_object if processes() > 1 else lambda rows: rows,
+        )
+        trainer = trainer_class()(
+            model=opened.model,
+            reward_funcs=watched,
+            args=arguments,
+            train_dataset=dataset(learnt, words),
+            eval_dataset=dataset(apart, words) if apart else None,
+            processing_class=opened.processing,
+            rollout_func=rollout_func or self._rollout(way),
+        )
+        trainer.order = Order(
+            [bool(pictures(one.messages)) for one in learnt],
+            layout.batch,
+            layout.group,
+            layout.accumulation * config.iterations,
+            config.seed,
+            lambda: trainer.state.global_step // (trainer.order.steps * config.iterations),
+        )
+        trainer.add_callback(Memory(self.reward.embedder, run))
+        watch(trainer, run, config.name, keep=config.keep, quiet=self.quiet, panels=FIGURE)
+        watching = Watching(run, Alerts(), evaluates=bool(apart), quiet=self.quiet)
+        trainer.add_callback(watching)
+        if self.second is not None:
+            trainer.held_out = HeldOut(self.judge, self.second, config.reward)
+            trainer.held_out.recall(run.metrics())
+            seen = [bool(pictures(one.messages)) for one in apart]
+            trainer.held_order = Order(seen, arguments.per_device_eval_batch_size * processes())
+            trainer.on_compared = functools.partial(watching.compared, trainer)
+        return trainer, opened, counts
+
+    def card(self, run: Run) -> None:
+        """README.md, from what was done."""
+        from compeer.training.card import About, write_card
+
+        about = About(
+            title=self.config.name,
+            what="A peer supporter that thinks in three steps, then answers; trained with GRPO on a judge's reward.",
+            use=f"    compeer chat --model {self.opens_as(run)}",
+            base=self.start.base,
+            languages=sorted(self._items["languages"]),
+            licences=sorted(self._items["licences"]),
+            limits=[*(f"During training, at step {one['step']}: {one['alert']}" for one in run.alerts()), *LIMITS],
+            tags=["emotional support", "grpo"],
+        )
+        write_card(run, about)
+
+    def opens_as(self, run: Run) -> str:
+        """The result, as other commands name a model."""
+        return f"hf:{self.start.base}+{run.model}" if self.start.lora else f"hf:{run.model}"
+
+    def close(self) -> None:
+        for client in (self.judge, self.second, self._talks, self._writer):
+            if client is not None:
+                client.close()
+
+    def _checked(self) -> dict[str, Any] | None:
+        """The training judge's identity, after both judges have judged two easy cases."""
+        identity: dict[str, Any] | None = None
+        for client in (self.judge, self.second):
+            if client is None:
+                continue
+            tried = client.check()
+            for warning in () if self.quiet else tried.warnings:
+                print(f"{tried.name}: {warning}", file=sys.stderr)
+            if client is self.judge:
+                self._fits(tried.name, tried.identity.get("home") == "separate")
+                identity = {**tried.identity, "orders": client.orders}
+        if self.seeker is not None:
+            identity = {**(identity or {}), "seeker": self.seeker.identity}
+        return identity
+
+    def _conversations(self, settings: Conversation, seeker: Seeker) -> tuple[Any, RewardOf]:
+        """Another way of writing outputs and of rewarding them: against a seeker."""
+        from compeer.policy.talk.multi_turn import Rollout
+        from compeer.policy.talk.reward import TalkReward
+
+        self._talks = Rollout(seeker, settings.talks)
+        return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
+
+    def _fits(self, name: str, separate: bool) -> None:
+        """A run must be what it says it is: one judge for all parts, or a PRM and an ORM."""
+        if separate != (self.config.reward.source == "prm+orm"):
+            is_it, needed = ("a PRM and an ORM", "one judge") if separate else ("one judge", "two, as PRM,ORM")
+            raise UserError(
+                f"The reward's source is {self.config.reward.source}, and {name} is {is_it}; give {needed}."
+            )
+
+    def _prompts(self, words: Words) -> tuple[list[Prompt], list[Prompt], dict[str, int]]:
+        config, second = self.config, self.config.second_judge
+        items = list(items_of(config.data))
+        for item in items:
+            self._items["languages"].add(item.language)
+            self._items["licences"].add(item.licence)
+        found, counts = fitting(items, words, config.max_prompt, config.length)
+        apart: list[Prompt] = []
+        if second and second.data:
+            apart = fitting(items_of(second.data), words, config.max_prompt, config.length)[0][: second.prompts]
+        elif second:
+            found, apart = held_out(found, second.prompts, config.seed)
+        if len(found) < config.batch:
+            told = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise UserError(f"A step takes {config.batch} prompts, and there are {len(found)} ({told}). Lower batch.")
+        return found, apart, counts | {"prompts": len(found), "held out": len(apart)}
+
+    def _rollout(self, way: str) -> Any | None:
+        if way != "llamacpp":
+            return None
+        from compeer.policy.rollout import llamacpp_rollout
+
+        self._writer = llamacpp_rollout()
+        return self._writer
+
+
+def _client(settings: Judge | None) -> JudgeClient | None:
+    """The judge of these settings, asked within its budget."""
+    if settings is None:
+        return None
+    from compeer.reward.spec import open_judge
+
+    return JudgeClient(
+        open_judge(settings.spec, base_url=settings.base_url), budget=settings.budget, orders=settings.orders
+    )
+
+
+def _seeker(settings: Conversation | None) -> Seeker | None:
+    if settings is None:
+        return None
+    from compeer.models.spec import open_model
+
+    return Seeker(open_model(settings.seeker, base_url=settings.base_url), settings.settings)
+
+
+def _results(run: Run) -> dict[str, float]:
+    """The means over the first and the last steps, for whoever does not look at the curves."""
+    logged = [line for line in run.metrics() if "reward" in line]
+    most = max(1, min(10, len(logged) // 2))
+    found = {}
+    for name in ("reward", "reward/total", "diversity/distinct_2", "diversity/self_similarity", "judge/unanswered"):
+        values = [line[name] for line in logged if isinstance(line.get(name), int | float)]
+        if values:
+            found[f"{name} at first"] = sum(values[:most]) / most
+            found[f"{name} at last"] = sum(values[-most:]) / most
+    return found

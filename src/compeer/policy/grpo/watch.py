@@ -1,0 +1,233 @@
+"""Watching a policy learn: what each step's outputs were like, in numbers, in samples and in a line of curves.
+
+`WatchedReward` stands around the reward. After each call it brings the rows of all processes together, writes some of
+them with every part of their reward to samples.jsonl, and logs what a mean reward does not show: how different the
+replies are, how long, why outputs are incomplete, what became of the judge. Numbers over all outputs of a step are
+taken over all processes, so that two processes report what one would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from compeer.policy.advantage import zero_variance
+from compeer.policy.composite import CompositeReward, Scored
+from compeer.policy.diversity import distinct
+from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.second_judge import HeldOut
+from compeer.reasoning.language import words
+from compeer.reasoning.ontology import Language
+from compeer.training.run import Run
+
+Gather = Callable[[list[Any]], list[Any]]
+#: of everything that is logged, what a person looks at first: in the terminal's curves and in the figure
+SHOWN = {
+    "reward": "reward",
+    "diversity/distinct_2": "distinct-2",
+    "diversity/self_similarity": "self-similarity",
+    "entropy": "entropy",
+    "length/reply_words": "words",
+    "format/incomplete": "incomplete",
+}
+FIGURE = ("reward", "eval_judge/training", "eval_judge/second", "part/history", "part/emotion", "part/strategy",
+          "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity", "entropy",
+          "length/reply_words")  # fmt: skip
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class Likeness(msgspec.Struct):
+    """A sum of unit vectors: enough for the mean cosine of all pairs, and it adds up over processes."""
+
+    count: int
+    sum: list[float]
+
+
+class Share(msgspec.Struct):
+    """What one process knows of a step."""
+
+    rows: list[Scored]
+    likeness: dict[str, Likeness]  # by language: vectors of two embedders do not add up
+    judge: dict[str, float]
+    seconds: dict[str, float]
+
+
+class WatchedReward:
+    """A reward function in TRL's signature, with everything that is watched. `reward` may be more than `composite`."""
+
+    __name__ = "reward"
+
+    def __init__(
+        self,
+        composite: CompositeReward,
+        run: Run | None = None,
+        *,
+        reward: Callable[..., list[float]] | None = None,
+        samples: int = 8,
+        gather: Gather = lambda rows: rows,
+    ) -> None:
+        self.composite, self.run, self.samples, self.gather = composite, run, samples, gather
+        self.reward = reward or composite
+        self.seconds = 0.0  # of the watching itself
+        self._rows: list[Scored] = []
+        self._before: dict[str, float] = {}
+        self._held: HeldOut | None = None
+        composite.on_scored = self._rows.extend
+
+    @contextlib.contextmanager
+    def held(self, out: HeldOut) -> Iterator[None]:
+        """While this lasts, outputs are answers to held-out prompts, and two judges score them."""
+        self._held = out
+        try:
+            yield
+        finally:
+            self._held = None
+
+    def __call__(
+        self,
+        *,
+        completions: Sequence[Any],
+        asked: Sequence[str],
+        trainer_state: Any,
+        log_metric: Callable[[str, float], None],
+        **columns: Any,
+    ) -> list[float]:
+        if self._held is not None:
+            talks = columns.get("talk")  # of conversations the first answer is what a single output is
+            return self._held.score(asked, [_first(talk) for talk in talks] if talks else completions)
+        self._rows.clear()
+        rewards = self.reward(
+            completions=completions, asked=asked, trainer_state=trainer_state, log_metric=log_metric, **columns
+        )
+        began, embedding = time.perf_counter(), self.composite.embedder.seconds
+        spoken = [msgspec.json.decode(row, type=_Spoken).language for row in asked]
+        shares: list[Share] = self.gather([self._share(spoken)])
+        if self.run is None or self.run.main:
+            for name, value in numbers(shares, self.composite.group or 1).items():
+                log_metric(name, value)
+            if self.run is not None:
+                step = trainer_state.global_step + 1
+                for row in chosen([row for share in shares for row in share.rows], self.samples):
+                    self.run.sample({"step": step, **msgspec.to_builtins(row)})
+        self.seconds += time.perf_counter() - began - (self.composite.embedder.seconds - embedding)
+        return rewards
+
+    def _share(self, spoken: Sequence[Language]) -> Share:
+        rows = list(self._rows)
+        texts: dict[Language, list[str]] = {}
+        for row, language in zip(rows, spoken, strict=False):
+            texts.setdefault(language, []).append(row.reply)
+        likenesses: dict[str, Likeness] = {
+            language: likeness(replies, self.composite.embedder, language) for language, replies in texts.items()
+        }
+        known = self._known()
+        new = {name: value - self._before.get(name, 0.0) for name, value in known.items()}
+        self._before = known
+        judge = {name: value for name, value in new.items() if name.startswith("judge/")}
+        return Share(rows, likenesses, judge, {name: value for name, value in new.items() if name not in judge})
+
+    def _known(self) -> dict[str, float]:
+        """Everything that only grows: the judge's counts, and where the time went."""
+        spent = self.composite.seconds | {"embedder": self.composite.embedder.seconds, "watching": self.seconds}
+        known = {f"seconds/{name}": value for name, value in spent.items()}
+        counts = getattr(self.composite.judge, "counts", None)
+        if counts is None:
+            return known
+        for name in ("cases", "retried", "recovered", "outages"):
+            known[f"judge/{name}"] = float(getattr(counts, name))
+        return known | {f"judge/failed/{kind}": float(count) for kind, count in counts.failed.items()}
+
+
+class _Spoken(msgspec.Struct):
+    """The one field of `Asked` that is needed here."""
+
+    language: Language
+
+
+def _first(talk: str) -> str:
+    said: str = msgspec.json.decode(talk)["exchanges"][0]["output"]
+    return said
+
+
+def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
+    """What is logged of a step, beyond the means that the reward logs itself."""
+    rows = [row for share in shares for row in share.rows]
+    if not rows:
+        return {}
+    replies = [row.reply for row in rows]
+    problems = Counter(code for row in rows for code in set(row.problems))
+    found = {
+        **{f"diversity/distinct_{n}": distinct(replies, n) for n in (1, 2, 3)},
+        "diversity/self_similarity": mean_likeness([one for share in shares for one in share.likeness.items()]),
+        "length/reply_words": sum(len(words(reply)) for reply in replies) / len(replies),
+        "length/output_words": sum(len(words(row.output)) for row in rows) / len(rows),
+        "groups/zero_variance": zero_variance([row.reward for row in rows], group if len(rows) % group == 0 else 1),
+        **{f"problem/{code}": count / len(rows) for code, count in sorted(problems.items())},
+    }
+    for name in sorted({name for share in shares for name in share.judge}):
+        found[name] = sum(share.judge.get(name, 0.0) for share in shares)
+    for name in sorted({name for share in shares for name in share.seconds}):
+        found[name] = sum(share.seconds.get(name, 0.0) for share in shares) / len(shares)
+    return found
+
+
+def likeness(replies: Sequence[str], embedder: Embedder, language: Language) -> Likeness:
+    """The sum of the replies' unit vectors; empty ones are like nothing."""
+    present = [reply for reply in replies if reply.strip()]
+    if not present:
+        return Likeness(0, [])
+    vectors = np.asarray(embedder(language)(present), dtype=np.float64)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return Likeness(len(present), vectors.sum(axis=0).tolist())
+
+
+def mean_likeness(parts: Sequence[tuple[str, Likeness]]) -> float:
+    """The mean cosine of all pairs of one language, over the languages by their number of pairs."""
+    sums: dict[str, tuple[int, Any]] = {}
+    for language, part in parts:
+        if part.count:
+            count, vector = sums.get(language, (0, 0.0))
+            sums[language] = (count + part.count, vector + np.asarray(part.sum))
+    pairs = sum(count * (count - 1) for count, _ in sums.values())
+    whole = sum(float(np.square(vector).sum()) - count for count, vector in sums.values())
+    return whole / pairs if pairs else 0.0
+
+
+def chosen(rows: Sequence[Scored], most: int) -> list[Scored]:
+    """Rows to keep: the first ones, and one that the judge left open, so that an outage shows."""
+    kept = list(rows[:most])
+    failed = next((row for row in rows[most:] if row.failure is not None), None)
+    if kept and failed is not None and all(row.failure is None for row in kept):
+        kept[-1] = failed
+    return kept
+
+
+def curves(metrics: Sequence[Mapping[str, Any]], width: int = 12) -> str:
+    """The run so far in one line.
+
+    >>> curves([{"reward": value} for value in (0.0, 1.0, 4.0)])
+    'reward ▁▂█ 4'
+    """
+    told = []
+    for name, shown in SHOWN.items():
+        values = [float(line[name]) for line in metrics if isinstance(line.get(name), int | float)]
+        if values:
+            told.append(f"{shown} {spark(values, width)} {values[-1]:.3g}")
+    return "  ".join(told)
+
+
+def spark(values: Sequence[float], width: int) -> str:
+    """Values as bars, averaged down to the width."""
+    if len(values) > width:
+        edges = [round(place * len(values) / width) for place in range(width + 1)]
+        values = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(values), max(values)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[int((value - low) * scale)] for value in values)

@@ -1,0 +1,228 @@
+"""Groups of cases through a local model: every history once, every turn once, many rows at a time.
+
+A pack holds groups of one language. The instruction is encoded once for all, each group's history once, then each
+candidate goes its turns: the verdict is read from the logits, appended as the judge's answer, and the next question
+follows on the same cache. Where conversations part (the three questions of a PRM, the two orders of a pair) the cache
+branches. Branches that have no further turn leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from compeer.reward.conversation import messages
+from compeer.reward.homes.branches import Branches
+from compeer.reward.homes.docket import Docket, Line, parted
+from compeer.reward.homes.rendering import Options, Pictures, Rendering
+from compeer.reward.homes.trie import K, Path, likeliest, shared
+
+_REASON = 60  # tokens of a reason, at most
+
+
+class Walk:
+    """A model at work on packs of groups. `encoded` counts its tokens, without padding."""
+
+    def __init__(self, rendering: Rendering, batch: int, explain: bool) -> None:
+        self.rendering, self.batch, self.explain = rendering, batch, explain
+        self.encoded = 0
+        self._openings: dict[str, Branches] = {}
+        tokenizer, stated = rendering.tokenizer, rendering.model.generation_config.eos_token_id
+        self._ends = {tokenizer.eos_token_id, *([stated] if isinstance(stated, int) else stated or [])}
+
+    @torch.inference_mode()
+    def judge(self, pack: Sequence[Sequence[Docket]]) -> None:
+        """Judge groups of one language; verdicts go into the dockets."""
+        rows, lines, tokens = self._histories(pack)
+        for chunk in _chunks(lines, self.batch):
+            chosen = [lines[number] for number in chunk]
+            self._turns(rows.branch([line.group for line in chosen]), chosen, [tokens[number] for number in chunk])
+
+    def _histories(self, pack: Sequence[Sequence[Docket]]) -> tuple[Branches, list[Line], list[list[int]]]:
+        """One row a group, with what its conversations have in common; and the conversations, at their first turn."""
+        lines: list[list[Line]] = []
+        for number, group in enumerate(pack):
+            pictures = self.rendering.pictures(messages(group[0].threads[0], []))
+            lines.append([Line(d, threads, number, pictures) for d in group for threads in parted(d.threads, 0)])
+        tokens = [self._tokens(own) for own in lines]
+        opening = self._opening(pack[0][0], tokens)
+        begun = len(opening.tokens[0])
+        blocks: list[list[int]] = []
+        positions: dict[int, torch.Tensor] = {}
+        pixels: dict[str, list[torch.Tensor]] = {}
+        for number, asked in enumerate(tokens):
+            common = min(min(shared(asked[0], other), len(other) - 1) for other in asked) if len(asked) > 1 else 0
+            if pictures := lines[number][0].pictures:
+                common = max(common, len(pictures.seen))
+                for name, value in pictures.inputs.items():
+                    pixels.setdefault(name, []).append(value)
+                if pictures.positions is not None:
+                    positions[number] = _continued(pictures.positions, common)[:, begun:]
+            blocks.append(asked[0][begun:common])
+        rows = opening.branch([0] * len(pack))
+        together = {name: torch.cat(values) for name, values in pixels.items()}
+        self._extend(rows, blocks, None, [group[0] for group in pack], positions=positions, pictures=together)
+        return rows, [line for own in lines for line in own], [asked for own in tokens for asked in own]
+
+    def _opening(self, docket: Docket, tokens: list[list[list[int]]]) -> Branches:
+        """The instruction, which all conversations of a language begin with; kept from call to call."""
+        system = docket.threads[0].system
+        if system not in self._openings:
+            rows = Branches(self.rendering.model, 1, self.rendering.axes)
+            self._extend(rows, [self.rendering.opening(system)], None, [docket])
+            self._openings[system] = rows
+        opening = self._openings[system]
+        begun = opening.tokens[0]
+        alike = all(asked[: len(begun)] == begun for own in tokens for asked in own)
+        return opening if alike else Branches(self.rendering.model, 1, self.rendering.axes)
+
+    def _turns(self, rows: Branches, lines: list[Line], tokens: list[list[int]]) -> None:
+        """Turn after turn, as long as there is a row with a question left."""
+        while True:
+            self._turn(rows, lines, tokens)
+            following = [(number, line) for number, before in enumerate(lines) for line in before.following()]
+            if not following:
+                return
+            parents = [number for number, _ in following]
+            rows = rows if parents == list(range(len(rows))) else rows.branch(parents)
+            lines = [line for _, line in following]
+            tokens = self._tokens(lines)
+
+    def _turn(self, rows: Branches, lines: list[Line], tokens: list[list[int]]) -> None:
+        """One question of every row: encode what is new in it, read the verdict, and record it."""
+        asked = [self._options(line) for line in lines]
+        blocks: list[list[int]] = []
+        wanted: list[range] = []
+        ends: list[int] = []  # where each question ends and an answer would begin
+        for number, (options, whole) in enumerate(zip(asked, tokens, strict=True)):
+            question = whole[: len(whole) - options.back]
+            known = min(shared(rows.tokens[number], question), len(question) - 1)
+            rows.keep(number, known)
+            way = options.trie.ways[0]
+            blocks.append([*question[known:], *way])
+            wanted.append(range(len(question) - known - 1, len(question) - known + len(way)))
+            ends.append(len(question))
+        logits = self._extend(rows, blocks, wanted, [line.docket for line in lines])
+        read = [
+            {options.trie.ways[0][:depth]: row for depth, row in enumerate(found)}
+            for options, found in zip(asked, logits, strict=True)
+        ]
+        self._other_ways(rows, lines, asked, ends, read)
+        said = [_probabilities(options, found) for options, found in zip(asked, read, strict=True)]
+        reasons = self._reasons(rows, lines, asked, ends, said) if self.explain else [""] * len(lines)
+        for line, options, probabilities, reason in zip(lines, asked, said, reasons, strict=True):
+            line.record(probabilities, reason)
+            line.answers.append(options.words[likeliest(probabilities)])
+
+    def _other_ways(
+        self,
+        rows: Branches,
+        lines: list[Line],
+        asked: list[Options[Any]],
+        ends: list[int],
+        read: list[dict[Path, torch.Tensor]],
+    ) -> None:
+        """The branching points that do not lie on the first way, each way on a branch of its own."""
+        others = [(number, way) for number, options in enumerate(asked) for way in options.trie.ways[1:]]
+        if not others:
+            return
+        branch = rows.branch([number for number, _ in others])
+        for at, (number, _) in enumerate(others):
+            branch.keep(at, ends[number])
+        ways = [way for _, way in others]
+        owners = [lines[number].docket for number, _ in others]
+        logits = self._extend(branch, ways, [range(len(way)) for way in ways], owners)
+        for (number, way), found in zip(others, logits, strict=True):
+            read[number] |= {way[: depth + 1]: row for depth, row in enumerate(found)}
+
+    def _reasons(
+        self,
+        rows: Branches,
+        lines: list[Line],
+        asked: list[Options[Any]],
+        ends: list[int],
+        said: list[dict[Any, float]],
+    ) -> list[str]:
+        """What the judge says after each verdict, for people to read; no part of the conversation."""
+        branch = rows.branch(range(len(rows)))
+        blocks: list[list[int]] = []
+        last: list[set[int]] = []
+        for number, (options, probabilities) in enumerate(zip(asked, said, strict=True)):
+            branch.keep(number, ends[number])
+            verdict = likeliest(probabilities)
+            path, spoken = options.trie.paths[verdict], options.spoken[verdict]
+            blocks.append(list(path[:spoken]))
+            last.append(self._ends | set(path[spoken : spoken + 1]))
+        written: list[list[int]] = [[] for _ in lines]
+        going = list(range(len(lines)))
+        for _ in range(_REASON):
+            owners = [lines[number].docket for number in going]
+            logits = self._extend(branch, blocks, [[len(block) - 1] for block in blocks], owners)
+            chosen = [int(found[0].argmax()) for found in logits]
+            stay = [at for at, number in enumerate(going) if chosen[at] not in last[number]]
+            for at in stay:
+                written[going[at]].append(chosen[at])
+            if not stay:
+                break
+            branch = branch if len(stay) == len(going) else branch.branch(stay)
+            blocks, going = [[chosen[at]] for at in stay], [going[at] for at in stay]
+        texts = self.rendering.tokenizer.batch_decode(written, skip_special_tokens=True)
+        return [text.strip().partition("\n")[0] for text in texts]
+
+    def _options(self, line: Line) -> Options[Any]:
+        language = line.docket.case.language
+        return self.rendering.pair(language) if line.question == "preference" else self.rendering.steps(language)
+
+    def _tokens(self, lines: Sequence[Line]) -> list[list[int]]:
+        """Each line's conversation up to its question, with pictures as the model sees them."""
+        found = self.rendering.tokens([line.chat for line in lines])
+        return [
+            tokens if line.pictures is None else _seen(tokens, line.pictures)
+            for line, tokens in zip(lines, found, strict=True)
+        ]
+
+    def _extend(
+        self,
+        rows: Branches,
+        blocks: Sequence[Sequence[int]],
+        wanted: Sequence[Sequence[int]] | None,
+        owners: Sequence[Docket],
+        **pictures: Any,
+    ) -> list[torch.Tensor]:
+        for block, docket in zip(blocks, owners, strict=True):
+            docket.tokens += len(block)
+            self.encoded += len(block)
+        return rows.extend(blocks, wanted, **pictures)
+
+
+def _probabilities(options: Options[K], read: dict[Path, torch.Tensor]) -> dict[K, float]:
+    branches = options.trie.branches
+    return options.trie.probabilities(lambda point: read[point][list(branches[point])].tolist())
+
+
+def _seen(tokens: list[int], pictures: Pictures) -> list[int]:
+    if tokens[: len(pictures.plain)] != pictures.plain:
+        raise ValueError("a conversation does not begin with the pictures of its group")
+    return [*pictures.seen, *tokens[len(pictures.plain) :]]
+
+
+def _continued(positions: torch.Tensor, length: int) -> torch.Tensor:
+    """The positions of a history with pictures, and of the text after it, up to this length."""
+    after = int(positions.max()) + 1 + torch.arange(length - positions.shape[1])
+    return torch.cat([positions, after.expand(positions.shape[0], -1)], dim=1)
+
+
+def _chunks(lines: list[Line], batch: int) -> Iterator[list[int]]:
+    """The lines a batch at a time; a line counts as many rows as it will have at its end."""
+    chunk: list[int] = []
+    rows = 0
+    for number, line in enumerate(lines):
+        if chunk and rows + len(line.threads) > batch:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(number)
+        rows += len(line.threads)
+    if chunk:
+        yield chunk

@@ -1,0 +1,1 @@
+"""Scoring a file of items: `score` (resumable, in order) and its summary, `tally`."""
