@@ -27,47 +27,57 @@ from compeer.reward.judge import Judgement
 from compeer.reward.verdict import STEP_WORDS, Kind
 
 
-def run(histories: int = 8, candidates: int = 4, at_a_time: int = 4, model: str = "embedded") -> list[Ratio]:
+def run(histories: int = 8, candidates: int = 4, alone: int = 16, model: str = "embedded") -> list[Ratio]:
+    """Groups as training scores them, then moments with one candidate each, as an evaluation does."""
     unified = LocalJudge(model)
     rendering = unified.load().rendering
     kinds: tuple[Kind, ...] = ("prm", "orm")
     apart = [LocalJudge(model, kind=kind) for kind in kinds]
     for judge in apart:  # one copy of the weights for all
         judge._walk, judge.max_length = Walk(rendering, judge.batch, explain=False), unified.max_length
-    cases = groups(histories + 1, candidates)
     for judge in (unified, *apart):  # warm, and with its instruction encoded
-        asyncio.run(judge.judge(cases[:1]))
+        asyncio.run(judge.judge(groups(1, 1, seed=2)))
+    grouped = compared(unified, apart, groups(histories, candidates), 2 * candidates, turns=True)
+    single = compared(unified, apart, groups(alone, 1, seed=3), 4, turns=False)
+    found = []
+    for what, (seconds, tokens) in ((f"{histories} x {candidates}", grouped), (f"{alone} x 1", single)):
+        for unit, spent in (("s", seconds), ("tokens", tokens)):
+            for against, key, wanted in (
+                ("PRM + ORM", "apart", 1.0 if unit == "s" else None),
+                ("four separate turns", "turns", 0.4 if unit == "tokens" else None),
+            ):
+                if spent[key]:
+                    ratio = {"ours": spent["unified"], "theirs": spent[key], "unit": unit, "wanted": wanted}
+                    found.append(Ratio(what=f"{what} judgements", against=against, at_least=False, **ratio))
+    return found
+
+
+def compared(
+    unified: LocalJudge, apart: Sequence[LocalJudge], cases: Sequence[Case], at_a_time: int, *, turns: bool
+) -> tuple[Counter[str], Counter[str]]:
+    """Seconds and tokens of each way, a few cases at a time, so that a busy moment of the machine falls on all."""
+    rendering = unified.load().rendering
     seconds: Counter[str] = Counter()
     tokens: Counter[str] = Counter()
-    for start in range(candidates, len(cases), at_a_time * candidates):
-        some = cases[start : start + at_a_time * candidates]
+    for start in range(0, len(cases), at_a_time):
+        some = cases[start : start + at_a_time]
         before = unified.tokens, sum(judge.tokens for judge in apart)
         spent, found = timed(lambda some=some: asyncio.run(unified.judge(some)))
         seconds["unified"] += spent
         for judge in apart:
             seconds["apart"] += timed(lambda judge=judge, some=some: asyncio.run(judge.judge(some)))[0]
-        turns = [
-            turn for case, verdicts in zip(some, found, strict=True) for turn in one_by_one(rendering, case, verdicts)
-        ]
-        seconds["turns"] += timed(lambda turns=turns: encode(rendering, turns))[0]
         tokens["unified"] += unified.tokens - before[0]
         tokens["apart"] += sum(judge.tokens for judge in apart) - before[1]
-        tokens["turns"] += sum(map(len, turns))
-    what = f"{histories} x {candidates} judgements"
-    time_: dict[str, Any] = {"unit": "s", "ours": seconds["unified"], "at_least": False}
-    count: dict[str, Any] = {"unit": "tokens", "ours": tokens["unified"], "at_least": False}
-    pair, turn = "PRM + ORM", "four separate turns"
-    return [
-        Ratio(what=f"{what}, unified", theirs=seconds["apart"], against=pair, wanted=1.0, **time_),
-        Ratio(what=f"{what}, unified", theirs=tokens["apart"], against=pair, **count),
-        Ratio(what=f"{what}, shared history", theirs=seconds["turns"], against=turn, **time_),
-        Ratio(what=f"{what}, shared history", theirs=tokens["turns"], against=turn, wanted=0.4, **count),
-    ]
+        asked = [each for case, said in zip(some, found, strict=True) for each in one_by_one(rendering, case, said)]
+        tokens["turns"] += sum(map(len, asked))
+        if turns:
+            seconds["turns"] += timed(lambda asked=asked: encode(rendering, asked))[0]
+    return seconds, tokens
 
 
-def groups(histories: int, candidates: int) -> list[Case]:
+def groups(histories: int, candidates: int, seed: int = 1) -> list[Case]:
     """Moments of the gold set; further candidates take steps and replies that were written for others."""
-    rng = Random(1)
+    rng = Random(seed)
     known = [case_of(item) for item in gold.load("en")]
     found: list[Case] = []
     for case in rng.sample(known, histories):
@@ -88,7 +98,7 @@ def one_by_one(rendering: Rendering, case: Case, found: Judgement) -> list[list[
     return rendering.tokens([messages(thread, answers[:asked]) for asked in range(len(thread.turns))])
 
 
-def encode(rendering: Rendering, turns: Sequence[list[int]], batch: int = 16) -> None:
+def encode(rendering: Rendering, turns: Sequence[list[int]], batch: int = 4) -> None:
     """Encode conversations whole, those of like length together: what a server without a prefix cache has to do."""
     import torch
 

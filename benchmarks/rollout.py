@@ -9,6 +9,7 @@ prompts, and once as they are in a real run, where the contract's instructions c
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
 import tempfile
 import time
@@ -21,6 +22,9 @@ from benchmarks.measure import Ratio
 from compeer.policy.rollout import Rollout, llamacpp_rollout
 from compeer.reasoning import system_prompt
 from compeer.training.model import Lora, Settings, arguments, open_model
+
+# read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.embedded.start_server
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 SAID = (
     "I just lost my job and I feel worthless. What can I do now?",

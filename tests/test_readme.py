@@ -18,7 +18,8 @@ def commands() -> list[tuple[str, str]]:
     """Every line of every document that shows a compeer command."""
     found = []
     for document in DOCUMENTS:
-        for line in document.read_text(encoding="utf-8").splitlines():
+        text = re.sub(r" *\\\n *", " ", document.read_text(encoding="utf-8"))  # a command may go on on the next line
+        for line in text.splitlines():
             shown = re.match(r"    (compeer .*)", line)
             if shown:
                 found.append((document.name, shown.group(1).partition("  #")[0].strip()))

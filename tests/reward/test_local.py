@@ -19,7 +19,7 @@ from tests.reward.reference import Reference
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.reward.case import Case, shortened
-from compeer.reward.homes import rendering
+from compeer.reward.homes import rendering, walk
 from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
@@ -33,6 +33,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows at a time as on a GPU."""
+    monkeypatch.setattr(walk, "_ON_CPU", 64)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +103,7 @@ def close(one: Sequence[Judgement], other: Sequence[Judgement], by: float = 1e-5
 class TestVerdicts:
     @pytest.mark.parametrize("kind", ["unified", "prm", "orm"])
     def test_they_are_those_of_turns_encoded_one_by_one(
-        self, kind: Kind, tiny_model_dir: Path, reference: Reference
+        self, kind: Kind, tiny_model_dir: Path, reference: Reference, wide: None
     ) -> None:
         cases = varied(groups(2, 3, "en") + groups(1, 2, "zh"))
         found = judged(tiny_model_dir, cases, "both", kind=kind, batch=5)
@@ -106,7 +112,7 @@ class TestVerdicts:
             assert len(judgement.pairs) == (2 if case.comparable and kind != "prm" else 0)
             assert_like(judgement, case, kind, reference)
 
-    def test_neighbours_do_not_matter(self, tiny_model_dir: Path) -> None:
+    def test_neighbours_do_not_matter(self, tiny_model_dir: Path, wide: None) -> None:
         cases = varied(groups(4, 3))
         together = judged(tiny_model_dir, cases, "both")
         close(judged(tiny_model_dir, cases, "both", batch=1), together)
@@ -243,7 +249,7 @@ def system_of(case: Case) -> str:
 
 class TestPictures:
     def test_cases_with_and_without_pictures_in_one_run(
-        self, tiny_vision_dir: Path, seeing: Reference, photo: str, tmp_path: Path
+        self, tiny_vision_dir: Path, seeing: Reference, photo: str, tmp_path: Path, wide: None
     ) -> None:
         other = painted(tmp_path / "other.png", (10, 30, 200), (140, 56))
         first, second, third = groups(1, 2, "en"), groups(1, 2, "zh", seed=2), groups(2, 1, "en", seed=3)

@@ -1,8 +1,9 @@
 """Conversations under way in a transformers model, side by side, each token of them encoded once.
 
 They share a key-value cache. They branch (one history becomes four candidates) and grow block by block; blocks of
-different length are padded on the right, and an explicit mask says which places of the cache count, so a row's result
-does not depend on its neighbours. Taking tokens back needs no copying either: their places no longer count.
+different length are padded, and an explicit mask says which places of the cache count, so a row's result does not
+depend on its neighbours. Taking tokens back needs no copying either: their places no longer count. Blocks end in the
+same column, so that logits are computed for the last few columns alone.
 
 Positions are explicit as well. After pictures, models with three-dimensional positions (Qwen-VL) continue elsewhere
 than at the number of tokens, so every row knows its next position.
@@ -77,22 +78,28 @@ class Branches:
         if width == 0:
             return [torch.empty(0) for _ in blocks]
         device = self.mask.device
+        # Padding stands before a block. It must see something, or it becomes not-a-number: where a row has nothing yet,
+        # padding stands behind and sees the block.
+        behind = self.mask.shape[1] == 0 or not bool(self.mask.any(dim=1).all())
         ids = torch.zeros((len(blocks), width), dtype=torch.long)
         real = torch.zeros((len(blocks), width), dtype=torch.bool)
         where = torch.zeros((self.axes, len(blocks), width), dtype=torch.long)
-        for row, block in enumerate(blocks):
-            ids[row, : len(block)] = torch.tensor(list(block), dtype=torch.long)
-            real[row, : len(block)] = True
+        starts = [0 if behind else width - len(block) for block in blocks]
+        for row, (block, start) in enumerate(zip(blocks, starts, strict=True)):
+            inside = slice(start, start + len(block))
+            ids[row, inside] = torch.tensor(list(block), dtype=torch.long)
+            real[row, inside] = True
             if positions and row in positions:
-                where[:, row, : len(block)] = positions[row]
+                where[:, row, inside] = positions[row]
                 self.positions[row] = int(positions[row].max()) + 1
             else:
-                where[:, row, : len(block)] = self.positions[row] + torch.arange(len(block))
+                where[:, row, inside] = self.positions[row] + torch.arange(len(block))
                 self.positions[row] += len(block)
             self.tokens[row].extend(block)
-        columns = sorted({place for places in wanted for place in places}) or [0]
-        # Padding may look at itself (a row with nothing to look at would give not-a-number); nobody looks at it.
-        visible = torch.cat([self.mask, torch.ones_like(real, device=device)], dim=1)
+        asked = [[start + place for place in places] for start, places in zip(starts, wanted, strict=True)]
+        columns = sorted({column for places in asked for column in places}) or [0]
+        real = real.to(device)
+        visible = torch.cat([self.mask, torch.ones_like(real) if behind else real], dim=1)
         output = self.model(
             input_ids=ids.to(device),
             attention_mask=visible.long(),
@@ -102,6 +109,6 @@ class Branches:
             logits_to_keep=torch.tensor(columns, device=device),
             **(pictures or {}),
         )
-        self.mask = torch.cat([self.mask, real.to(device)], dim=1)
-        at = {place: number for number, place in enumerate(columns)}
-        return [output.logits[row, [at[place] for place in places]].float() for row, places in enumerate(wanted)]
+        self.mask = torch.cat([self.mask, real], dim=1)
+        at = {column: number for number, column in enumerate(columns)}
+        return [output.logits[row, [at[column] for column in places]].float() for row, places in enumerate(asked)]

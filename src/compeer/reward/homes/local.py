@@ -47,7 +47,7 @@ class JudgeFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LocalJudge:
-    """A judge loaded by transformers. `batch` is rows at a time; `explain` also generates the reasons."""
+    """A judge loaded by transformers. `batch` is rows at a time, at most; `explain` also generates the reasons."""
 
     def __init__(
         self,

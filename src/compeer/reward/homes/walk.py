@@ -3,7 +3,7 @@
 A pack holds groups of one language. The instruction is encoded once for all, each group's history once, then each
 candidate goes its turns: the verdict is read from the logits, appended as the judge's answer, and the next question
 follows on the same cache. Where conversations part (the three questions of a PRM, the two orders of a pair) the cache
-branches. Branches that have no further turn leave.
+branches. Rows that have no further turn leave.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from compeer.reward.homes.rendering import Options, Pictures, Rendering
 from compeer.reward.homes.trie import K, Path, likeliest, shared
 
 _REASON = 60  # tokens of a reason, at most
+_ON_CPU = 4  # rows at a time: more of them bring nothing there, and what is padded is computed all the same
 
 
 class Walk:
     """A model at work on packs of groups. `encoded` counts its tokens, without padding."""
 
     def __init__(self, rendering: Rendering, batch: int, explain: bool) -> None:
-        self.rendering, self.batch, self.explain = rendering, batch, explain
+        self.rendering, self.explain = rendering, explain
+        self.rows = min(batch, _ON_CPU) if rendering.model.device.type == "cpu" else batch
         self.encoded = 0
         self._openings: dict[str, Branches] = {}
         tokenizer, stated = rendering.tokenizer, rendering.model.generation_config.eos_token_id
@@ -36,7 +38,7 @@ class Walk:
     def judge(self, pack: Sequence[Sequence[Docket]]) -> None:
         """Judge groups of one language; verdicts go into the dockets."""
         rows, lines, tokens = self._histories(pack)
-        for chunk in _chunks(lines, self.batch):
+        for chunk in _chunks(lines, self.rows):
             chosen = [lines[number] for number in chunk]
             self._turns(rows.branch([line.group for line in chosen]), chosen, [tokens[number] for number in chunk])
 
