@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Ratio
-from compeer.policy.rollout import Rollout, llamacpp_rollout
+from compeer.policy.rollout.llamacpp import Rollout, llamacpp_rollout
 from compeer.reasoning import system_prompt
 from compeer.training.model import Lora, Settings, arguments, open_model
 

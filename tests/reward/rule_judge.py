@@ -22,8 +22,8 @@ from aiohttp import web
 from compeer.cer.item import Preference
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.service.application import Service, Settings
 from compeer.reward.service import serve as serving
+from compeer.reward.service.application import Service, Settings
 from compeer.reward.verdict import PREFERENCES, Kind
 
 Step3 = tuple[StepVerdict, StepVerdict, StepVerdict]

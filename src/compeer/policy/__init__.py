@@ -11,7 +11,7 @@ sft         the cold start on references with their reasoning
 sweep       a run for each multiplier of tau: diversity against reward
 
 grpo/       the training itself, watched, with a second judge
-rollout     outputs by llama.cpp where there is no GPU
+rollout/    outputs by llama.cpp where there is no GPU
 talk/       GRPO against a simulated seeker
 bridges/    the reward in ms-swift and verl
 """

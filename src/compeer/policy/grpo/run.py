@@ -247,7 +247,7 @@ class Session:
     def _rollout(self, way: str) -> Any | None:
         if way != "llamacpp":
             return None
-        from compeer.policy.rollout import llamacpp_rollout
+        from compeer.policy.rollout.llamacpp import llamacpp_rollout
 
         self._writer = llamacpp_rollout()
         return self._writer

@@ -11,7 +11,7 @@ half a second. The outputs of one prompt are decoded side by side and share the 
 - **The distribution is the trained one**: the trainer's temperature and nothing else. Settings that cut or bend the
   distribution (top_p, top_k, min_p, a penalty) are refused, because the loss does not know them.
 - **The rest is corrected.** llama.cpp rounds activations to 8 bits, so it samples from a slightly different
-  distribution. Each token comes with its log-probability there, and `rollout_correction` weights the loss with it. TRL
+  distribution. Each token comes with its log-probability there, and `correction` weights the loss with it. TRL
   has such a correction, but only for vLLM; given by anybody else, log-probabilities are not used at all.
 - **A run can be repeated and resumed.** Draws depend on the seed, the step, the process and the place in the batch.
   Rounding depends on what is decoded side by side and on what llama.cpp has read before, so as long as one prompt is
@@ -39,9 +39,9 @@ from compeer.errors import UserError
 from compeer.models.embedded import threads
 from compeer.models.lora_gguf import write_adapter
 from compeer.models.weights import locate
-from compeer.policy.rollout_correction import correct
-from compeer.policy.rollout_scoring import share_prompts
-from compeer.policy.rollout_server import Sample, Server
+from compeer.policy.rollout.correction import correct
+from compeer.policy.rollout.scoring import share_prompts
+from compeer.policy.rollout.server import Sample, Server
 
 Ids = list[int]
 
