@@ -34,7 +34,16 @@ $(VENV)/.full: $(VENV)/.core pyproject.toml constraints.txt
 demo: $(VENV)/.core
 	$(BIN)/compeer demo
 
-test: $(VENV)/.full
+# a real browser and a real PostgreSQL for the tests; without root they must be there already
+$(VENV)/.system: $(VENV)/.python
+	@if command -v chromium >/dev/null && (command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1); then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && \
+		apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk fonts-noto-color-emoji postgresql >/dev/null; \
+	else echo "chromium or postgresql is missing: the tests that need them are skipped"; fi
+	@touch $@
+
+test: $(VENV)/.full $(VENV)/.system
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=12
 
 lint: $(VENV)/.full

@@ -56,11 +56,20 @@ class PseudoTerminal:
         return self.until(PROMPT)
 
     def leave(self, keys: str = "\x04") -> int:
-        """Ctrl-D, or other keys; the exit status."""
-        self.press(keys)
-        while self._more(30):
-            pass
-        return self.process.wait(30)
+        """Ctrl-D, or other keys; the exit status.
+
+        A signal that comes after the prompt is drawn and before Python waits for a line is only seen at the next key,
+        so a person who gets no answer for a while presses once more, and so does this.
+        """
+        for _ in range(5):
+            self.press(keys)
+            while self._more(10):
+                pass
+            try:
+                return self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                continue
+        raise AssertionError(f"{keys!r} did not end it:\n{self.text[self._read :]}")
 
     def _more(self, seconds: float) -> bool:
         """Read what there is; False when nothing came or the program has ended."""

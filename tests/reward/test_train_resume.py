@@ -131,7 +131,6 @@ class TestReplies:
         import transformers
 
         # not from_pretrained(…, tie_word_embeddings=True): where both weights are in the file transformers does not tie
-        # them, and forgets for all later models of this class that they can be
         base = transformers.AutoModelForCausalLM.from_pretrained(home / "base")
         base.config.tie_word_embeddings = True
         model = type(base)(base.config)

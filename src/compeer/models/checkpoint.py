@@ -7,6 +7,7 @@ are told by their config and come with their processor.
 from __future__ import annotations
 
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import msgspec
 
 from compeer.models.request import ModelError
 from compeer.models.weights import locate
+
+LOADING = threading.RLock()
+"""Held while transformers opens weights. It switches the tying of weights off for the whole process meanwhile: of two
+loads at once the later one would switch it off for good, and a tied model would speak with random last weights."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -44,11 +49,12 @@ def open_checkpoint(
         config = transformers.AutoConfig.from_pretrained(source, gguf_file=gguf.get("gguf_file"))
         vision = getattr(config, "vision_config", None) is not None
         kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
-        model = kind.from_pretrained(source, **options)
-        if adapter:
-            import peft
+        with LOADING:
+            model = kind.from_pretrained(source, **options)
+            if adapter:
+                import peft
 
-            model = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
+                model = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
     except Exception as error:  # a damaged checkpoint fails in as many ways as there are formats
         raise _cannot_load(path, error) from error
     tokenizer, processor = open_tokenizer(path)

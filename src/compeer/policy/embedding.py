@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from compeer.cer.clusters import embedder as packaged
 from compeer.errors import UserError
+from compeer.models.checkpoint import LOADING
 from compeer.reasoning.ontology import Language
 
 Rows = npt.NDArray[np.float32]
@@ -93,7 +94,8 @@ def _named(model: str, device: str) -> Callable[[list[str]], Any]:
     try:
         from sentence_transformers import SentenceTransformer
 
-        loaded = SentenceTransformer(model, device=device)
+        with LOADING:
+            loaded = SentenceTransformer(model, device=device)
     except ImportError:
         raise UserError('Redundancy needs sentence-transformers: pip install "compeer[data]".') from None
     except (OSError, ValueError) as error:

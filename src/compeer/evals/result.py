@@ -1,0 +1,85 @@
+"""What every evaluation leaves in its folder, and what the report reads.
+
+    RUN/result.json           a Result: the figures, and what they may be compared with
+    RUN/transcripts.jsonl.gz  a Transcript a line: what was said, thought and scored
+
+Two results stand in one column only when `comparable` is equal: a SAGE score with another simulator, an ESC-Eval
+score by another judge or with other prompts is another measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.dialogue import read_rows, write_rows
+from compeer.errors import UserError
+from compeer.evals.interval import Figure
+
+RESULT = "result.json"
+TRANSCRIPTS = "transcripts.jsonl.gz"
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One utterance. `reasoning` is the supporter's raw thinking; `emotion` the seeker's value after a SAGE turn."""
+
+    speaker: str  # "seeker" or "supporter"
+    text: str
+    reasoning: str | None = None
+    emotion: int | None = None
+    note: str | None = None  # what a simulator said about this turn
+
+
+class Transcript(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sample: a dialogue with its scores and how it ended."""
+
+    id: str
+    language: str
+    said: tuple[Said, ...]
+    scores: dict[str, float | None] = {}  # by "dimension" or "judge/dimension"; None: the judge gave no number
+    curve: tuple[int, ...] = ()  # SAGE: emotion from start to end
+    end: str | None = None
+    about: dict[str, str] = {}  # persona, scene, topic, source: what a reader wants above the dialogue
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of one evaluation of one model."""
+
+    benchmark: str  # "sage", "esc-eval", "diversity", "control", "safety"
+    model: str  # the supporter, as a table names it
+    comparable: dict[str, str]  # simulator, judge, prompts (hash), language, cases (hash): equal or not in one column
+    figures: tuple[Figure, ...]
+    setup: dict[str, Any] = {}  # seed, revision, reasoning mode, versions, counts, time: everything else
+    notes: tuple[str, ...] = ()  # what a reader must know, in sentences
+
+    def figure(self, name: str) -> Figure | None:
+        """The figure of that name, when the result has it."""
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+
+def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = ()) -> None:
+    """Write both files; the result last, so that a folder with a result is whole."""
+    run.mkdir(parents=True, exist_ok=True)
+    write_rows(run / TRANSCRIPTS, transcripts)
+    waiting = run / f".{RESULT}.part"
+    waiting.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    waiting.replace(run / RESULT)
+
+
+def load_result(run: Path) -> Result:
+    """The result in a run's folder; UserError when there is none or it cannot be read."""
+    file = run / RESULT
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Result)
+    except FileNotFoundError:
+        raise UserError(f"{run} has no {RESULT}: is it the folder that an evaluation wrote, and did it end?") from None
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file} cannot be read: {error}. Run the evaluation again.") from None
+
+
+def load_transcripts(run: Path) -> Iterator[Transcript]:
+    """The samples of a run, one after another."""
+    yield from read_rows(run / TRANSCRIPTS, Transcript)
