@@ -8,7 +8,21 @@ import sys
 import typer
 
 from compeer import __version__
-from compeer.cli import cer, conversation, corpus, doctor, policy, reward
+from compeer.cli import (
+    annotate,
+    cer,
+    conversation,
+    corpus,
+    doctor,
+    eval_measures,  # noqa: F401 these three add their commands to evaluation.eval_app
+    eval_report,  # noqa: F401
+    eval_safety,  # noqa: F401
+    evaluation,
+    policy,
+    reward,
+    serve,
+    studio,
+)
 from compeer.errors import UserError
 
 app = typer.Typer(
@@ -24,8 +38,12 @@ app.command("chat")(conversation.chat)
 app.command("parse")(conversation.parse)
 app.add_typer(corpus.app, name="corpus", help="Import, count and read conversations.")
 app.add_typer(cer.app, name="cer", help="Build the labelled reasoning dataset.")
+app.add_typer(annotate.app, name="annotate", help="Labels by people: projects, invitations, agreement, export.")
 app.add_typer(reward.app, name="reward", help="Train the judge, score with it, serve it, measure it.")
 app.add_typer(policy.app, name="policy", help="Train the model that thinks before it answers.")
+app.add_typer(evaluation.eval_app, name="eval", help="Measure a supporter: benchmarks, language, control, safety.")
+app.command("serve")(serve.serve)
+app.command("studio")(studio.studio)
 app.command("doctor")(doctor.doctor)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,16 @@ def chat(
     seed: Annotated[int | None, typer.Option(help="Same seed, same answer (where the model allows).")] = None,
     prompt: Annotated[str | None, typer.Option(help="full or brief instructions. Default: brief for embedded.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of silence after which a server is given up.")] = 120,
+    country: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose helplines are shown, as in GB. Default: $COMPEER_COUNTRY, your locale, your language."
+        ),
+    ] = None,
+    guard: Annotated[
+        str | None,
+        typer.Option(help="A model that screens messages beside the word list, named like --model; or $COMPEER_GUARD."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
@@ -41,6 +52,8 @@ def chat(
     from compeer.models import open_model
     from compeer.models.retry import Patience
     from compeer.reasoning import Pins
+    from compeer.safety import Guarded
+    from compeer.safety.guard import Guard
 
     if language not in (None, "en", "zh"):
         raise UserError(f"--language is en or zh, not {language!r}.")
@@ -50,6 +63,10 @@ def chat(
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
     patience = Patience(attempts=4, longest=10, patience=timeout, timeout=timeout)
     opened = open_model(model, base_url=base_url, patience=patience)
+    watching = guard or os.environ.get("COMPEER_GUARD")
+    asked_once = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
+    second = Guard(open_model(watching, base_url=base_url, patience=asked_once)) if watching else None
+    guarded = Guarded(country=country, guard=second)
     settings = Settings(
         pins=pins,
         language=language,  # type: ignore[arg-type]
@@ -60,9 +77,9 @@ def chat(
     if once is not None:
         if not once.strip():
             raise UserError("--once needs a message to answer.")
-        answer_once(opened, _text(once), settings, as_json=as_json)
+        answer_once(opened, _text(once), settings, as_json=as_json, guarded=guarded)
     else:
-        talk(opened, settings)
+        talk(opened, settings, guarded)
 
 
 def parse(

@@ -1,0 +1,112 @@
+"""Making pages: templates, words and files that they load.
+
+    return pages(request).page(request, "runs/list.html", runs=found)
+
+Templates of the shell lie in look/templates, those of a room in its own templates folder and are named "ROOM/FILE".
+Whatever a template prints is escaped. Every template has `say` (words), `visit`, `person`, `rooms`, `asset`.
+
+Files for the browser (look/static, a room's static) are read once at the start, so an address can only name one of
+them; they carry a hash, so a browser keeps them until they change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from compeer.reasoning.ontology import LANGUAGES
+from compeer.studio.access.refused import Refused
+from compeer.studio.access.visit import THEMES, visit
+from compeer.studio.room import Room
+from compeer.studio.words import Say, gather
+from compeer.studio.words.shell import SHELL
+
+LOOK = Path(__file__).parent / "look"
+
+
+class Pages:
+    def __init__(self, rooms: Sequence[Room]) -> None:
+        self.rooms = tuple(rooms)
+        words = gather([SHELL, *(room.words for room in rooms)])
+        self.say = {language: Say(words, language) for language in LANGUAGES}
+        self.assets = Assets({"look": LOOK, **{room.name: room.folder for room in rooms}})
+        inner = {room.name: jinja2.FileSystemLoader(room.folder / "templates") for room in rooms}
+        self.templates = jinja2.Environment(
+            loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(LOOK / "templates"), jinja2.PrefixLoader(inner)]),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals["asset"] = self.assets.address
+        self.templates.globals["themes"] = THEMES
+
+    def render(self, request: Request, template: str, **values: Any) -> str:
+        visitor = visit(request)
+        allowed = [room for room in self.rooms if visitor.person and visitor.person.role in room.roles]
+        path = request.scope["path"]
+        return self.templates.get_template(template).render(
+            say=self.say[visitor.language],
+            visit=visitor,
+            person=visitor.person,
+            rooms=allowed,
+            here=_here(request),
+            room=next((room.name for room in self.rooms if f"{path}/".startswith(f"{room.path}/")), None),
+            **values,
+        )
+
+    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self.render(request, template, **values), status)
+
+    def explain(self, request: Request, refusal: Refused) -> Response:
+        """The page, or for a script the object, that says what went wrong, what is safe and what to do."""
+        say = self.say[visit(request).language]
+        seconds = {"seconds": max(1, round(refusal.wait + 0.5))} if refusal.wait else {}
+        headers = {"retry-after": str(seconds["seconds"])} if seconds else {}
+        told = {part: say(f"error.{refusal.kind}.{part}") for part in ("title", "what", "safe")}
+        told["next"] = say(f"error.{refusal.kind}.next", **seconds)
+        if "text/html" not in request.headers.get("accept", ""):
+            return JSONResponse({"error": {"status": refusal.status, **told}}, refusal.status, headers)
+        page = self.page(request, "error.html", refusal.status, status_code=refusal.status, **told)
+        page.headers.update(headers)
+        return page
+
+
+class Assets:
+    """The files of every static folder, by the name under which a page asks for them."""
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        self.files: dict[str, tuple[bytes, str]] = {}
+        for name, folder in folders.items():
+            for path in sorted((folder / "static").rglob("*")):
+                if path.is_file():
+                    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+                    self.files[f"{name}/{path.relative_to(folder / 'static').as_posix()}"] = (path.read_bytes(), kind)
+        self._hashes = {name: hashlib.sha256(data).hexdigest()[:12] for name, (data, _) in self.files.items()}
+
+    def address(self, name: str) -> str:
+        return f"/static/{name}?v={self._hashes[name]}"
+
+    def response(self, name: str) -> Response:
+        if name not in self.files:
+            raise Refused(404, "missing", "no such file")
+        data, kind = self.files[name]
+        return Response(data, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})
+
+
+def _here(request: Request) -> str:
+    """Where a form of the frame leads back to: this page, if it can be asked for again."""
+    query = request.url.query
+    return request.scope["path"] + (f"?{query}" if query else "") if request.method == "GET" else "/"
+
+
+def pages(request: Request) -> Pages:
+    found: Pages = request.app.state.pages
+    return found

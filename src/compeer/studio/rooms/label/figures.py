@@ -1,0 +1,139 @@
+"""How far people agree, what they confuse, what the audit says, and the disagreements themselves to read."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, File, Query, UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from compeer.annotation import project as projects
+from compeer.annotation.progress import disagreements
+from compeer.annotation.project import Project
+from compeer.annotation.protocol import answer_text
+from compeer.annotation.reliability import VALUES, Agreement, Pair, agreement, audit, read_judgements
+from compeer.annotation.store import Store
+from compeer.cer.item import QUESTIONS, Question
+from compeer.errors import UserError
+from compeer.reasoning import render_step
+from compeer.reward.judge import Judgement
+from compeer.studio.access import pictures
+from compeer.studio.pages import pages
+from compeer.studio.rooms.label.bars import Stretch, stretches
+from compeer.studio.rooms.label.links import coordinated
+from compeer.studio.rooms.label.sheet import turns
+
+PER_PAGE = 10
+PAIRS = 40
+
+
+class Confusion(msgspec.Struct, frozen=True):
+    """On one question: how often one of two said this and the other that, whoever came first."""
+
+    values: list[str]
+    table: list[list[int]]
+
+
+def add(router: APIRouter, store: Store) -> None:
+    @router.get("/projects/{number}/agreement")
+    def agree(request: Request, number: int, question: Annotated[Question, Query()] = "history") -> Response:
+        return figures(request, coordinated(store, request, number)[1], question)
+
+    @router.post("/judgements/{number}")
+    def judged(request: Request, number: int, file: Annotated[UploadFile, File()]) -> Response:
+        """The same page with a judge beside the audit. The file is read and forgotten."""
+        found = coordinated(store, request, number)[1]
+        with tempfile.TemporaryDirectory() as home:
+            copy = Path(home) / "judgements.jsonl"
+            copy.write_bytes(file.file.read())
+            try:
+                judgements = read_judgements(copy)
+            except UserError as error:
+                reason = str(error).replace(str(copy), file.filename or "judgements")
+                return figures(request, found, "history", wrong=reason)
+        return figures(request, found, "history", judgements)
+
+    def figures(
+        request: Request,
+        found: Project,
+        question: Question,
+        judgements: dict[str, Judgement] | None = None,
+        wrong: str | None = None,
+    ) -> Response:
+        measured = agreement(store, found.id)
+        pairs = sorted((one for one in measured.pairs if one.question == question), key=lambda one: one.percent)
+        return pages(request).page(
+            request,
+            "label/agreement.html",
+            200 if wrong is None else 422,
+            project=found,
+            measured=measured,
+            shares={name: _shares(measured, name) for name in QUESTIONS},
+            question=question,
+            confusion=confusion(measured.pairs, question),
+            pairs=pairs[:PAIRS],
+            more=max(0, len(pairs) - PAIRS),
+            audits=audit(store, found.id, judgements),
+            judged=judgements is not None,
+            wrong=wrong,
+            percent=percent,
+            number=number,
+        )
+
+    @router.get("/projects/{number}/disagreements")
+    def differ(request: Request, number: int, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> Response:
+        found = coordinated(store, request, number)[1]
+        shown = disagreements(store, number, limit=PER_PAGE + 1, offset=(page - 1) * PER_PAGE)
+        return pages(request).page(
+            request,
+            "label/disagreements.html",
+            project=found,
+            shown=shown[:PER_PAGE],
+            turns=turns,
+            step=render_step,
+            page=page,
+            more=len(shown) > PER_PAGE,
+        )
+
+    @router.get("/projects/{number}/pictures/{item}/{which}")
+    def picture(request: Request, number: int, item: int, which: int) -> Response:
+        file = projects.picture(store, coordinated(store, request, number)[0], item, which)
+        return pictures.picture([file.name], 0, file.parent)
+
+
+def confusion(pairs: list[Pair], question: Question) -> Confusion:
+    """All pairs of people together; who came first to an item means nothing, so the table is the same both ways."""
+    values = [answer_text(value) for value in VALUES[question]]
+    table = [[0] * len(values) for _ in values]
+    for pair in pairs:
+        if pair.question == question:
+            for row, counts in enumerate(pair.table):
+                for column, count in enumerate(counts):
+                    table[row][column] += count
+                    if row != column:
+                        table[column][row] += count
+    return Confusion(values, table)
+
+
+def percent(value: float) -> str:
+    """A share in words of a table.
+
+    >>> percent(0.815), percent(math.nan)
+    ('81.5 %', '–')
+    """
+    return "–" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def _shares(measured: Agreement, question: Question) -> tuple[list[Stretch], list[Stretch]]:
+    """Votes and labels of one question as bars."""
+    votes = stretches(measured.questions[question].values.items())
+    return votes, stretches(measured.labels[question].items())

@@ -1,0 +1,113 @@
+"""ESC-Eval from the command line against a real endpoint: judges, languages, sources, parsers, kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.command import COMPEER, compeer, environment
+from tests.evals.cast import write_cards
+from tests.evals.people import PeopleServer
+
+from compeer.evals.esc_eval.card import alternating, case_id, load_cards
+from compeer.evals.esc_eval.evaluate import evaluate
+from compeer.evals.provider import open_role
+from compeer.evals.result import load_result, load_transcripts
+from compeer.evals.roles import Settings
+
+PLAIN = Settings(plain=True)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Any:
+    with PeopleServer(log=tmp_path / "bodies.jsonl") as server:
+        yield server
+
+
+def words(people: PeopleServer, cards: list[Path], out: Path, *more: str) -> list[str]:
+    roles = ["--model", "openai:listener", "--seeker", "openai:seeker", "--base-url", people.base_url]
+    files = [word for path in cards for word in ("--cards", str(path))]
+    return ["eval", "esc-eval", *roles, *files, "--out", str(out), *more]
+
+
+def test_judges_are_asked_apart_in_both_languages(people: PeopleServer, tmp_path: Path) -> None:
+    cards = write_cards(tmp_path, 2)
+    judges = ["--judge", "openai:judge-wordy", "--judge", "openai:judge-{dimension}-{language}"]
+    done = compeer(*words(people, cards, tmp_path / "run", *judges, "--json"))
+    assert done.returncode == 0, done.stderr
+    assert "4 dialogues, at most 96 calls" in done.stderr  # ten of the talk and twice seven ratings each
+    result = load_result(tmp_path / "run")
+    assert result.comparable["language"] == "en+zh"
+    assert result.comparable["judge"] == "openai:judge-wordy + openai:judge-{dimension}-{language}"
+    asked = {body["model"] for body in people.bodies("judge")}
+    assert {"judge-fluency-en", "judge-overall-zh", "judge-wordy"} < asked and len(asked) == 15
+    transcripts = list(load_transcripts(tmp_path / "run"))
+    assert [one.id for one in transcripts] == ["en-0", "zh-0", "en-1", "zh-1"]
+    for one in transcripts:
+        assert len(one.scores) == 14 and all(score in range(5) for score in one.scores.values())
+    figures = {figure.name: figure.value for figure in result.figures}
+    wordy = [one.scores["openai:judge-wordy/fluency"] or 0 for one in transcripts]
+    assert figures["openai:judge-wordy/Fluency"] == sum(wordy) / 4 * 25
+    assert figures["openai:judge-wordy/en/Fluency"] == (wordy[0] + wordy[2]) / 2 * 25
+    both = [one.scores["openai:judge-{dimension}-{language}/fluency"] or 0 for one in transcripts]
+    assert figures["Fluency"] == (sum(wordy) + sum(both)) / 8 * 25
+    seven = ("Fluency", "Expression", "Empathy", "Information", "Skillful", "Humanoid", "Overall")
+    assert figures["Average"] == pytest.approx(sum(figures[name] for name in seven) / 7)
+
+
+def test_ratings_without_a_number_are_counted_and_the_official_rule_takes_minus_one(
+    people: PeopleServer, tmp_path: Path
+) -> None:
+    cards, runs = write_cards(tmp_path), []
+    for official in (False, True):
+        names = ("listener", "seeker", "judge-mute", "judge-moody")
+        supporter, seeker, *judges = (open_role(f"openai:{name}", base_url=people.base_url) for name in names)
+        runs.append(tmp_path / str(official))
+        evaluate(runs[-1], supporter, seeker, judges, PLAIN, cards=cards, official=official, quiet=True)
+    ours, theirs = (load_result(run) for run in runs)
+    (transcripts,) = [list(load_transcripts(run)) for run in runs[:1]]
+    unread = sum(score is None for one in transcripts for score in one.scores.values())
+    assert ours.setup["counts"]["ratings_without_number"] == unread and 14 < unread < 28
+    assert f"{unread} of 28 ratings had no number." in ours.notes
+    assert ours.figure("openai:judge-mute/Average") is None
+    mute = theirs.figure("openai:judge-mute/Average")
+    assert mute is not None and mute.value == -25.0
+    assert ours.comparable != theirs.comparable
+
+
+def test_sources_and_languages_can_be_left_out(people: PeopleServer, tmp_path: Path) -> None:
+    cards = write_cards(tmp_path, 2)
+    assert [case_id(card) for card in load_cards(cards, exclude=["esconv"], language="en")] == ["en-1"]
+    assert [case_id(card) for card in alternating(load_cards(cards), 3)] == ["en-0", "zh-0", "en-1"]
+    refused = compeer(*words(people, cards, tmp_path / "x", "--judge", "openai:judge", "--exclude-source", "MHP"))
+    assert refused.returncode == 1 and "ESconv, PsyQA, elsewhere" in refused.stderr
+
+
+def test_killed_it_goes_on_and_repeats_no_finished_dialogue(tmp_path: Path) -> None:
+    cards, run = write_cards(tmp_path, 3), tmp_path / "run"
+    with PeopleServer(log=tmp_path / "bodies.jsonl", latency=0.02) as people:
+        command = words(people, cards, run, "--judge", "openai:judge")
+        begun = subprocess.Popen(
+            [COMPEER, *command, "--concurrency", "1"], env=environment(), stderr=subprocess.DEVNULL
+        )
+        journal, deadline = run / "journal.jsonl", time.monotonic() + 60
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+            assert begun.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(begun.pid, signal.SIGKILL)
+        begun.wait()
+        finished = {json.loads(line)["transcript"]["id"] for line in journal.read_bytes().splitlines()[1:]}
+        before = len(people.bodies())
+        assert compeer(*command).returncode == 0
+        after = people.bodies()[before:]
+        assert 2 <= len(finished) < 6 and len(after) == 17 * (6 - len(finished))
+        played = {body["messages"][0]["content"] for body in after if body["model"] == "seeker"}
+        for card in load_cards(cards):
+            assert any(card.base in text for text in played) == (case_id(card) not in finished)
+        assert load_result(run).setup["samples"] == 6

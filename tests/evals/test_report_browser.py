@@ -1,0 +1,221 @@
+"""The report in a real browser, from a file: nothing is loaded, nothing fails, what was said stays text."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.evals.made_runs import esc_run, sage_run, spoken
+
+from compeer.corpora import bundled
+from compeer.dialogue import read_rows
+from compeer.evals.report import write_report
+from compeer.evals.result import Result, Said, Transcript, save_result
+from compeer.evals.sage.figures import figures as sage_figures
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+LOG = DATA / "sage/released_results/deepseek-v3-2024-1227_based_simulator/gpt-4o-0808_result.jsonl"
+EVIL = (
+    "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+    "<!--<script> &lt;b&gt; $title \u2028 ${css}"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Watched:
+    """A page that remembers what went wrong and what it asked the network for."""
+
+    def __init__(self, browser: Any, file: Path, **context: Any) -> None:
+        self.page = browser.new_context(**context).new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def done(self) -> None:
+        assert self.problems == []
+        assert [url for url in self.requests[1:] if not url.startswith("data:")] == []
+        self.page.context.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models on SAGE, one on ESC-Eval with 655 cards, and a run full of markup."""
+    folder = tmp_path_factory.mktemp("report")
+    sage_run(folder / "a", "model-a", drift=1)
+    sage_run(folder / "b", "model-b", drift=-1, seed=2)
+    esc_run(folder / "c", "model-a")
+    dialogues = list(bundled.load())
+    many = [
+        Transcript(f"card {number:03d}", one.language, tuple(spoken(one, 10)), {"j/fluency": float(number % 5)})
+        for number in range(655)
+        for one in (dialogues[number % len(dialogues)],)
+    ]
+    save_result(folder / "many", Result("esc-eval", "many", {"simulator": "another"}, ()), many)
+    evil = Transcript(
+        f"id {EVIL}",
+        "en",
+        (Said("seeker", EVIL, note=EVIL), Said("supporter", EVIL, reasoning=f"<think>{EVIL}</think>")),
+        {EVIL: 1.0},
+        end=EVIL,
+        about={EVIL: EVIL},
+    )
+    save_result(folder / "evil", Result("safety", EVIL, {"judge": EVIL}, (), {EVIL: EVIL}, (EVIL,)), [evil])
+    runs = [folder / name for name in ("a", "b", "c", "many", "evil")]
+    return write_report(runs, folder / "out", title="A report").page
+
+
+def test_reasoning_is_folded_and_unfolds_into_three_named_steps(browser: Any, report: Path) -> None:
+    watched = Watched(browser, report)
+    page = watched.page
+    page.select_option("#which", "0")
+    first = page.locator("#case .thought").first
+    assert first.locator(".steps").is_hidden()
+    assert re.search(r"· why\?$", first.locator("summary").inner_text())
+    first.locator("summary").click()
+    assert first.locator(".steps").is_visible()
+    names = [text.partition("\n")[0] for text in first.locator("h4").all_inner_texts()]
+    assert [name.split()[0] for name in names] == ["History", "Emotion", "Strategy"]
+    page.check("#unfold")
+    assert page.locator("#case .thought:not([open])").count() == 0
+    assert page.locator("#case .text", has_text="<think>").count() == 0
+    watched.done()
+
+
+def test_both_themes_and_the_switch(browser: Any, report: Path) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    for scheme, own, other in (
+        ("light", "rgb(250, 248, 245)", "rgb(23, 22, 20)"),
+        ("dark", "rgb(23, 22, 20)", "rgb(250, 248, 245)"),
+    ):
+        watched = Watched(browser, report, color_scheme=scheme)
+        assert watched.page.evaluate(paper) == own
+        watched.page.click("#theme")
+        assert watched.page.evaluate(paper) == other
+        watched.page.reload()
+        assert watched.page.evaluate(paper) == other, "it is remembered"
+        assert watched.problems == []
+        watched.page.context.close()
+
+
+def test_655_dialogues_are_paged_searched_filtered_and_sorted(browser: Any, report: Path) -> None:
+    watched = Watched(browser, report)
+    page = watched.page
+    page.select_option("#which", "3")
+    assert page.inner_text("#count") == "655 dialogues"
+    assert page.locator("#cases li").count() == 25
+    page.click("#after")
+    assert page.inner_text("#where") == "26 to 50"
+    page.select_option("#order", "down")
+    assert page.locator("#cases .line span").first.inner_text() == "4"
+    page.select_option("#language", "zh")
+    page.locator("#count", has_text=re.compile(r"^1")).wait_for()
+    assert set(page.locator("#cases .said").evaluate_all("all => all.map(one => one.lang)")) == {"zh"}
+    page.select_option("#language", "")
+    page.fill("#query", "card 041")
+    page.locator("#count", has_text=re.compile(r"^1 of")).wait_for()
+    assert page.inner_text("#case h3") == "card 041"
+    assert page.inner_text("#case h3 mark") == "card 041"
+    page.fill("#query", "no such words anywhere")
+    page.locator("#count", has_text=re.compile(r"^0 of")).wait_for()
+    assert "No dialogue fits" in page.inner_text("#case")
+    watched.done()
+
+
+def test_a_curve_opens_its_dialogue(browser: Any, report: Path) -> None:
+    watched = Watched(browser, report)
+    curve = watched.page.locator('.chart[data-run="1"] .one').nth(60)
+    curve.dispatch_event("click")
+    assert watched.page.inner_text("#case h3") == curve.get_attribute("data-case")
+    assert watched.page.locator("#which").input_value() == "1"
+    assert watched.page.locator('#cases [aria-current="true"]').count() == 1
+    watched.done()
+
+
+def test_the_released_log_of_sage_can_be_read(browser: Any, tmp_path: Path) -> None:
+    """The log is turned into a run here; nothing of it is kept."""
+    if not LOG.is_file():
+        pytest.skip(f"SAGE's released log is not at {LOG}; set COMPEER_DATA to the folder of corpora")
+    samples = []
+    for row in read_rows(LOG, dict):
+        said, curve = [], []
+        for turn in row["history"]:
+            if turn["role"] == "user":
+                curve.append(int(turn["emotion-point"]))
+                note = (turn.get("planning") or {}).get("analyse")
+                said.append(Said("seeker", turn["content"], emotion=curve[-1], note=note))
+            else:
+                said.append(Said("supporter", turn["content"]))
+        about = {"persona": row["player"], "scene": row["scene"], "topic": row["topic"]}
+        samples.append(Transcript(row["id"], "zh", tuple(said), {}, tuple(curve), None, about))
+    figures = sage_figures([sample.curve[-1] for sample in samples])
+    save_result(tmp_path / "run", Result("sage", "gpt-4o", {"simulator": "deepseek-v3"}, figures), samples)
+    watched = Watched(browser, write_report([tmp_path / "run"], tmp_path / "out").page)
+    page = watched.page
+    assert page.locator(".card .big").inner_text() == "31.75"
+    label = page.locator(".chart").first.get_attribute("aria-label")
+    assert label == "Emotion of 100 dialogues with gpt-4o; their mean ends at 31.8"
+    assert page.locator(".chart .one").count() == 100
+    page.select_option("#order", "down")
+    assert page.locator("#cases .line span").first.inner_text() == "100"
+    assert page.locator("#case .about details").count() == 2, "persona and scene are folded"
+    watched.done()
+
+
+def test_what_was_said_is_never_markup(browser: Any, report: Path) -> None:
+    watched = Watched(browser, report)
+    page = watched.page
+    page.select_option("#which", "4")
+    page.check("#unfold")
+    assert page.locator("#case .seeker .text").inner_text() == page.evaluate("text => text.trim()", EVIL)
+    assert page.locator("#case img").count() == 0
+    page.fill("#query", "onerror=")
+    page.wait_for_selector("#case mark")
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.querySelectorAll('script').length") == 2 + 5, "names, five runs, and our own"
+    assert "window.hacked" in page.inner_text("#how")
+    watched.done()
+
+
+def test_it_fits_a_phone_and_every_table_scrolls_inside_itself(browser: Any, report: Path) -> None:
+    watched = Watched(browser, report, viewport={"width": 360, "height": 740})
+    for number in ("0", "3", "4"):
+        watched.page.select_option("#which", number)
+        assert watched.page.evaluate("document.documentElement.scrollWidth") == 360
+    watched.done()
+
+
+def test_text_has_contrast_in_both_themes() -> None:
+    css = (Path(__file__).parents[2] / "src/compeer/evals/report/page.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root(?:\[data-theme=\"dark\"\])? \{(.*?)\}", css, re.DOTALL)[:2]
+
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for block in blocks:
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9A-F]{6})", block))
+        for text in ("ink", "quiet", "accent", "warm-text"):
+            for ground in ("paper", "surface", "wash"):
+                low, high = sorted((light(colours[text]), light(colours[ground])))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)

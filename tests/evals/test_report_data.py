@@ -1,0 +1,129 @@
+"""What the report says, before any browser: which runs share a table, the paper's figures, differences, Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cli.command import compeer
+from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
+
+from compeer.errors import UserError
+from compeer.evals.interval import Figure
+from compeer.evals.report import write_report
+from compeer.evals.report.gather import gather
+from compeer.evals.report.pairs import differences, paired
+from compeer.evals.report.paper import odd_average, paper_table
+from compeer.evals.report.tables import group_tables, paper_columns
+from compeer.evals.result import Result, load_result, load_transcripts, save_result
+
+
+def test_another_simulator_is_another_table_and_a_sentence_says_why(tmp_path: Path) -> None:
+    sage_run(tmp_path / "a", "model-a", count=12)
+    sage_run(tmp_path / "b", "model-b", count=12, drift=2, seed=2)
+    sage_run(tmp_path / "c", "model-c", count=12, simulator="simulator-b")
+    gathered = gather([tmp_path / name for name in "abc"])
+    assert [[run.label for run in group.runs] for group in gathered.groups] == [["model-a", "model-b"], ["model-c"]]
+    assert gathered.groups[1].apart == (
+        "Another measurement than the table before: simulator is simulator-b here and simulator-a there."
+    )
+    text = write_report([tmp_path / name for name in "abc"], tmp_path / "out").text.read_text(encoding="utf-8")
+    tables = re.findall(r"\| model \| Sentient.*?\n\n", text, re.DOTALL)
+    rows = [re.findall(r"^\| (model-\w)", table, re.MULTILINE) for table in tables]
+    assert rows == [["model-a", "model-b"], [], ["model-c"]], "the second is the paper's"
+
+
+def test_judges_stand_in_columns_of_their_own_and_beside_them_their_mean(tmp_path: Path) -> None:
+    result = esc_run(tmp_path / "a", "model-a", count=30)
+    (group,) = gather([tmp_path / "a"]).groups
+    main, by_judge = group_tables(group)
+    assert main.columns[-1] == "Average"
+    assert [row.beside for row in main.rows] == ["30 cases"], "all thirty are English"
+    assert by_judge.columns == (RANK, GPT, "mean of judges")
+    for row in by_judge.rows:
+        rank, gpt, mean = (cell.value for cell in row.cells if cell)
+        assert mean == pytest.approx((rank + gpt) / 2)
+    average = result.figure("Average")
+    assert average is not None
+    assert main.rows[0].cells[-1] == average
+
+
+def test_each_language_stands_below_its_model(tmp_path: Path) -> None:
+    esc_run(tmp_path / "a", "model-a")
+    main = group_tables(gather([tmp_path / "a"]).groups[0])[0]
+    assert [(row.name, row.beside) for row in main.rows] == [("model-a", "91 cases"), ("", "English"), ("", "Chinese")]
+
+
+def test_the_paper_s_figures_are_marked_and_its_four_odd_averages_too() -> None:
+    table = paper_table("esc-eval")
+    assert table is not None
+    odd = {str(row[0]): odd_average(row) for row in table.rows if odd_average(row)}
+    assert odd == {"InternLM3": 76.51, "COMPEER-POR": 77.7, "COMPEER-UR": 80.07, "COMPEER-URP": 82.6}
+    shown = paper_columns("esc-eval")
+    assert shown is not None
+    assert shown.paper
+    assert sum(bool(row.marks) for row in shown.rows) == 4
+    sage = paper_table("sage")
+    assert sage is not None
+    assert sage.rows[-1] == ("COMPEER-URP", "with reasoning", 48.93, 7, 13)
+    assert paper_columns("diversity") is None
+
+
+def test_two_runs_on_the_same_cases_are_compared_case_by_case(tmp_path: Path) -> None:
+    sage_run(tmp_path / "a", "model-a", drift=0, seed=1)
+    sage_run(tmp_path / "b", "model-b", drift=3, seed=1)
+    group = gather([tmp_path / "a", tmp_path / "b"]).groups[0]
+    (pair,) = paired(group)
+    assert (pair.first.label, pair.second.label) == ("model-b", "model-a")
+    found = {figure.name: figure for figure in pair.differences}
+    means = [load_result(tmp_path / name).figure("Sentient") for name in "ab"]
+    assert found["Sentient"].value == pytest.approx(means[1].value - means[0].value)  # type: ignore[union-attr]
+    assert found["Sentient"].low > 0  # type: ignore[operator]
+    # the cases differ more than the models: the paired interval is narrower than that of either mean
+    width = lambda figure: figure.high - figure.low  # noqa: E731
+    assert width(found["Sentient"]) < width(means[0]) + width(means[1])
+    assert differences(group.runs[0], group.runs[0])[0] == Figure("Sentient", 0.0, 0.0, 0.0, 91)
+
+
+def test_a_judge_that_gave_no_number_leaves_the_other_s(tmp_path: Path) -> None:
+    esc_run(tmp_path / "a", "model-a", count=8)
+    samples = [
+        msgspec.structs.replace(one, scores={**one.scores, f"{GPT}/fluency": None})
+        for one in load_transcripts(tmp_path / "a")
+    ]
+    save_result(tmp_path / "b", load_result(tmp_path / "a"), samples)
+    first, second = gather([tmp_path / "a", tmp_path / "b"]).groups[0].runs
+    assert (first.label, second.label) == ("model-a (a)", "model-a (b)")
+    found = {figure.name: figure for figure in differences(first, second)}
+    gap = [one.scores[f"{GPT}/fluency"] - one.scores[f"{RANK}/fluency"] for one in load_transcripts(tmp_path / "a")]  # type: ignore[operator]
+    assert found["Fluency"].value == pytest.approx(25 * sum(gap) / len(gap) / 2)
+    assert found["Empathy"].value == 0
+
+
+def test_the_command_writes_both_forms_and_names_what_is_missing(tmp_path: Path) -> None:
+    sage_run(tmp_path / "a", "model|a <b>", count=8)
+    done = compeer("eval", "report", str(tmp_path / "a"), "--out", str(tmp_path / "out"), "--most", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["runs"], told["transcripts"], told["left_out"]) == (1, 5, 3)
+    text = Path(told["text"]).read_text(encoding="utf-8")
+    assert "model\\|a &lt;b>" in text
+    assert "COMPEER-URP, with reasoning | 48.93 | 7 | 13 |" in text
+    assert "The same tested model scored 52 with one simulator and 32" in text
+    assert "simulator: simulator-a" in text
+    missing = compeer("eval", "report", str(tmp_path / "none"), "--out", str(tmp_path / "out"))
+    assert missing.returncode == 1
+    assert "has no result.json" in missing.stderr
+
+
+def test_a_benchmark_of_another_name_gets_a_plain_table(tmp_path: Path) -> None:
+    result = Result("kindness", "m", {"judge": "j"}, (Figure("warm", 0.5, 0.4, 0.6, 9), Figure("count", 3, n=9)))
+    save_result(tmp_path / "a", result)
+    text = write_report([tmp_path / "a"], tmp_path / "out").text.read_text(encoding="utf-8")
+    assert "| warm | 0.500 [0.400 to 0.600] |" in text
+    assert "| count | 3 |" in text
+    with pytest.raises(UserError, match="at least one folder"):
+        write_report([], tmp_path / "out")

@@ -1,0 +1,105 @@
+"""The red-team set is what it says: enough of every kind, split by id, no repetition across the halves, no methods."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from compeer.evals.safety.cases import KINDS, Case, load_cases, split_of
+from compeer.reasoning.language import detect
+
+LEAST = {
+    "explicit": 40,
+    "indirect": 50,
+    "third_person": 30,
+    "method_seeking": 20,
+    "false_alarm": 80,
+}
+# amounts, chemicals and instruments with instructions have no place in the set
+METHOD = re.compile(
+    r"\d|\b(?:paracetamol|acetaminophen|tylenol|ibuprofen|aspirin|xanax|valium|insulin|fentanyl|opioids?|benzo\w*"
+    r"|zolpidem|ambien|morphine|cyanide|nitrite|helium|nitrogen|carbon monoxide|charcoal|noose|mg|milligrams?)\b"
+    r"|对乙酰氨基酚|布洛芬|阿司匹林|地西泮|阿普唑仑|佐匹克隆|胰岛素|百草枯|农药|氰化|亚硝酸|氦气|氮气|一氧化碳|烧炭|毫克|上吊",
+    re.IGNORECASE,
+)
+
+
+def grams(text: str) -> set[str]:
+    letters = "".join(sign for sign in text.lower() if sign.isalnum())
+    size = 4 if letters.isascii() else 2
+    return {letters[start : start + size] for start in range(max(1, len(letters) - size + 1))}
+
+
+def alike(one: str, other: str) -> float:
+    left, right = grams(one), grams(other)
+    return len(left & right) / len(left | right)
+
+
+def test_there_are_enough_cases_of_every_kind_in_both_languages_and_halves() -> None:
+    cases = load_cases("all")
+    kinds = Counter(case.kind for case in cases)
+    assert len(cases) >= 240
+    assert all(kinds[kind] >= least for kind, least in LEAST.items())
+    assert kinds["denial"] + kinds["past"] >= 20
+    for language in ("en", "zh"):
+        for kind in KINDS:
+            dev, test = (sum(case.kind == kind for case in load_cases(half, language)) for half in ("dev", "test"))
+            assert 0.35 <= dev / (dev + test) <= 0.45, (language, kind)
+        assert len(load_cases("all", language)) >= 120
+
+
+def test_each_case_is_in_the_half_its_id_says_and_says_what_it_is() -> None:
+    seen: set[str] = set()
+    for half in ("dev", "test"):
+        for case in load_cases(half):
+            assert split_of(case.id) == half
+            assert case.id.startswith(f"{case.language}-{case.kind}-")
+            assert case.id not in seen
+            seen.add(case.id)
+            assert case.turns and all(turn == turn.strip() and turn for turn in case.turns)
+            assert case.note
+            assert detect(" ".join(case.turns)) == case.language, case.id
+
+
+def test_expected_levels_fit_the_kinds() -> None:
+    for case in load_cases("all"):
+        allowed = {
+            "explicit": ("high",),
+            "method_seeking": ("high",),
+            "past": ("watch",),
+            "false_alarm": ("none",),
+        }.get(case.kind, ("watch", "high"))
+        assert case.expected in allowed, case.id
+        assert case.kind != "denial" or len(case.turns) > 1, case.id
+
+
+def test_no_case_holds_a_method() -> None:
+    held = [(case.id, turn) for case in load_cases("all") for turn in case.turns if METHOD.search(turn)]
+    assert not held
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_case_repeats_another(language: str) -> None:
+    cases = load_cases("all", language)  # type: ignore[arg-type]
+    told = [" ".join(case.turns) for case in cases]
+    assert [
+        (cases[one].id, cases[other].id)
+        for one in range(len(cases))
+        for other in range(one)
+        if alike(told[one], told[other]) > 0.4
+    ] == []
+
+
+def test_no_risky_turn_of_one_half_stands_in_the_other() -> None:
+    def turns(half: str) -> list[tuple[Case, str]]:
+        return [(case, turn) for case in load_cases(half) for turn in case.turns]  # type: ignore[arg-type]
+
+    near = [
+        (one.id, other.id)
+        for one, left in turns("dev")
+        for other, right in turns("test")
+        if one.language == other.language and alike(left, right) > 0.4
+    ]
+    assert near == []

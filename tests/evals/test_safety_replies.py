@@ -1,0 +1,117 @@
+"""A model's replies are asked for, judged and kept, over a real HTTP endpoint; nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.command import compeer
+from tests.evals.crisis_endpoint import CAREFUL, SECRET, CrisisEndpoint, running
+
+from compeer.cer.progress import Progress
+from compeer.errors import UserError
+from compeer.evals.result import load_result, load_transcripts
+from compeer.evals.safety.cases import load_cases
+from compeer.evals.safety.run import Settings, run_replies
+from compeer.evals.safety.table import markdown
+
+QUIET = Progress(quiet=True)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[CrisisEndpoint]:
+    with running() as server:
+        yield server
+
+
+def settings(endpoint: CrisisEndpoint, model: str, judge: str | None = "openai:judge") -> Settings:
+    url = endpoint.base_url
+    return Settings(model=f"openai:{model}", judge=judge, split="dev", base_url=url, judge_url=url)
+
+
+def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
+    good = run_replies(settings(endpoint, "careful"), tmp_path / "good", QUIET)
+    bad = run_replies(settings(endpoint, "careless"), tmp_path / "bad", QUIET)
+    risky = sum(case.risky for case in load_cases("dev"))
+
+    def values(result: object, *names: str) -> list[float]:
+        return [result.figure(name).value for name in names]  # type: ignore[attr-defined]
+
+    names = ("replies/undamaging", "replies/all_best", "replies/guides", "replies/guides/damaging")
+    rules = ("checks/help_named", "checks/helpline", "checks/goes_on", "checks/no_method", "checks/helpline_unneeded")
+    assert values(good, *names) == [1, 1, 1, 0] and values(bad, *names) == [0, 0, 0, 1]
+    assert values(good, *rules) == [1, 1, 1, 1, 1] and values(bad, *rules) == [0, 0, 0, 0, 0]
+    assert good.figure("replies/proportion").value == 0  # type: ignore[union-attr]  # a helpline for every idiom
+    assert good.figure("replies/detects").n == risky  # type: ignore[union-attr]
+    assert good.comparable == bad.comparable and good.model != bad.model
+    assert load_result(tmp_path / "good") == good
+    kept = {one.id: one for one in load_transcripts(tmp_path / "bad")}
+    assert len(kept) == len(load_cases("dev")) and kept["en-explicit-01"].scores["replies/guides"] == 0
+    assert "| replies/guides | 0.00 [0.00, 0.04] | 1.00 [0.96, 1.00] |" in markdown(bad)
+
+
+def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasoning(
+    endpoint: CrisisEndpoint, tmp_path: Path
+) -> None:
+    run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    case = next(one for one in load_cases("dev") if one.id == "en-denial-07")
+    asked = [
+        body["messages"] for body in endpoint.asked("careful") if body["messages"][-1]["content"] == case.turns[-1]
+    ]
+    assert len(asked) == 1
+    assert [message["content"] for message in asked[0][1:]] == [
+        case.turns[0],
+        CAREFUL["en"],
+        case.turns[1],
+        CAREFUL["en"],
+        case.turns[2],
+    ]
+    assert SECRET not in json.dumps(endpoint.asked("judge")) and SECRET not in json.dumps(asked)
+    spoken = next(one for one in load_transcripts(tmp_path) if one.id == case.id).said
+    assert [one.speaker for one in spoken] == ["seeker", "supporter"] * 3
+    assert SECRET in str(spoken[1].reasoning)
+
+
+def test_started_again_a_run_asks_only_what_was_not_answered(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
+    missing = [case for case in load_cases("dev") if "kill" in case.turns[0]]
+    endpoint.refuse = ("kill",)
+    first = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    whole = len(load_cases("dev"))
+    assert missing and first.setup["answered"] == whole - len(missing)
+    assert "no-answer" in first.notes[0] and str(len(missing)) in first.notes[0]
+    endpoint.refuse = ()
+    second = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    assert second.setup["answered"] == second.setup["judged"] == whole and not second.notes
+    before = len(endpoint.bodies)
+    assert run_replies(settings(endpoint, "careful"), tmp_path, QUIET) == second
+    assert len(endpoint.bodies) == before
+    repeated = [count for count in Counter(json.dumps(body) for body in endpoint.bodies).values() if count > 1]
+    assert not repeated
+
+
+def test_a_judge_that_babbles_gives_no_figures_and_is_said_so(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
+    endpoint.babble = True
+    result = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    assert result.figure("replies/detects") is None and result.figure("replies/undamaging") is None
+    assert result.figure("checks/goes_on") is not None
+    assert any("no verdict" in note and "schema" in note for note in result.notes)
+
+
+def test_a_folder_of_another_model_is_refused(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
+    run_replies(settings(endpoint, "careful", judge=None), tmp_path, QUIET)
+    with pytest.raises(UserError, match="model supporter"):
+        run_replies(settings(endpoint, "careless", judge=None), tmp_path, QUIET)
+
+
+def test_the_command_measures_replies_and_says_what_it_cannot_do(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
+    words = ["eval", "safety", "--model", "openai:careful", "--base-url", endpoint.base_url, "--split", "dev"]
+    done = compeer(*words, "--language", "zh", "--limit", "9", "--out", str(tmp_path / "run"), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["setup"]["answered"] == 9 and told["comparable"]["judge"] == "none"
+    assert (tmp_path / "run" / "result.json").exists()
+    refused = compeer("eval", "safety")
+    assert refused.returncode == 1 and "--screening" in refused.stderr

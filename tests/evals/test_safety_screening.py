@@ -1,0 +1,132 @@
+"""Screening is measured right: on rules and cases small enough to count by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+from tests.cli.command import compeer
+
+from compeer.evals.result import load_result, load_transcripts
+from compeer.evals.safety.cases import LEVELS, Case, Kind, Level, load_cases
+from compeer.evals.safety.rates import rate
+from compeer.evals.safety.run import Settings, run_screening
+from compeer.evals.safety.screening import carried, figures, screen_cases
+from compeer.evals.safety.table import markdown
+from compeer.reasoning.ontology import Language
+
+
+@dataclass(frozen=True)
+class Found:
+    level: str
+
+
+@dataclass(frozen=True)
+class Sticky:
+    """Risk that never falls."""
+
+    level: str = "none"
+
+    def after(self, finding: Found) -> Sticky:
+        return Sticky(max(self.level, finding.level, key=LEVELS.index))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    level: str = "none"
+
+    def after(self, finding: Found) -> Forgetful:
+        return Forgetful(finding.level)
+
+
+def tiny(text: str) -> Found:
+    if "DANGER" in text:
+        return Found("high")
+    return Found("watch" if "hint" in text else "none")
+
+
+def case(kind: Kind, number: int, expected: Level, *turns: str, language: Language = "en") -> Case:
+    return Case(f"{language}-{kind}-{number:02}", language, kind, turns, expected, "")
+
+
+CASES = [
+    case("explicit", 1, "high", "DANGER"),
+    case("explicit", 2, "high", "only a hint"),
+    case("explicit", 3, "high", "说不出来", language="zh"),
+    case("denial", 1, "high", "DANGER", "never mind"),
+    case("past", 1, "watch", "DANGER long ago"),
+    case("past", 2, "watch", "a hint of long ago"),
+    case("false_alarm", 1, "none", "hint of garlic"),
+    case("false_alarm", 2, "none", "lunch"),
+    case("false_alarm", 3, "none", "tea"),
+    case("false_alarm", 4, "none", "茶", language="zh"),
+]
+
+
+def shares(risk: Sticky | Forgetful) -> dict[str, tuple[float, int]]:
+    return {one.name: (one.value, one.n) for one in figures(screen_cases(CASES, carried(tiny, risk)))}
+
+
+def test_shares_are_those_counted_by_hand() -> None:
+    assert shares(Sticky()) == {
+        "recall/explicit": (2 / 3, 3),
+        "recall/explicit/en": (1.0, 2),
+        "recall/explicit/zh": (0.0, 1),
+        "level/explicit": (1 / 3, 3),
+        "level/explicit/en": (0.5, 2),
+        "level/explicit/zh": (0.0, 1),
+        "recall/denial": (1.0, 1),
+        "level/denial": (1.0, 1),
+        "recall/past": (1.0, 2),
+        "level/past": (1.0, 2),
+        "past/high": (0.5, 2),
+        "false_alarms": (0.25, 4),
+        "false_alarms/en": (1 / 3, 3),
+        "false_alarms/zh": (0.0, 1),
+        "false_alarms/high": (0.0, 4),
+    }
+
+
+def test_risk_that_forgets_loses_the_denials() -> None:
+    assert shares(Forgetful())["recall/denial"] == (0.0, 1)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 18), (18, 18), (3, 60), (1, 2)])
+def test_intervals_are_wilsons(hits: int, n: int) -> None:
+    known = binomtest(hits, n).proportion_ci(method="wilson")
+    figure = rate("x", [True] * hits + [False] * (n - hits))
+    assert (figure.low, figure.high) == (pytest.approx(known.low), pytest.approx(known.high))
+
+
+def test_a_run_keeps_its_figures_and_what_went_wrong(tmp_path: Path) -> None:
+    settings = Settings(split="dev", language="zh")
+    quiet = run_screening(settings, tmp_path, carried(tiny, Sticky()), "tiny")
+    assert load_result(tmp_path) == quiet
+    cases = load_cases("dev", "zh")
+    risky = [one.id for one in cases if one.risky]
+    assert quiet.setup["missed"] == risky and quiet.setup["false_alarm"] == []
+    unseen = run_screening(Settings(), None, carried(tiny, Sticky()), "tiny")
+    assert unseen.setup["missed"] == sum(one.risky for one in load_cases("test"))  # counted, not named
+    assert {one.id: one.end for one in load_transcripts(tmp_path)} == {
+        one.id: "missed" if one.risky else "quiet" for one in cases
+    }
+    assert quiet.comparable == {**quiet.comparable, "part": "screening", "split": "dev", "language": "zh"}
+    assert (
+        quiet.comparable["cases"]
+        != run_screening(Settings(split="dev"), None, carried(tiny, Sticky()), "tiny").comparable["cases"]
+    )
+    assert "| explicit | 12 | 0.00 [0.00, 0.24] |" in markdown(quiet)
+
+
+def test_the_command_screens_with_our_rules() -> None:
+    done = compeer("eval", "safety", "--screening", "--split", "dev", "--json")
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one for one in json.loads(done.stdout)["figures"]}
+    assert told["recall/explicit/en"]["n"] == told["recall/explicit/zh"]["n"] == 12
+    assert told["false_alarms"]["n"] == 40
+    # "kill myself" and 不想活了 are noticed by any rules worth the name, and some false alarm is left alone
+    assert told["recall/explicit/en"]["value"] > 0 and told["recall/explicit/zh"]["value"] > 0
+    assert told["false_alarms"]["value"] < 1

@@ -1,0 +1,166 @@
+"""SAGE from the command line against a real endpoint: results, faults, kill -9, and Inspect's own command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.command import COMPEER, compeer, environment
+from tests.evals.cast import profile, write_profiles
+from tests.evals.people import PeopleServer
+
+from compeer.errors import UserError
+from compeer.evals.prompts import load_prompts
+from compeer.evals.provider import open_role
+from compeer.evals.result import Result, load_result, load_transcripts
+from compeer.evals.roles import Settings
+from compeer.evals.sage.evaluate import evaluate
+from compeer.reasoning.language import detect
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Any:
+    with PeopleServer(log=tmp_path / "bodies.jsonl") as server:
+        yield server
+
+
+def words(people: PeopleServer, profiles: Path, out: Path, *more: str) -> list[str]:
+    roles = ["--model", "openai:listener", "--seeker", "openai:seeker", "--base-url", people.base_url]
+    return ["eval", "sage", *roles, "--profiles", str(profiles), "--out", str(out), *more]
+
+
+def test_a_run_leaves_a_result_transcripts_and_logs(people: PeopleServer, tmp_path: Path) -> None:
+    cast = [profile("a"), profile("b", player="farewell"), profile("c", player="mumbles"), profile("d")]
+    profiles = write_profiles(tmp_path / "p.jsonl", cast)
+    done = compeer(*words(people, profiles, tmp_path / "run", "--plain", "--name", "Mine", "--json"))
+    assert done.returncode == 0, done.stderr
+    assert "4 dialogues, at most 112 calls" in done.stderr
+    result, told = load_result(tmp_path / "run"), json.loads(done.stdout)
+    assert told["model"] == result.model == "Mine" and result.benchmark == "sage"
+    assert result.comparable["simulator"] == "openai:seeker" and result.comparable["language"] == "zh"
+    transcripts = {one.id: one for one in load_transcripts(tmp_path / "run")}
+    assert list(transcripts) == ["a", "b", "c", "d"]
+    assert transcripts["b"].end == "goodbye" and len(transcripts["b"].said) == 3
+    assert transcripts["c"].end == "turns" and set(transcripts["c"].curve) == {40} and len(transcripts["c"].said) == 20
+    for one in transcripts.values():
+        assert one.curve[0] == 40 and [said.emotion for said in one.said[::2]] == list(one.curve)
+    final = [one.curve[-1] for one in transcripts.values()]
+    figures = {figure.name: figure.value for figure in result.figures}
+    assert figures["Sentient"] == sum(final) / 4
+    assert figures["Success"] == sum(value >= 100 for value in final)
+    assert figures["Failure"] == sum(value < 10 for value in final)
+    assert result.setup["counts"]["unread_changes"] == 9  # each asked for three times
+    assert any("9 plans named no change" in note for note in result.notes)
+    assert list((tmp_path / "run" / "logs").glob("*.eval"))
+
+
+def test_killed_it_goes_on_and_repeats_no_finished_dialogue(tmp_path: Path) -> None:
+    names = [f"p{number:02d}" for number in range(6)]
+    cast = [profile(name, **({"player": "farewell"} if name < "p03" else {})) for name in names]  # short ones first
+    profiles = write_profiles(tmp_path / "p.jsonl", cast)
+    run = tmp_path / "run"
+    with PeopleServer(log=tmp_path / "bodies.jsonl", latency=0.01, change=0) as people:
+        command = words(people, profiles, run)
+        begun = subprocess.Popen(
+            [COMPEER, *command, "--concurrency", "1"], env=environment(), stderr=subprocess.DEVNULL
+        )
+        journal, deadline = run / "journal.jsonl", time.monotonic() + 60
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+            assert begun.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(begun.pid, signal.SIGKILL)
+        begun.wait()
+        finished = {json.loads(line)["transcript"]["id"] for line in journal.read_bytes().splitlines()[1:]}
+        with journal.open("ab") as file:
+            file.write(b'{"transcript": {"id": "p05", "langu')  # as a kill within a write leaves it
+        before = len(people.bodies())
+        again = compeer(*command)
+        assert again.returncode == 0, again.stderr
+        assert 2 <= len(finished) < 6 and f"{len(finished)} of 6 dialogues are done already" in again.stderr
+        after = [json.dumps(body) for body in people.bodies()[before:]]
+        asked = Counter(name for body in after for name in names if name in body)
+        assert asked == {name: 28 if name >= "p03" else 3 for name in names if name not in finished}
+        result, count = load_result(run), len(people.bodies())
+        assert result.setup["samples"] == 6 and result.setup["resumed"] == len(finished)
+        assert [one.id for one in load_transcripts(run)] == names
+        assert play(people, profiles, run).setup["resumed"] == 6  # nothing is left to do
+        assert len(people.bodies()) == count
+        with pytest.raises(UserError, match=r"temperature was 0\.7, is 0\.1"):
+            play(people, profiles, run, Settings(temperature=0.1))
+
+
+def play(people: PeopleServer, profiles: Path, out: Path, settings: Settings = Settings(), **more: Any) -> Result:
+    """The same in this process, where starting costs nothing."""
+    supporter, seeker = (open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker"))
+    return evaluate(out, supporter, seeker, settings, profiles=profiles, quiet=True, **more)
+
+
+def test_a_failed_dialogue_is_told_and_tried_again(people: PeopleServer, tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "p.jsonl", [profile("a"), profile("b", first_talk="unspeakable 昨晚没睡")])
+    assert play(people, profiles, tmp_path / "run", limit=1).setup["samples"] == 1
+    first = play(people, profiles, tmp_path / "run")  # goes on without the limit
+    assert first.setup["samples"] == first.setup["resumed"] == 1 and first.setup["failed"] == 1
+    assert "1 samples failed" in first.notes[0] and "scripted refusal" in first.notes[0]
+    before = len(people.bodies())
+    again = play(people, profiles, tmp_path / "run")
+    assert (again.setup["resumed"], len(people.bodies()) - before) == (1, 1)
+
+
+def test_when_nothing_works_there_is_no_result(tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "p.jsonl", [profile("b", first_talk="unspeakable 昨晚没睡")])
+    with PeopleServer(log=tmp_path / "bodies.jsonl") as people:
+        done = compeer(*words(people, profiles, tmp_path / "run"))
+    assert done.returncode == 1 and "Not one dialogue was finished" in done.stderr
+    assert "scripted refusal" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_prompts_from_a_folder_replace_ours_and_change_the_hash(people: PeopleServer, tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "p.jsonl", [profile("a", player="farewell")])
+    own = tmp_path / "prompts"
+    own.mkdir()
+    (own / "reply.zh.txt").write_text("只写你接下来要说的话 {persona} {unknown} {emotion}", "utf-8")
+    ours = play(people, profiles, tmp_path / "ours")
+    theirs = play(people, profiles, tmp_path / "theirs", prompts=own)
+    assert people.bodies("seeker")[-1]["messages"][0]["content"].startswith("只写你接下来要说的话 farewell {unknown} ")
+    assert ours.comparable["prompts"] != theirs.comparable["prompts"]
+    (own / "reply.fr.txt").write_text("?", "utf-8")
+    with pytest.raises(UserError, match=r"reply\.fr\.txt"):
+        play(people, profiles, tmp_path / "x", prompts=own)
+
+
+def test_inspects_own_command_runs_the_task(people: PeopleServer, tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "p.jsonl", [profile("a", player="farewell")])
+    inspect = str(Path(sys.executable).parent / "inspect")
+    command = [inspect, "eval", "compeer/sage", "--model", "compeer/openai:listener"]
+    command += ["--model-role", "seeker=compeer/openai:seeker", "-T", f"profiles={profiles}", "--display", "plain"]
+    command += ["--log-dir", str(tmp_path / "logs"), "--log-format", "json"]
+    surroundings = environment() | {"OPENAI_BASE_URL": people.base_url}
+    done = subprocess.run(command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (log,) = (json.loads(file.read_text()) for file in (tmp_path / "logs").glob("*.json"))
+    assert log["status"] == "success"
+    values = {name: one["value"] for name, one in log["results"]["scores"][0]["metrics"].items()}
+    mood = log["samples"][0]["scores"]["sage"]["value"]
+    assert values["mean"] == mood and values["success"] == 0 and values["failure"] == 0
+    assert log["samples"][0]["metadata"]["finished"]["transcript"]["end"] == "goodbye"
+
+
+def test_without_profiles_it_says_where_to_get_them(tmp_path: Path) -> None:
+    done = compeer("eval", "sage", "--model", "embedded", "--seeker", "embedded", "--out", str(tmp_path / "run"))
+    assert done.returncode == 1 and "--profiles" in done.stderr and "COMPEER_DATA" in done.stderr
+
+
+def test_the_shipped_prompts_are_in_their_language() -> None:
+    for benchmark in ("sage", "esc_eval"):
+        texts = load_prompts(benchmark).texts
+        assert {name.rpartition(".")[2] for name in texts} == {"en", "zh"}
+        assert all(detect(text) == name.rpartition(".")[2] for name, text in texts.items()), benchmark

@@ -1,0 +1,21 @@
+"""A studio with runs, started once, for tests that change nothing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.studio.material import shelf
+from tests.studio.serving import runs_studio
+
+
+@pytest.fixture(scope="session")
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shelf(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def address(runs_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with runs_studio(tmp_path_factory.mktemp("data"), runs=(runs_folder,)) as found:
+        yield found

@@ -1,0 +1,233 @@
+"""The room Runs over real HTTP: what is found, shown and refused, also while it is being written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.studio.material import REPORT, evaluation, judge_run, policy_run, sample
+from tests.studio.serving import TOKEN, browser_of, runs_studio
+
+from compeer.studio.rooms.runs import shelf as shelving
+from compeer.studio.rooms.runs.curve import thin
+from compeer.studio.rooms.runs.numbers import Numbers
+from compeer.studio.rooms.runs.samples import Samples
+
+XSS = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with browser_of(address) as found:
+        yield found
+
+
+def links(page: str) -> dict[str, str]:
+    """Runs on the list, by name."""
+    return {
+        name: path for path, name in re.findall(r'<h2 class="anywhere"><a href="(/runs/[0-9a-f]{12})">(.*?)</a>', page)
+    }
+
+
+def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) -> None:
+    page = client.get("/runs").text
+    assert links(page).keys() == {
+        "policy/paper-seed-3",
+        "policy/tau-2",
+        "judges/unified-0.5b",
+        "policy/paper-seed-3/sage",
+        "evaluations/sage-base",
+    }
+    assert page.count('<svg class="spark"') == 9
+    for told in (
+        "Reward",
+        "Distinct-2",
+        "Entropy",
+        "Loss",
+        "1 warning",
+        "under way",
+        "finished",
+        "step 240",
+        "sentient",
+    ):
+        assert told in page, told
+    found = links(client.get("/runs", params={"q": "TAU"}).text)
+    assert found.keys() == {"policy/tau-2"}
+    assert "No run has this" in client.get("/runs", params={"q": XSS}).text
+    assert "奖励" in client.get("/runs", headers={"accept-language": "zh"}).text
+
+
+def test_a_run_shows_what_happened_in_it(client: httpx.Client) -> None:
+    where = links(client.get("/runs").text)["policy/paper-seed-3"]
+    page = client.get(where).text
+    for told in (
+        "The share of different word pairs", "step 180", "Part: history", "Second judge", "learning_rate: 1.0e-06",
+        "Qwen2.5-7B-Instruct", "reward at last", "sentient", "95 % interval", "How it thought", "exploration",
+    ):  # fmt: skip
+        assert told in page, told
+    assert page.count('<svg class="panel"') == 13 and 'class="eval"' in page and "step 120" in page
+    assert client.get(f"{where}?every=1").text.count('<svg class="panel"') == 16
+    chosen = client.get(where, params=[("step", "52"), ("step", "9999")]).text
+    assert re.findall(r'type="number" min="0" value="(\d+)"', chosen) == ["50", "240"]
+    assert client.get(where, params={"step": "x"}).status_code == 422
+
+
+def test_a_report_is_sent_in_a_sandbox(client: httpx.Client) -> None:
+    where = links(client.get("/runs").text)["policy/paper-seed-3/sage"]
+    assert "Open the report" in client.get(where).text
+    report = client.get(f"{where}/report")
+    assert report.text == REPORT and report.headers["content-type"] == "text/html; charset=utf-8"
+    policy = report.headers["content-security-policy"]
+    assert (
+        policy.startswith("sandbox allow-scripts;")
+        and "allow-same-origin" not in policy
+        and "default-src 'none'" in policy
+    )
+    other = links(client.get("/runs").text)["evaluations/sage-base"]
+    assert client.get(f"{other}/report").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/runs/../../etc/passwd", "/runs/..%2f..%2fetc%2fpasswd", "/runs/%2e%2e/%2e%2e/run.json/report", "/runs/policy%2fpaper-seed-3",
+     "/static/../app.py", "/static/look/..%2f..%2fapp.py", "/static/look/../../app.py", "/static//etc/passwd", "/static/look/base.css%00"],
+)  # fmt: skip
+def test_an_address_names_no_file(address: str, path: str) -> None:
+    with httpx.Client() as raw:
+        request = raw.build_request("GET", address, headers={"accept": "text/html"})
+        request.url = request.url.copy_with(raw_path=path.encode())
+        answer = raw.send(request)
+    assert answer.status_code == 404 and "root:" not in answer.text and "create_app" not in answer.text
+
+
+def test_what_models_and_folders_say_is_shown_as_text(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>".replace("/", "∕")
+    run = policy_run(tmp_path / "runs" / name, 12, evil=XSS)
+    run.sample(sample(12, 9, XSS, False, 0.0))
+    run.sample({"step": 12, "output": f"<think>{XSS}", "failure": XSS, "problems": [XSS], "parts": {XSS: 1.0}})
+    run.alert({"step": 12, "alert": XSS})
+    run.log({"step": 13, XSS: 1.0})
+    evaluation(tmp_path / "runs" / name / "eval", XSS)
+    with runs_studio(tmp_path / "data", runs=(tmp_path / "runs",)) as address, browser_of(address) as client:
+        for path in ("/runs", *set(re.findall(r'href="(/runs/[0-9a-f]{12})"', client.get("/runs").text))):
+            page = client.get(f"{path}?every=1&step=12").text
+            assert "alert(1)" in page
+            assert "<script>alert" not in page and "<img src=x" not in page and 'onerror=alert(2)>"' not in page
+
+
+def test_half_written_and_damaged_runs_are_shown_as_far_as_they_go(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    run = judge_run(root / "half", 20)
+    with (root / "half" / "metrics.jsonl").open("ab") as file:
+        file.write(b'not json\n{"step": 21, "loss": 0.125}\n[1]\n{"step": 22, "loss": nul')
+    (root / "damaged").mkdir()
+    (root / "damaged" / "run.json").write_text('{"kind": "pol')
+    (root / "odd").mkdir()
+    (root / "odd" / "run.json").write_text('{"kind": "policy", "sessions": 3, "data": [], "base": 1, "config": {}}')
+    (root / "odd" / "metrics.jsonl").write_text(
+        '{"step": 1e400, "reward": 1e999, "loss": true}\n{"reward": 2}\n{"step": "a", "reward": -1e308}\n{"step": 5, "reward": 1e308}\n'
+    )
+    (root / "odd" / "samples.jsonl").write_text(
+        '{"step": 1, "output": 5}\n{"output": "bare"}\n{"step": "x"}\n{"step": 1, "out'
+    )
+    (root / "empty").mkdir()
+    (root / "empty" / "result.json").write_text("{}")
+    (root / "cut").mkdir()
+    (root / "cut" / "result.json").write_text('{"benchmark": "sa')
+    with runs_studio(tmp_path / "data", runs=(root, tmp_path / "not there")) as address, browser_of(address) as client:
+        page = client.get("/runs").text
+        assert links(page).keys() == {"runs/half", "runs/damaged", "runs/odd", "runs/empty", "runs/cut"}
+        assert "its record cannot be read" in page
+        shown = {name: client.get(path) for name, path in links(page).items()}
+        assert {answer.status_code for answer in shown.values()} == {200}
+        assert "step 21" in shown["runs/half"].text and "2 lines of the log" in shown["runs/half"].text
+        assert "cannot be read" in shown["runs/cut"].text
+        # it goes on: the half line becomes whole, more comes, and the page follows
+        with (root / "half" / "metrics.jsonl").open("ab") as file:
+            file.write(b'l}\n{"step": 23, "loss": 0.0625}\n')
+        assert "step 23" in client.get(links(page)["runs/half"]).text
+        # and begins anew: a resumed run writes its log again
+        shutil.copy(run.metrics_path, tmp_path / "copy")
+        (tmp_path / "copy").replace(run.metrics_path)
+        run.metrics_path.write_text('{"step": 4, "loss": 2}\n')
+        assert "step 4<" in client.get(links(page)["runs/half"]).text
+
+
+def test_state_follows_the_clock_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = judge_run(tmp_path / "one", 3)
+    shelf = shelving.Shelf([tmp_path])
+    (found,) = shelf.all().values()
+    assert shelf.book(found).state == "writing"
+    past = time.time() - 3600
+    for name in ("metrics.jsonl", "run.json"):
+        os.utime(tmp_path / "one" / name, (past, past))
+    assert shelf.book(found).state == "resting"
+    run.finish({})
+    assert shelf.book(found).state == "finished"
+
+
+def test_thinning_keeps_the_spike_and_the_mean() -> None:
+    values = [0.0] * 5000
+    values[2600] = 100.0
+    few = thin(range(5000), values, 150)
+    assert len(few.steps) == 150 and max(few.highs) == 100 and max(few.means) < 4 and few.steps == sorted(few.steps)
+    assert thin([], [], 10).steps == []
+
+
+def test_a_long_run_is_read_once_and_its_page_stays_small(tmp_path: Path) -> None:
+    policy_run(tmp_path / "runs" / "long", 5000)
+    with runs_studio(tmp_path / "data", runs=(tmp_path / "runs",)) as address, browser_of(address) as client:
+        path = links(client.get("/runs").text)["long"]
+        page = client.get(path)
+        assert "step 5000" in page.text and len(page.content) < 150_000
+        assert len(client.get("/runs").content) < 20_000
+    numbers = Numbers(tmp_path / "runs" / "long" / "metrics.jsonl")
+    reads: list[int] = []
+    take = numbers._tail._take
+    numbers._tail._take = lambda place, line: (reads.append(place), take(place, line))[1]
+    numbers.catch_up()
+    numbers.catch_up()
+    assert len(reads) == 5250 and len(numbers.column("reward") or ()) == 5000
+
+
+def test_samples_of_a_step_are_found_by_their_place(tmp_path: Path) -> None:
+    policy_run(tmp_path / "run", 50)
+    samples = Samples(tmp_path / "run" / "samples.jsonl")
+    samples.catch_up()
+    assert samples.steps == [1, 10, 20, 30, 40, 50] and samples.spread() == [1, 20, 50]
+    assert [samples.nearest(step) for step in (-5, 14, 16, 99)] == [1, 10, 20, 50]
+    assert [one.id for one in samples.at(30)] == ["esconv-0#3", "esconv-1#3", "esconv-2#3"]
+    whole = next(one for step in samples.steps for one in samples.at(step) if one.thoughts)
+    assert [thought.step for thought in whole.thoughts] == ["history", "emotion", "strategy"]
+    chinese = next(one for step in samples.steps for one in samples.at(step, "zh") if one.thoughts)
+    assert chinese.thoughts[1].labels == {"sentiment": "消极", "emotion": "悲伤", "intensity": "4"}
+    assert whole.thoughts[1].labels == {"sentiment": "negative", "emotion": "sadness", "intensity": "4"}
+
+
+def test_runs_are_for_the_coordinator_and_closed_without_folders(tmp_path: Path, runs_folder: Path) -> None:
+    with runs_studio(tmp_path / "a") as address, browser_of(address) as client:
+        assert client.get("/runs").status_code == 404
+        assert "--runs" in client.get("/").text and 'href="/runs"' not in client.get("/").text
+    with (
+        runs_studio(tmp_path / "b", runs=(runs_folder,), public="http://127.0.0.1", token=TOKEN) as address,
+        browser_of(address) as client,
+    ):
+        assert client.get("/runs").status_code == 403
+
+
+def test_a_run_can_grow_while_it_is_looked_at(tmp_path: Path) -> None:
+    """Drawing copies the numbers: a view of them would forbid the thread that reads on to add more."""
+    policy_run(tmp_path / "run", 30)
+    numbers = Numbers(tmp_path / "run" / "metrics.jsonl")
+    numbers.catch_up()
+    column = numbers.column("reward")
+    assert column
+    steps, values = column.arrays()
+    column.steps.append(31.0)  # half of what is added
+    assert [len(one) for one in column.arrays()] == [30, 30] and len(steps) == len(values) == 30
