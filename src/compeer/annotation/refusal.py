@@ -1,0 +1,44 @@
+"""What is refused to somebody who came in, or tried to: a message for them, a kind for the log.
+
+`Store.write` notes every refusal in the log of its database, in a transaction of its own, and nothing else is changed.
+A page answers with `status`, the HTTP status that fits.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from compeer.errors import UserError
+
+Kind = Literal[
+    "token",  # forged, revoked or mistyped
+    "role",  # a coordinator's matter
+    "paused",
+    "not-yours",  # an item or a picture that was never given to this person
+    "lapsed",  # the lease ran out and somebody else has the place
+    "closed",  # it can no longer be changed
+    "form",  # a form that was sent before
+    "path",  # a picture outside the project's folder
+]
+STATUS: dict[Kind, int] = {
+    "token": 403, "role": 403, "paused": 403, "not-yours": 403, "lapsed": 409, "closed": 409, "form": 409, "path": 404,
+}  # fmt: skip
+
+
+class Refused(UserError):
+    """Not allowed, or not any more. `detail` goes to the log only; it never holds a token."""
+
+    def __init__(
+        self, kind: Kind, message: str, *, annotator: int | None = None, project: int | None = None, detail: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+        self.annotator, self.project, self.detail = annotator, project, detail
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.kind]
+
+
+class BadAnswers(UserError, ValueError):
+    """Answers that do not fit the questions: one missing, one too many, or a value that does not exist."""

@@ -1,0 +1,64 @@
+"""Progress and agreement as tables for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from compeer.annotation.progress import Progress
+from compeer.annotation.protocol import STATUSES
+from compeer.annotation.reliability import Agreement, Confirmed
+from compeer.cer.item import Question
+
+
+def status_tables(now: Progress) -> list[Table | str]:
+    """What `compeer annotate status` prints."""
+    questions = Table("question", *STATUSES, box=None)
+    for name, counts in now.questions.items():
+        questions.add_row(name, *(f"{counts[status]:,}" for status in STATUSES))
+    people = Table("name", "role", "done", "holds", "skipped", "distressed", "s/item", "", box=None)
+    for one in now.people:
+        state = "paused" if one.paused else "" if one.invited else "no link"
+        seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
+        counts_of = (one.done, one.held, one.skipped, one.distressed)
+        people.add_row(one.name, one.role, *(f"{count:,}" for count in counts_of), seconds, state)
+    head = (
+        f"{now.project}: {now.items:,} items, {now.closed:,} closed, {now.disputed:,} wait for a third vote, "
+        f"{now.begun:,} begun, {now.untouched:,} untouched. Audit: {now.audited:,} of {now.audit_drawn:,} drawn."
+    )
+    refused = f"Refused so far: {now.refusals:,}." if now.refusals else ""
+    return [head, questions, people, refused]
+
+
+def agreement_tables(found: Agreement, confirmed: Mapping[Question, Confirmed]) -> list[Table | str]:
+    """What `compeer annotate agreement` prints."""
+    figures = Table("question", "items", "percent", "kappa", "alpha", "AC1", "votes", "labels", box=None)
+    for name, one in found.questions.items():
+        values = ", ".join(f"{value} {count:,}" for value, count in one.values.items() if count)
+        labels = ", ".join(f"{value} {count:,}" for value, count in found.labels[name].items() if count)
+        numbers = (_percent(one.percent), *(_number(value) for value in (one.kappa, one.alpha, one.ac1)))
+        figures.add_row(name, f"{one.units:,}", *numbers, values, labels)
+    pairs = Table("people", "question", "items", "percent", "kappa", box=None)
+    for pair in found.pairs:
+        row = (" and ".join(pair.people), pair.question, f"{pair.items:,}", _percent(pair.percent), _number(pair.kappa))
+        pairs.add_row(*row)
+    audits = Table("question", "audited", "confirmed", "judge, same items", "judge, all items", box=None)
+    for name, seen in confirmed.items():
+        judged = (_share(seen.judge_agrees, seen.judged), _share(seen.judge_agrees_all, seen.judged_all))
+        audits.add_row(name, f"{seen.audited:,}", _share(seen.confirmed, seen.audited), *judged)
+    shown: list[Table | str] = ["First-pass votes:", figures, "\nPerson by person:", pairs]
+    return [*shown, "\nAgreement with the label that stands:", audits]
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.1%}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _share(count: int | None, of: int | None) -> str:
+    return "-" if count is None or not of else f"{count / of:.1%} of {of:,}"
