@@ -20,7 +20,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
     >>> distinct(["so it goes", "so it ends"], 1), distinct(["so it goes", "so it goes"], 2)
     (0.6666666666666666, 0.5)
     """
-    grams = [gram for text in texts for gram in _grams(words(text.lower()), n)]
+    grams = [gram for text in texts for gram in ngrams(text, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
@@ -36,5 +36,11 @@ def self_similarity(texts: Sequence[str], embed: Embed) -> float:
     return (whole - count) / (count * (count - 1))
 
 
-def _grams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
+def ngrams(text: str, n: int) -> list[tuple[str, ...]]:
+    """The n-grams of a text in order, letter case aside.
+
+    >>> ngrams("So it goes", 2)
+    [('so', 'it'), ('it', 'goes')]
+    """
+    tokens = words(text.lower())
     return [tuple(tokens[at : at + n]) for at in range(len(tokens) - n + 1)]

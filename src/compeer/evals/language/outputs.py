@@ -1,0 +1,188 @@
+"""What is measured: replies with what was said before them, whoever recorded them.
+
+Four kinds of file are understood, told apart by their first record:
+
+    RUN or transcripts.jsonl.gz   what an evaluation left; every supporter turn is a reply
+    dialogues                     `compeer corpus import`; the supporter's turns, so that people can be measured too
+    items                         CER items with a candidate; the corpus's reply is the reference
+    outputs                       {"dialogue": …, "reply": …, "history": [{"speaker": …, "text": …}], "reference": …}
+
+In outputs a reply may carry its reasoning in front (`<think>…</think>`); it is parsed, its strategy kept and only the
+reply measured. `dialogue` may be left out when each line is a dialogue of its own, `language` when it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.cer.item import Item
+from compeer.cer.item import Said as Before
+from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
+from compeer.errors import UserError
+from compeer.evals.result import RESULT, TRANSCRIPTS, Said, Transcript, load_result
+from compeer.reasoning import parse
+from compeer.reasoning.language import detect
+from compeer.reasoning.ontology import Language
+
+
+class Output(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One reply and what is known around it."""
+
+    case: str  # the transcript it stands in
+    dialogue: str
+    language: Language
+    reply: str
+    history: tuple[Before, ...] = ()
+    reference: str | None = None
+    strategies: tuple[str, ...] = ()  # as stated with the reply
+    reference_strategies: tuple[str, ...] = ()
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """A set of replies, the dialogues they stand in, and where they come from."""
+
+    outputs: tuple[Output, ...]
+    transcripts: tuple[Transcript, ...]
+    kind: str  # "run", "dialogues", "items", "outputs"
+    model: str | None = None
+    comparable: dict[str, str] = {}  # of the run they come from
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """A line of a file of outputs."""
+
+    reply: str
+    dialogue: str | None = None
+    id: str | None = None
+    language: Language | None = None
+    history: tuple[Before, ...] = ()
+    reference: str | None = None
+
+
+def read_outputs(path: Path, limit: int | None = None) -> Outputs:
+    """The replies of a run's folder or of a file; `limit` is how many records at most."""
+    if path.is_dir():
+        if not (path / RESULT).is_file():
+            raise UserError(f"{path} has no {RESULT}: give the folder of an evaluation, or a JSON lines file.")
+        result = load_result(path)
+        found = read_outputs(path / TRANSCRIPTS, limit)
+        return msgspec.structs.replace(found, model=result.model, comparable=result.comparable)
+    first: dict[str, Any] = next(iter(read_rows(path, dict)), {})
+    if "said" in first:
+        transcripts = tuple(_first(read_rows(path, Transcript), limit))
+        made = Outputs(tuple(one for each in transcripts for one in _of_transcript(each)), transcripts, "run")
+    elif "utterances" in first:
+        dialogues = list(_first(read_rows(path, Dialogue), limit))
+        pairs = tuple(one for each in dialogues for one in of_dialogue(each))
+        made = Outputs(pairs, tuple(_dialogue_transcript(each) for each in dialogues), "dialogues", "people")
+    elif "round" in first and "reference" in first:
+        made = _of_items(path, limit)
+    elif "reply" in first:
+        lines = list(_first(read_rows(path, Line), limit))
+        outputs = tuple(_of_line(line, number) for number, line in enumerate(lines, start=1))
+        made = Outputs(outputs, tuple(_transcript(output) for output in outputs), "outputs")
+    else:
+        known = ", ".join(sorted(first)[:8]) or "nothing"
+        raise UserError(
+            f"{path}: its first record has the fields {known}, which is neither a transcript, a dialogue, an item "
+            'nor an output. An output is {"dialogue": …, "reply": …, "history": […], "reference": …}.'
+        )
+    if not any(output.reply.strip() for output in made.outputs):
+        raise UserError(f"{path} holds no reply of a supporter.")
+    return made
+
+
+def of_dialogue(dialogue: Dialogue) -> list[Output]:
+    """The supporter's turns of a conversation between people, with the strategies that people noted."""
+    return [
+        Output(
+            dialogue.id,
+            dialogue.id,
+            dialogue.language,
+            one.supporter.text,
+            tuple(Before(turn.speaker, turn.text) for turn in history(dialogue, one.index)),
+            strategies=one.supporter.strategies,
+        )
+        for one in rounds(dialogue)
+    ]
+
+
+def stated_strategy(reasoning: str | None) -> tuple[str, ...]:
+    """The strategy on the labelled line of a turn's raw thinking, if there is one.
+
+    >>> stated_strategy("<strategy>\\nAsk first.\\nStrategy: question\\n</strategy>")
+    ('question',)
+    """
+    found = parse(reasoning).labels.get("strategy") if reasoning else None
+    return (str(found),) if found else ()
+
+
+def _of_transcript(transcript: Transcript) -> list[Output]:
+    language: Language = "zh" if transcript.language == "zh" else "en"
+    before: list[Before] = []
+    outputs = []
+    for said in transcript.said:
+        if said.speaker == "supporter":
+            strategies = stated_strategy(said.reasoning)
+            name = transcript.id
+            outputs.append(Output(name, name, language, said.text, tuple(before), strategies=strategies))
+        before.append(Before("supporter" if said.speaker == "supporter" else "seeker", said.text))
+    return outputs
+
+
+def _of_items(path: Path, limit: int | None) -> Outputs:
+    outputs, transcripts, generators = [], [], set()
+    for item in _first(read_rows(path, Item), limit):
+        if item.candidate is None:
+            raise UserError(f"{path}: item {item.id} has no candidate. `compeer cer reason` writes them.")
+        thought = item.candidate.reasoning
+        output = Output(
+            item.id,
+            item.dialogue,
+            item.language,
+            item.candidate.response,
+            item.history,
+            item.reference,
+            (thought.strategy.strategy,) if thought else stated_strategy(item.candidate.raw),
+            item.reference_strategies,
+        )
+        outputs.append(output)
+        transcripts.append(_transcript(output))
+        generators.add(item.candidate.generator)
+    model = generators.pop() if len(generators) == 1 else None
+    return Outputs(tuple(outputs), tuple(transcripts), "items", model or None)
+
+
+def _of_line(line: Line, number: int) -> Output:
+    parsed = parse(line.reply)
+    strategy = parsed.labels.get("strategy")
+    return Output(
+        line.id or f"line {number}",
+        line.dialogue or line.id or f"line {number}",
+        line.language or detect(parsed.response),
+        parsed.response,
+        line.history,
+        line.reference,
+        (str(strategy),) if strategy else (),
+    )
+
+
+def _transcript(output: Output) -> Transcript:
+    about = {"reference": output.reference} if output.reference else {}
+    said = tuple(Said(turn.speaker, turn.text) for turn in output.history)
+    return Transcript(output.case, output.language, (*said, Said("supporter", output.reply)), about=about)
+
+
+def _dialogue_transcript(dialogue: Dialogue) -> Transcript:
+    said = tuple(Said(turn.speaker, turn.text) for turn in turns(dialogue))
+    return Transcript(dialogue.id, dialogue.language, said, about={"source": dialogue.source})
+
+
+def _first(rows: Iterable[Any], limit: int | None) -> Iterable[Any]:
+    from itertools import islice
+
+    return islice(rows, limit)

@@ -1,0 +1,221 @@
+"""The HTML page: one file with its style, its script, its drawings and its dialogues inside.
+
+Everything that comes from a run is escaped here or travels as JSON (`transcripts`). The page forbids itself, by a
+content security policy, to load anything and to run any script but its own, which is named by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from compeer import __version__
+from compeer.evals.report import charts
+from compeer.evals.report.caveats import caveats
+from compeer.evals.report.gather import TITLES, Gathered, Group, Run
+from compeer.evals.report.names import LANGUAGES, columns_of, named
+from compeer.evals.report.pairs import paired
+from compeer.evals.report.setup import setup_rows
+from compeer.evals.report.tables import (
+    Row,
+    Table,
+    confusion_table,
+    group_tables,
+    pair_table,
+    paper_columns,
+    span,
+    sure,
+    value_text,
+)
+from compeer.evals.report.transcripts import inline, run_json
+
+#: the figure that stands for a run at a glance
+HEADLINES = {
+    "sage": ("Sentient", "mean emotion at the end, of 100"),
+    "esc-eval": ("Average", "mean of seven dimensions, of 100"),
+    "diversity": ("distinct-2", "different pairs of words"),
+    "control": ("adherence", "pins kept"),
+}
+
+
+def page(gathered: Gathered, title: str) -> str:
+    """The whole page."""
+    script = _file("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    readable = [run for run in gathered.runs if run.shown]
+    links = [(name, TITLES.get(name, name)) for name in gathered.benchmarks]
+    links += [("transcripts", "Transcripts")] if readable else []
+    links += [("how", "How it was run"), ("caveats", "What to keep in mind")]
+    names = [
+        {"number": run.number, "name": f"{run.label}, {TITLES.get(run.result.benchmark, run.result.benchmark)}"}
+        for run in readable
+    ]
+    return Template(_file("page.html")).substitute(
+        title=escape(title),
+        about=escape(_about(gathered)),
+        css=_file("page.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        links=" ".join(f'<a href="#{escape(name)}">{escape(text)}</a>' for name, text in links),
+        cards="".join(map(_card, gathered.runs)),
+        sections="\n".join(_section(name, gathered.of(name)) for name in gathered.benchmarks),
+        how=f'<div class="runs">{"".join(map(_how, gathered.runs))}</div>',
+        caveats="".join(f"<li>{escape(text)}</li>" for text in caveats(gathered)),
+        version=escape(__version__),
+        runs=inline(names),
+        data="\n".join(
+            f'<script type="application/json" id="run-{run.number}">{run_json(run)}</script>' for run in readable
+        ),
+    )
+
+
+def _about(gathered: Gathered) -> str:
+    models = dict.fromkeys(run.result.model for run in gathered.runs)
+    runs = f"{len(gathered.runs)} runs" if len(gathered.runs) > 1 else "one run"
+    shown = sum(run.shown for run in gathered.runs)
+    return f"{runs} of {', '.join(models)}; {shown:,} dialogues to read"
+
+
+def _card(run: Run) -> str:
+    benchmark = run.result.benchmark
+    column, meaning = HEADLINES.get(benchmark, ("", ""))
+    figures = run.result.figures
+    figure = next((one for one in figures if named(one.name).column == column), figures[0] if figures else None)
+    if figure is None:
+        return ""
+    name = f"{TITLES.get(benchmark, benchmark)}, {figure.name}"
+    simulator = run.result.comparable.get("simulator") if benchmark == "sage" else None
+    under = f'<span class="quiet">with {escape(simulator)}</span>' if simulator else ""
+    return (
+        f'<div class="card s{run.colour % charts.SERIES}"><b>{escape(run.label)}</b>'
+        f'<span class="quiet">{escape(name)}</span><div class="big">{value_text(figure)}</div>'
+        f'<span class="quiet">{escape(span(figure) or meaning)}</span>{under}</div>'
+    )
+
+
+def _section(benchmark: str, groups: list[Group]) -> str:
+    parts = [f'<section id="{escape(benchmark)}"><h2>{escape(TITLES.get(benchmark, benchmark))}</h2>']
+    for group in groups:
+        if group.apart:
+            parts.append(f'<p class="apart">{escape(group.apart)} The two do not share a column.</p>')
+        first, *others = group_tables(group)
+        pairs = [pair_table(pair) for pair in paired(group)]
+        paper = [table] if group is groups[0] and (table := paper_columns(benchmark)) else []
+        drawings = _charts(group)
+        parts.append(f'<p class="under">{escape(first.title)}</p>')
+        ours = f"<div><h3>Measured here</h3>{_table(first)}</div>" if paper else f"<div>{_table(first)}</div>"
+        more = [_block(table) for table in (*pairs, *others, *_more(group))]
+        if benchmark == "sage":  # few columns: ours on the left, the paper's or the curves on the right
+            left = "".join([ours, *(html for _, html in more)])
+            right = _block(paper[0])[1] if paper else f"<div>{drawings}</div>"
+            parts.append(f'<div class="beside"><div>{left}</div>{right}</div>{drawings if paper else ""}')
+        else:
+            chart = [(benchmark == "esc-eval", drawings)] if drawings else []
+            parts.append(_flow([(False, ours), *map(_block, paper), *chart, *more]))
+    return "".join([*parts, "</section>"])
+
+
+def _block(table: Table) -> tuple[bool, str]:
+    """A titled table, and whether it is narrow enough to stand beside another."""
+    tag = '<span class="tag">the paper\'s</span>' if table.paper else ""
+    kind = ' class="paper"' if table.paper else ""
+    return table.narrow, f"<div{kind}><h3>{tag}{escape(table.title)}</h3>{_table(table)}</div>"
+
+
+def _flow(blocks: Iterable[tuple[bool, str]]) -> str:
+    """Narrow blocks that follow one another stand side by side where there is room."""
+    made = []
+    for narrow, some in groupby(blocks, key=lambda block: block[0]):
+        inside = "".join(html for _, html in some)
+        made.append(f'<div class="beside">{inside}</div>' if narrow else inside)
+    return "".join(made)
+
+
+def _charts(group: Group) -> str:
+    drawn: list[tuple[str, str]] = []
+    told = ""
+    if group.benchmark == "sage":
+        told = (
+            "Each dialogue thin, their mean thick; a dialogue that has ended keeps its last value in the mean. Dashed: "
+            "100, where a dialogue succeeds, and 10, below which it fails. Click a line to read the dialogue."
+        )
+        drawn = [(f"{run.label}, emotion", drawing) for run in group.runs if (drawing := charts.curves(run))]
+    elif group.benchmark == "esc-eval":
+        find = {
+            run.number: {f.name: f for f in run.result.figures if named(f.name).column == f.name} for run in group.runs
+        }
+        key = "".join(
+            f'<span class="s{run.colour % charts.SERIES}"><i class="swatch"></i>{escape(run.label)}</span>'
+            for run in group.runs
+        )
+        drawing = charts.dimensions(columns_of("esc-eval"), group.runs, find)
+        return f'<div><h3>By dimension</h3><figure><figcaption class="key">{key}</figcaption>{drawing}</figure></div>'
+    elif group.benchmark == "diversity":
+        told = "Bars: what the model states. Upright lines: people."
+        for run in group.runs:
+            for language, entry in run.result.setup.get("strategies", {}).items():
+                name = f"{run.label}, strategies, {LANGUAGES.get(language, language)}, against {entry['source']}"
+                drawn.append((name, charts.strategies(entry, run, language)))
+    figures = "".join(f"<figure><figcaption>{escape(name)}</figcaption>{drawing}</figure>" for name, drawing in drawn)
+    return f'<div class="charts">{figures}</div><p class="note">{told}</p>' if figures else ""
+
+
+def _more(group: Group) -> Iterable[Table]:
+    """For control, what was stated against what was read."""
+    for run in group.runs if group.benchmark == "control" else ():
+        for reader, confusion in run.result.setup.get("agreement", {}).items():
+            if confusion:
+                yield confusion_table(f"{run.label}: stated strategy against {reader}", confusion)
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (table.first, *table.columns))
+    rows = "".join(_row(row, table) for row in table.rows)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    wordy = " wordy" if table.first == "figure" else ""
+    return (
+        f'<div class="scroll{wordy}" tabindex="0" role="region" aria-label="{escape(table.title)}"><table><thead><tr>'
+        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"
+    )
+
+
+def _row(row: Row, table: Table) -> str:
+    colour = f' class="s{row.series % charts.SERIES}"' if row.series is not None else ""
+    swatch = '<i class="swatch"></i>' if row.series is not None and row.name else ""
+    beside = f'<span class="quiet">{escape(row.beside)}</span>' if row.beside else ""
+    cells = []
+    for at, figure in enumerate(row.cells):
+        if figure is None:
+            cells.append("<td></td>")
+            continue
+        between = span(figure, signed=table.signed)
+        small = f"<small>{escape(between)}</small>" if between else ""
+        remark = row.marks.get(at)
+        mark = f'<sup title="{escape(remark)}">†</sup>' if remark else ""
+        strong = ' class="sure"' if table.signed and sure(figure) else ""
+        cells.append(f"<td{strong}>{value_text(figure, signed=table.signed)}{mark}{small}</td>")
+    below = "" if row.name else ' class="below"'
+    return f'<tr{colour}><th scope="row"{below}>{swatch}{escape(row.name)}{beside}</th>{"".join(cells)}</tr>'
+
+
+def _how(run: Run) -> str:
+    def rows(values: dict[str, Any], strong: bool = False) -> str:
+        found = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in setup_rows(values))
+        return f"<dl{' class=strong' if strong else ''}>{found}</dl>"
+
+    named_run = f"{run.label}, {TITLES.get(run.result.benchmark, run.result.benchmark)}"
+    left = f'<p class="note">{run.left_out:,} more dialogues lie in the run\'s folder.</p>' if run.left_out else ""
+    return (
+        f'<div class="run"><h3>{escape(named_run)}</h3>{rows(run.result.comparable, strong=True)}'
+        f"{rows({**run.result.setup, 'folder': run.path.name})}{left}</div>"
+    )
+
+
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
