@@ -9,6 +9,7 @@ score by another judge or with other prompts is another measurement.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,17 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = ()) -> None:
-    """Write both files; the result last, so that a folder with a result is whole."""
+    """Write both files; the result last, so that a folder with a result is whole.
+
+    A figure without a value (no sample gave one) is left out and named in the notes.
+    """
     run.mkdir(parents=True, exist_ok=True)
     write_rows(run / TRANSCRIPTS, transcripts)
+    missing = [figure.name for figure in result.figures if math.isnan(figure.value)]
+    if missing:
+        figures = tuple(figure for figure in result.figures if not math.isnan(figure.value))
+        said = f"No sample gave a value for {', '.join(missing)}."
+        result = msgspec.structs.replace(result, figures=figures, notes=(*result.notes, said))
     waiting = run / f".{RESULT}.part"
     waiting.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     waiting.replace(run / RESULT)

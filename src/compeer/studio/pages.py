@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from compeer.reasoning.ontology import LANGUAGES
+from compeer.studio.access.person import Person
 from compeer.studio.access.refused import Refused
 from compeer.studio.access.visit import THEMES, visit
 from compeer.studio.room import Room
@@ -29,6 +30,7 @@ from compeer.studio.words import Say, gather
 from compeer.studio.words.shell import SHELL
 
 LOOK = Path(__file__).parent / "look"
+CUT = "\f"  # nothing that a page shows
 
 
 class Pages:
@@ -49,18 +51,27 @@ class Pages:
         self.templates.globals["themes"] = THEMES
 
     def render(self, request: Request, template: str, **values: Any) -> str:
+        return self.templates.get_template(template).render(self._values(request, values))
+
+    def flow(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+        """A page that is sent in two parts, cut where its template prints `cut`: what stands above is painted while
+        the rest is still counted. What takes long is a function, which the template calls below the cut."""
+        parts = self.templates.get_template(template).generate(self._values(request, {"cut": CUT, **values}))
+        return StreamingResponse(_halves(parts), status, media_type="text/html")
+
+    def _values(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
         visitor = visit(request)
-        allowed = [room for room in self.rooms if visitor.person and visitor.person.role in room.roles]
+        allowed = [room for room in self.rooms if visitor.person and welcome(visitor.person, room)]
         path = request.scope["path"]
-        return self.templates.get_template(template).render(
-            say=self.say[visitor.language],
-            visit=visitor,
-            person=visitor.person,
-            rooms=allowed,
-            here=_here(request),
-            room=next((room.name for room in self.rooms if f"{path}/".startswith(f"{room.path}/")), None),
+        return {
+            "say": self.say[visitor.language],
+            "visit": visitor,
+            "person": visitor.person,
+            "rooms": allowed,
+            "here": _here(request),
+            "room": next((room.name for room in self.rooms if f"{path}/".startswith(f"{room.path}/")), None),
             **values,
-        )
+        }
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         return HTMLResponse(self.render(request, template, **values), status)
@@ -99,6 +110,22 @@ class Assets:
             raise Refused(404, "missing", "no such file")
         data, kind = self.files[name]
         return Response(data, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})
+
+
+def welcome(person: Person, room: Room) -> bool:
+    """Whether a room is shown to somebody. Who was invited to one room with links of its own is not led to another."""
+    invited_elsewhere = room.tokens is not None and ":" in person.id and not person.id.startswith(f"{room.name}:")
+    return person.role in room.roles and not invited_elsewhere
+
+
+def _halves(parts: Iterator[str]) -> Iterator[str]:
+    above: list[str] = []
+    for part in parts:
+        if part == CUT:
+            break
+        above.append(part)
+    yield "".join(above)
+    yield "".join(parts)
 
 
 def _here(request: Request) -> str:

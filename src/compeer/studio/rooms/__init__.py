@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from compeer.studio.room import Room
-from compeer.studio.rooms import label, runs
+from compeer.studio.rooms import arena, label, runs, talk
 from compeer.studio.settings import Settings
 
-ROOMS = (label, runs)
+ROOMS = (talk, label, arena, runs)
 
 
 def open_rooms(settings: Settings) -> list[Room]:

@@ -1,11 +1,19 @@
-"""Where somebody who labels finds a person to talk to, on every page of theirs: they read painful things."""
+"""Where somebody who labels finds a person to talk to, on every page of theirs: they read painful things.
+
+Numbers are those of `compeer.safety.helplines`. First the line of the country that the browser names (en-GB), then
+those of most of our readers in the order of the interface's language, then a directory for everywhere else.
+"""
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from compeer.reasoning.ontology import Language
+from compeer.safety.helplines import Helpline, directory, helpline, helplines
 from compeer.studio.words import Say
+
+_REGION = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -16,12 +24,16 @@ class Line(msgspec.Struct, frozen=True):
     address: str
 
 
-def lines(say: Say) -> list[Line]:
-    """Helplines in the order of the interface's language, then a directory for everywhere else."""
-    known = {
-        "en": Line(say("label.help.us"), "988", "tel:988"),
-        "zh": Line(say("label.help.china"), "12356", "tel:12356"),
-    }
-    first: Language = say.language
-    near = [known[first], *(line for language, line in known.items() if language != first)]
-    return [*near, Line(say("label.help.elsewhere"), "findahelpline.com", "https://findahelpline.com")]
+def lines(say: Say, accepted: str = "") -> list[Line]:
+    """The helplines of a page; `accepted` is what the browser says about its languages."""
+    known = helplines()
+    near = [found for region in _REGION.findall(accepted[:200]) if (found := helpline(region))][:1]
+    usual = [known["CN"], known["US"]] if say.language == "zh" else [known["US"], known["CN"]]
+    names = {"US": say("label.help.us"), "CN": say("label.help.china")}
+    unique = {one.phone: one for one in (*near, *usual)}  # 988 is the number of two countries
+    shown = [_line(names.get(one.country, one.name), one) for one in unique.values()]
+    return [*shown, Line(say("label.help.elsewhere"), directory(), f"https://{directory()}")]
+
+
+def _line(where: str, one: Helpline) -> Line:
+    return Line(where, one.phone, f"tel:{one.phone.replace(' ', '')}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, File, Query, UploadFile
@@ -13,10 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from compeer.annotation import project as projects
-from compeer.annotation.progress import disagreements
+from compeer.annotation.progress import Disagreement, disagreements
 from compeer.annotation.project import Project
 from compeer.annotation.protocol import answer_text
-from compeer.annotation.reliability import VALUES, Agreement, Pair, agreement, audit, read_judgements
+from compeer.annotation.reliability import (
+    VALUES,
+    Confirmed,
+    Overview,
+    Pair,
+    audit,
+    between,
+    overview,
+    read_judgements,
+)
 from compeer.annotation.store import Store
 from compeer.cer.item import QUESTIONS, Question
 from compeer.errors import UserError
@@ -30,6 +39,15 @@ from compeer.studio.rooms.label.sheet import turns
 
 PER_PAGE = 10
 PAIRS = 40
+
+
+class Counted(NamedTuple):
+    """What takes a moment to count in a large project."""
+
+    measured: Overview
+    shares: dict[Question, tuple[list[Stretch], list[Stretch]]]
+    pairs: list[Pair]
+    audits: dict[Question, Confirmed]
 
 
 class Confusion(msgspec.Struct, frozen=True):
@@ -65,20 +83,21 @@ def add(router: APIRouter, store: Store) -> None:
         judgements: dict[str, Judgement] | None = None,
         wrong: str | None = None,
     ) -> Response:
-        measured = agreement(store, found.id)
-        pairs = sorted((one for one in measured.pairs if one.question == question), key=lambda one: one.percent)
-        return pages(request).page(
+        def count() -> Counted:
+            measured = overview(store, found.id)
+            pairs = sorted(between(store, found.id, question), key=lambda one: one.percent)
+            audits = measured.audits if judgements is None else audit(store, found.id, judgements)
+            return Counted(measured, {name: _shares(measured, name) for name in QUESTIONS}, pairs, audits)
+
+        return pages(request).flow(
             request,
             "label/agreement.html",
             200 if wrong is None else 422,
             project=found,
-            measured=measured,
-            shares={name: _shares(measured, name) for name in QUESTIONS},
             question=question,
-            confusion=confusion(measured.pairs, question),
-            pairs=pairs[:PAIRS],
-            more=max(0, len(pairs) - PAIRS),
-            audits=audit(store, found.id, judgements),
+            count=count,
+            confusion=confusion,
+            most=PAIRS,
             judged=judgements is not None,
             wrong=wrong,
             percent=percent,
@@ -88,17 +107,20 @@ def add(router: APIRouter, store: Store) -> None:
     @router.get("/projects/{number}/disagreements")
     def differ(request: Request, number: int, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> Response:
         found = coordinated(store, request, number)[1]
-        shown = disagreements(store, number, limit=PER_PAGE + 1, offset=(page - 1) * PER_PAGE)
-        return pages(request).page(
-            request,
-            "label/disagreements.html",
-            project=found,
-            shown=shown[:PER_PAGE],
-            turns=turns,
-            step=render_step,
-            page=page,
-            more=len(shown) > PER_PAGE,
-        )
+        start = (page - 1) * PER_PAGE
+
+        def find() -> list[Disagreement]:
+            return disagreements(store, number, limit=PER_PAGE + 1, offset=start)
+
+        values: dict[str, Any] = {
+            "project": found,
+            "find": find,
+            "turns": turns,
+            "step": render_step,
+            "page": page,
+            "most": PER_PAGE,
+        }
+        return pages(request).flow(request, "label/disagreements.html", **values)
 
     @router.get("/projects/{number}/pictures/{item}/{which}")
     def picture(request: Request, number: int, item: int, which: int) -> Response:
@@ -133,7 +155,7 @@ def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
-def _shares(measured: Agreement, question: Question) -> tuple[list[Stretch], list[Stretch]]:
+def _shares(measured: Overview, question: Question) -> tuple[list[Stretch], list[Stretch]]:
     """Votes and labels of one question as bars."""
     votes = stretches(measured.questions[question].values.items())
     return votes, stretches(measured.labels[question].items())

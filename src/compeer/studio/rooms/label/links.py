@@ -25,9 +25,11 @@ class Links:
 
     def verify(self, token: str) -> access.Person | None:
         try:
-            return _known(people.come_in(self.store, token))  # what is forged is noted in the store, too
+            found = people.come_in(self.store, token)  # what is forged is noted in the store, too
         except refusal.Refused:
             return None
+        ours = {one.id for one in project.projects_of(self.store)}  # an arena's people enter by the arena's door
+        return _known(found) if found.project in ours else None
 
     def find(self, person_id: str, key: str) -> access.Person | None:
         found = _find(self.store, person_id, key)
@@ -67,7 +69,7 @@ def coordinator(store: Store, request: Request) -> Person | None:
         except refusal.Refused as denied:
             store.log(denied, access.visit(request).address)
             raise access.Refused(403, "forbidden", "a page of the coordinator") from None
-    if asking.role != "coordinator":
+    if asking.role != "coordinator" or ":" in asking.id:  # who coordinates an arena does not coordinate labelling
         raise access.Refused(403, "forbidden", "a page of the coordinator")
     return None
 

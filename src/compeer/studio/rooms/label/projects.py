@@ -11,16 +11,17 @@ from starlette.responses import RedirectResponse, Response
 
 from compeer.annotation import people, project
 from compeer.annotation.people import Invitation, Person
-from compeer.annotation.progress import PersonProgress, progress
+from compeer.annotation.progress import PersonProgress, Progress, progress
 from compeer.annotation.project import Project
 from compeer.annotation.protocol import STATUSES
 from compeer.annotation.shelf import shelf
 from compeer.annotation.store import Store
+from compeer.cer.item import Question
 from compeer.errors import UserError
 from compeer.studio.access import Refused, journal, visit
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import source
-from compeer.studio.rooms.label.bars import stretches
+from compeer.studio.rooms.label.bars import Stretch, stretches
 from compeer.studio.rooms.label.links import coordinated, coordinator
 from compeer.studio.rooms.label.once import Once
 from compeer.studio.settings import Settings, origin
@@ -29,6 +30,7 @@ from compeer.studio.words import Say
 Name = Annotated[str, Form(max_length=64)]
 Action = Literal["pause", "resume", "link", "revoke"]
 _MOST_NAMES = 200
+EMPTY: dict[str, Any] = {"name": "", "path": "", "images": "", "guideline": "1", "lease": 15, "audit": 5}
 
 
 class Somebody(NamedTuple):
@@ -36,6 +38,14 @@ class Somebody(NamedTuple):
 
     person: Person
     done: PersonProgress | None
+
+
+class Counted(NamedTuple):
+    """What takes a moment to count in a large project."""
+
+    now: Progress
+    everyone: list[Somebody]
+    bars: dict[Question, list[Stretch]]
 
 
 class Link(NamedTuple):
@@ -54,7 +64,7 @@ def add(router: APIRouter, store: Store, settings: Settings) -> Callable[[Reques
 
     @router.get("/new")
     def new(request: Request) -> Response:
-        return blank(request, {}, None)
+        return blank(request, EMPTY, None)
 
     def blank(request: Request, given: dict[str, Any], wrong: str | None) -> Response:
         if coordinator(store, request) is not None:
@@ -103,22 +113,17 @@ def add(router: APIRouter, store: Store, settings: Settings) -> Callable[[Reques
         return overview(request, coordinated(store, request, number)[1])
 
     def overview(request: Request, found: Project, wrong: str | None = None) -> Response:
-        now = progress(store, found.id)
-        done = {each.name: each for each in now.people}
-        return pages(request).page(
-            request,
-            "label/project.html",
-            200 if wrong is None else 422,
-            project=found,
-            now=now,
-            everyone=[Somebody(each, done.get(each.name)) for each in people.everybody(store, found.id)],
-            bars={
-                question: stretches([(status, counts[status]) for status in STATUSES[1:] + STATUSES[:1]])
-                for question, counts in now.questions.items()
-            },
-            form=once.issue(),
-            wrong=wrong,
-        )
+        def count() -> Counted:
+            now = progress(store, found.id)
+            done = {each.name: each for each in now.people}
+            everyone = [Somebody(each, done.get(each.name)) for each in people.everybody(store, found.id)]
+            order = STATUSES[1:] + STATUSES[:1]
+            bars = {name: stretches((one, counts[one]) for one in order) for name, counts in now.questions.items()}
+            return Counted(now, everyone, bars)
+
+        status = 200 if wrong is None else 422
+        values = {"project": found, "count": count, "form": once.issue(), "wrong": wrong}
+        return pages(request).flow(request, "label/project.html", status, **values)
 
     @router.post("/projects/{number}/invite")
     def invite(

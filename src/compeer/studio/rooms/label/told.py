@@ -9,7 +9,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from compeer.annotation.refusal import BadAnswers, Refused
+from compeer.annotation.refusal import Refused
+from compeer.errors import UserError
 from compeer.studio import access
 from compeer.studio.access import journal
 from compeer.studio.pages import pages
@@ -26,8 +27,8 @@ class Told(APIRoute):
                 return await inner(request)
             except Refused as refusal:
                 return told(request, refusal)
-            except BadAnswers as wrong:
-                raise access.Refused(422, "invalid", f"answers that do not fit: {wrong}") from None
+            except UserError as wrong:  # answers that do not fit, or what a page has let through
+                raise access.Refused(422, "invalid", str(wrong)) from None
 
         return handler
 

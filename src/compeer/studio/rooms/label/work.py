@@ -42,7 +42,8 @@ def add(router: APIRouter, store: Store, settings: Settings) -> Callable[[Reques
 
     def page(request: Request, template: str, **values: Any) -> Response:
         say = pages(request).say[visit(request).language]
-        return pages(request).page(request, f"label/{template}", lines=lines(say), **values)
+        help_lines = lines(say, request.headers.get("accept-language", ""))
+        return pages(request).page(request, f"label/{template}", lines=help_lines, **values)
 
     def welcome(request: Request) -> Response:
         me = annotator(store, request)

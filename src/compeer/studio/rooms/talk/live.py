@@ -8,7 +8,6 @@ can be answered after all.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import cast
@@ -41,6 +40,8 @@ class Live:
         self.reminder: str | None = None
         self._work: asyncio.Task[None] | None = None
         self._told: asyncio.Queue[Before | Event | None] = asyncio.Queue()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._ended = False
         conversation.on_before = self._before
 
@@ -56,6 +57,12 @@ class Live:
         self.conversation.forget()
         self.pictures.clear()
         self.banner = self.reminder = None
+
+    async def stop(self) -> None:
+        """End the answer that is being written, if there is one; the message stays without one."""
+        if self._work is not None:
+            self._work.cancel()
+        await self._idle.wait()
 
     def speak(self, voice: int, with_: Voice) -> None:
         """Another model answers from now on."""
@@ -101,38 +108,45 @@ class Live:
         """Events of an answer that is being written; leaving ends the work. Errors of the model are raised."""
         if self._work is not None:
             raise Trouble("busy")
-        self._told = asyncio.Queue()
-        self._work = asyncio.create_task(self._write(events))
+        told = self._told = asyncio.Queue()
+        work = self._work = asyncio.create_task(self._write(events))
+        self._idle.clear()
+        work.add_done_callback(self._done)
         try:
             while True:
                 try:
                     async with asyncio.timeout(PULSE):
-                        event = await self._told.get()
+                        event = await told.get()
                 except TimeoutError:
                     yield Waiting()
                     continue
                 if event is None:
                     break
                 yield event
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._work
             if self._ended:
                 raise Trouble("gone", 410)
+            if work.cancelled():
+                raise Trouble("stopped")
+            if error := work.exception():
+                raise error
             self.banner = self.conversation.turns[-1].safety.banner or self.banner
         finally:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
-            self._work = None
-            if self._ended:  # half an answer may have come in after all was deleted
-                self.conversation.forget()
+            work.cancel()
+
+    def _done(self, work: asyncio.Task[None]) -> None:
+        """However the work ended, and whether anyone still reads: the conversation is free again."""
+        self._work = None
+        self._idle.set()
+        self._told.put_nowait(None)
+        if not work.cancelled():
+            work.exception()  # whoever reads raises it; when nobody does, it needs no line in the log
+        if self._ended:  # an answer may have come in after all was deleted
+            self.conversation.forget()
 
     async def _write(self, events: AsyncIterator[Event]) -> None:
-        try:
-            async with aclosing(cast(AsyncGenerator[Event, None], events)) as pieces:
-                async for event in pieces:
-                    self._told.put_nowait(event)
-        finally:
-            self._told.put_nowait(None)
+        async with aclosing(cast(AsyncGenerator[Event, None], events)) as pieces:
+            async for event in pieces:
+                self._told.put_nowait(event)
 
     def _before(self, before: Before) -> None:
         self.banner = before.banner or self.banner

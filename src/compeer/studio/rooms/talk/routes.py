@@ -7,8 +7,8 @@ to a file. A conversation begins with the first thing that someone does, not wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,7 +32,7 @@ from compeer.studio.rooms.talk.live import Live, Waiting
 from compeer.studio.rooms.talk.memory import Key, Memory
 from compeer.studio.rooms.talk.pictures import LARGEST, picture
 from compeer.studio.rooms.talk.stream import Lines
-from compeer.studio.rooms.talk.trouble import Trouble, trouble_of
+from compeer.studio.rooms.talk.trouble import Explained, Trouble, trouble_of
 from compeer.studio.rooms.talk.voices import PATIENCE, voices
 from compeer.studio.settings import Settings
 from compeer.studio.words import Say
@@ -55,10 +55,12 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         finally:
             sweeping.cancel()
             kept.forget_all()
-            for one in [*(voice.model for voice in models), *([guard] if guard else [])]:
-                await one.close()
+            for voice in models:
+                await voice.model.close()
+            if guard is not None:
+                await guard.close()
 
-    router = APIRouter(lifespan=life)
+    router = APIRouter(lifespan=life, route_class=Explained)
 
     def home(request: Request) -> str | None:
         return care.home(settings.country, request.headers.get("accept-language"), visit(request).language)
@@ -101,13 +103,14 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         if given.pictures and not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
         images = live.attached(given.pictures)
+        asked.room_for_a_turn(live.conversation)
         return Lines(_answer(request, live, live.conversation.say(given.words(), images=images)))
 
     @router.post("/again")
     async def again(request: Request) -> Response:
         given = await _asked(request, asked.Again)
         live = _present(begun(request), given.seen)
-        asked.bound(live.conversation)
+        asked.room_for_an_answer(live.conversation)
         pins = asked.merged(live.conversation.settings.pins, given.pins)
         return Lines(_answer(request, live, live.conversation.again(Control(pins))))
 
@@ -115,8 +118,15 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     async def edit(request: Request) -> Response:
         given = await _asked(request, asked.Edit)
         live = _present(begun(request), given.seen)
-        asked.bound(live.conversation)
+        asked.room_for_an_answer(live.conversation)
         return Lines(_answer(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
+
+    @router.post("/stop")
+    async def stop(request: Request) -> Response:
+        live = kept.find(_key(request))
+        if live is not None:
+            await live.stop()
+        return shown(request)
 
     @router.post("/choose")
     async def choose(request: Request) -> Response:
@@ -141,7 +151,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     @router.post("/country")
     async def country(request: Request) -> Response:
         given = await _asked(request, asked.Where)
-        _present(begun(request), None).move(country_of(given.country))
+        _present(begun(request), None).move(country_of(given.country) if given.country else None)
         return shown(request)
 
     @router.post("/picture")
@@ -177,12 +187,10 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         kept.forget(_key(request))
         return shown(request)
 
-    return _explained(router)
+    return router
 
 
-async def _answer(
-    request: Request, live: Live, events: AsyncIterator[Event]
-) -> AsyncGenerator[dict[str, Any], None]:
+async def _answer(request: Request, live: Live, events: AsyncIterator[Event]) -> AsyncGenerator[dict[str, Any], None]:
     """The lines of an answer: what it means for the banner, its pieces, the turn as a whole, or what went wrong."""
     say = _say(request)
     try:
@@ -231,8 +239,3 @@ async def _asked(request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(await request.body(), type=kind)
     except msgspec.MsgspecError:
         raise Refused(422, "invalid", "a request that makes no sense") from None
-
-
-def _explained(router: APIRouter) -> APIRouter:
-    """Trouble in any page of the room, as an object that its script shows."""
-    return router

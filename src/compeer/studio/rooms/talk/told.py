@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compeer.chat.session import Turn
-from compeer.reasoning import Event
+from compeer.reasoning import STEPS, Control, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
 from compeer.reasoning.schema import KEYS, LABELS
 from compeer.studio.rooms.talk.care import lines
@@ -64,12 +64,12 @@ def banner_told(live: Live, say: Say) -> dict[str, Any]:
 
 
 def vocabulary(language: Language) -> dict[str, Any]:
-    """Every label with its name and its values, for menus and chips."""
-    labels: dict[str, Any] = {}
+    """Every label with its name and its values, for menus and chips; in lists, to keep the contract's order."""
+    labels: list[Any] = []
     for label, keys in KEYS.items():
         values = _values(VOCABULARIES[label], language) if label in VOCABULARIES else _intensities(language)
-        labels[label] = {"name": keys[language], "values": values}
-    return {"labels": labels, "steps": {step: list(names) for step, names in LABELS.items()}}
+        labels.append([label, {"name": keys[language], "values": values}])
+    return {"labels": labels, "steps": [[step, list(names)] for step, names in LABELS.items()]}
 
 
 def _answer(turn: Turn, say: Say) -> dict[str, Any]:
@@ -78,13 +78,20 @@ def _answer(turn: Turn, say: Say) -> dict[str, Any]:
         "reply": safety.reply or parsed.response,
         "texts": dict(parsed.texts),
         "labels": dict(parsed.labels),
-        "fixed": {"pins": dict(turn.control.pins.items()), "steps": list(turn.control.given)},
+        "fixed": _fixed(turn.control),
         "whole": parsed.reasoning is not None,
         "problem": _problem(turn, say),
         "note": safety.note,
         "asked": safety.check_in,
         "model": turn.model.partition("@")[0].rpartition(":")[2],
     }
+
+
+def _fixed(control: Control) -> dict[str, Any]:
+    """What the person decided in this answer: pins, and the step in their words; the steps before it were only kept."""
+    given = [step for step in STEPS if step in control.given]
+    kept = {label for step in given[:-1] for label in LABELS[step]}
+    return {"pins": {label: value for label, value in control.pins.items() if label not in kept}, "steps": given[-1:]}
 
 
 def _problem(turn: Turn, say: Say) -> str | None:

@@ -6,17 +6,24 @@ a detail for whoever runs the studio.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from compeer.errors import UserError
 from compeer.models import ModelError
 from compeer.models.request import TooLong
 from compeer.reasoning import ControlError
 from compeer.studio.access.person import Person
+from compeer.studio.access.visit import visit
+from compeer.studio.pages import pages
 from compeer.studio.words import Say
 
 Kind = Literal[
-    "model", "long", "control", "busy", "elsewhere", "message", "turns", "answers", "gone", "refused",
+    "model", "long", "control", "busy", "elsewhere", "message", "turns", "answers", "gone", "stopped", "refused",
     "picture_large", "picture_kind", "picture_blind", "picture_many",
 ]  # fmt: skip
 
@@ -41,4 +48,25 @@ def trouble_of(error: UserError) -> Trouble:
         return Trouble("control", 422, str(error))
     if isinstance(error, TooLong):
         return Trouble("long", 422, str(error))
-    return Trouble("model" if isinstance(error, ModelError) else "refused", 502, str(error))
+    if isinstance(error, ModelError):
+        return Trouble("model", 502, str(error))
+    return Trouble("refused", 422, str(error))
+
+
+class Explained(APIRoute):
+    """A page of the room: trouble in it becomes an object that the script shows."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Trouble as trouble:
+                found = trouble
+            except UserError as error:
+                found = trouble_of(error)
+            say = pages(request).say[visit(request).language]
+            return JSONResponse({"error": found.told(say, visit(request).person)}, found.status)
+
+        return handled

@@ -232,6 +232,8 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // kept by the browser: out of date
+
 const first = asks.find((ask) => !chosen(ask));
 if (first) go(first);
 else {

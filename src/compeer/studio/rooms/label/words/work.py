@@ -29,9 +29,9 @@ WORK = {
         "这些对话可能让人难受：里面会谈到失去、恐惧、暴力、疾病，也会谈到不想活的念头。",
     ),
     "label.warning.may": Text(
-        "You may put away any of them at any time by pressing D, without giving a reason. Nobody counts that against "
-        "you. Take breaks; stop when it is enough.",
-        "任何一条，随时可以按 D 放下，不需要理由，也不会影响你。累了就休息，够了就停。",
+        "You may put away any of them at any time, with the button under it or the key D, without giving a reason. "
+        "Nobody counts that against you. Take breaks; stop when it is enough.",
+        "任何一条，随时可以用下面的按钮或按 D 放下，不需要理由，也不会影响你。累了就休息，够了就停。",
     ),
     "label.help.title": Text("If it gets heavy, talk to a person", "如果心里难受，请找人聊聊"),
     "label.help.us": Text("United States and Canada", "美国和加拿大"),

@@ -1,0 +1,141 @@
+// A turn: what was said, the answer, earlier answers beside it, and the quiet line of conclusions under each.
+
+const LONG = 2400; // characters of a reply that are shown at once
+
+export function turns({ make, say, name, labels, menu }) {
+  let many = false; // more than one model has answered: each answer says which
+
+  function chips(answer) {
+    const found = [];
+    if (answer.labels.stage) found.push(name("stage", answer.labels.stage).name);
+    if (answer.labels.emotion) {
+      const strength = answer.labels.intensity ? ` ${answer.labels.intensity}/5` : "";
+      found.push(name("emotion", answer.labels.emotion).name + strength);
+    }
+    if (answer.labels.strategy) found.push(name("strategy", answer.labels.strategy).name);
+    if (many && answer.model) found.push(answer.model);
+    return found;
+  }
+
+  function reply(text) {
+    const shown = make("p", { class: "reply" }, text.length > LONG ? `${text.slice(0, LONG / 2)}…` : text);
+    if (text.length <= LONG) return [shown];
+    const more = make("button", { type: "button", class: "plain-button" }, say("talk.all"));
+    more.addEventListener("click", () => {
+      shown.textContent = text;
+      shown.tabIndex = -1;
+      more.remove();
+      shown.focus();
+    });
+    return [shown, more];
+  }
+
+  function answer(one, { old, actions }) {
+    const conclusions = chips(one);
+    return make(
+      "article",
+      { class: old ? "answer old" : "answer" },
+      old ? make("p", { class: "answer-name" }, say("talk.other")) : null,
+      one.note ? make("p", { class: "said-note quiet small" }, one.note) : null,
+      one.reply ? reply(one.reply) : null,
+      one.asked ? make("p", { class: "reply asked" }, one.asked) : null,
+      one.problem ? make("p", { class: "said-note small" }, one.problem) : null,
+      make(
+        "p",
+        { class: "chips" },
+        conclusions.length ? make("span", {}, conclusions.join(" · ")) : null,
+        actions,
+      ),
+    );
+  }
+
+  function pictures(keys) {
+    if (!keys.length) return null;
+    const shown = keys.map((key) => make("img", { src: `/talk/picture/${key}`, alt: say("talk.picture.alt") }));
+    return make("div", { class: "sent-pictures" }, shown);
+  }
+
+  /** What the person said, as the beginning of a turn. */
+  function said(text, keys) {
+    return [make("h2", { class: "who" }, say("talk.you")), pictures(keys), make("p", { class: "said" }, text)];
+  }
+
+  function again(one, ask) {
+    const choice = menu("strategy", labels, say("talk.again.same"), null, { "aria-label": say("talk.again.with") });
+    for (const option of choice.options) if (option.value === one.labels.strategy) option.remove();
+    const form = make(
+      "form",
+      { class: "again-form", onsubmit: (event) => (event.preventDefault(), ask(choice.value ? { strategy: choice.value } : {})) },
+      make("label", {}, make("span", {}, say("talk.again.with")), " ", choice),
+      make("button", { class: "small-button" }, say("talk.again.go")),
+    );
+    return make("details", { class: "again" }, make("summary", { class: "plain-button" }, say("talk.again")), form);
+  }
+
+  /** A whole turn. `latest`: it can still be answered otherwise. */
+  function turn(one, number, latest, does) {
+    const why = (which) =>
+      make("button", { type: "button", class: "plain-button why", onclick: () => does.why(number, which) }, say("talk.why"));
+    const current = answer(one.answer, { actions: [why(null), latest ? again(one.answer, does.again) : null] });
+    const old = one.others.map((other, which) =>
+      answer(other, {
+        old: true,
+        actions: [
+          why(which),
+          latest
+            ? make("button", { type: "button", class: "plain-button", onclick: () => does.choose(which) }, say("talk.choose"))
+            : null,
+        ],
+      }),
+    );
+    const beside = old.pop();
+    return make(
+      "li",
+      { class: "turn" },
+      said(one.said, one.pictures),
+      make("h2", { class: "who" }, say("talk.supporter")),
+      make("div", { class: beside ? "answers beside" : "answers" }, current, beside),
+      old.length
+        ? make("details", { class: "more-answers" }, make("summary", {}, say("talk.others", { count: old.length })), old)
+        : null,
+    );
+  }
+
+  function all(list, does, changeable) {
+    many = new Set(list.flatMap((one) => [one.answer, ...one.others].map((answer) => answer.model))).size > 1;
+    return list.map((one, index) => turn(one, index + 1, changeable && index + 1 === list.length, does));
+  }
+
+  return { all, said, answer, again };
+}
+
+/** Shows a text word by word as it comes; at once where motion is not wanted. */
+export function reveal(place) {
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let waiting = [];
+  let timer = 0;
+  let ended = null;
+  const step = () => {
+    // far behind: more words at a time, so that nobody waits for the show
+    place.append(waiting.splice(0, still || document.hidden ? waiting.length : 1 + Math.floor(waiting.length / 24)).join(""));
+    if (waiting.length) timer = setTimeout(step, 28);
+    else {
+      timer = 0;
+      ended?.();
+    }
+  };
+  return {
+    add(text) {
+      waiting.push(...(text.match(/[\u3400-\u9fff]|\s*[^\s\u3400-\u9fff]+|\s+/g) ?? []));
+      if (!timer) step();
+    },
+    /** Resolves when all of it is shown. */
+    end: () => new Promise((done) => (timer ? (ended = done) : done())),
+    cut() {
+      clearTimeout(timer);
+      waiting = [];
+      timer = 0;
+      ended?.();
+    },
+  };
+}

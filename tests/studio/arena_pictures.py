@@ -1,0 +1,123 @@
+"""Pictures of the pages of the room Arena for the documentation: both themes, and a phone.
+
+python -m tests.studio.arena_pictures docs/img
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.studio.browsing import browser, window
+from tests.studio.label_pictures import LOOKS
+from tests.studio.labelling import png, real_items
+from tests.studio.serving import studio
+
+from compeer.annotation.people import invite
+from compeer.annotation.store import Store, open_store
+from compeer.arena.cases import Case
+from compeer.arena.figure import png as draw
+from compeer.arena.figure import svg
+from compeer.arena.project import Created, close, create_arena
+from compeer.arena.queue import next_comparison, submit
+from compeer.arena.replies import Reply
+from compeer.arena.results import results_of
+
+GOOD = {"COMPEER": 0.8, "GPT-4o": 0.5, "Qwen2.5-VL": -0.3, "InternVL3": -0.9}
+
+
+def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple[Created, dict[str, str]]:
+    """An arena of real moments; each model answers with what the set holds for some moment."""
+    items, cases, replies = real_items(60), [], []
+    (home / "window.png").write_bytes(png(480, 270, 150))
+    for number, item in enumerate(items[:count]):
+        history = item.history
+        if history[-1].speaker != "seeker":
+            history = history[:-1]
+        last = msgspec.structs.replace(history[-1], images=("window.png",))
+        cases.append(Case(id=item.id, language=item.language, history=(*history[:-1], last)))
+        texts = [item.reference, item.candidate.response if item.candidate else "I am here.",
+                 f"{items[(number + 7) % 60].reference}", f"{items[(number + 11) % 60].reference} "]  # fmt: skip
+        for model, text in zip(GOOD, texts, strict=True):
+            reasoning = item.candidate.reasoning if item.candidate else None
+            replies.append(Reply(case=item.id, model=model, response=text, reasoning=reasoning))
+    made = create_arena(store, name, cases, replies, images=home, seed=2, **more)
+    return made, {reply.response: reply.model for reply in replies}
+
+
+def play(store: Store, made: Created, authors: dict[str, str], names: list[str], votes: int) -> None:
+    rng = random.Random(6)
+    people = [invite(store, made.arena.id, name).person for name in names]
+    for turn in range(votes):
+        person = people[turn % len(people)]
+        if (work := next_comparison(store, person)) is None:
+            continue
+        felt = GOOD[authors[work.first]] - GOOD[authors[work.second]] + rng.gauss(0, 1.1)
+        choice = "first" if felt > 0.35 else "second" if felt < -0.35 else rng.choice(("both", "both", "neither"))
+        submit(store, person, work.name, choice, seconds=rng.uniform(8, 50))
+
+
+def main(target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        store = open_store(home / "arena.db")
+        made, authors = arena(store, home, "Spring, four models", 50)
+        play(store, made, authors, ["Anna", "Ben", "Cleo"], 270)
+        over, others = arena(store, home, "Winter", 50)
+        play(store, over, others, ["Dao 道", "Emil"], 300)
+        close(store, over.arena.id)
+        shown, _ = arena(store, home, "With reasoning", 10, show_reasoning=True)
+        found = results_of(store, over.arena.id)
+        (target / "arena-figure.svg").write_text(svg(found), encoding="utf-8")
+        draw(found, target / "arena-figure.png")
+        with studio(home / "data", db=str(home / "arena.db")) as address, browser() as opened:
+            for look, options in LOOKS.items():
+                with window(opened, address, **options) as (tab, _wrong):
+                    coordinate(tab, made.arena.id, over.arena.id, target, look)
+                visitor = invite(store, made.arena.id, f"Fei {look}")
+                with window(opened, address, **options) as (tab, _wrong):
+                    compare(tab, visitor.token, target, look)
+                reader = invite(store, shown.arena.id, f"Gina {look}")
+                with window(opened, address, **options) as (tab, _wrong):
+                    come_in(tab, reader.token)
+                    tab.locator(".reply summary").first.click()
+                    tab.screenshot(path=target / f"arena-reasoning-{look}.png", full_page=True)
+                last = invite(store, over.arena.id, f"Hua {look}")
+                with window(opened, address, **options) as (tab, _wrong):
+                    come_in(tab, last.token)
+                    tab.screenshot(path=target / f"arena-over-{look}.png", full_page=True)
+
+
+def coordinate(tab: Any, open_one: int, over: int, target: Path, look: str) -> None:
+    pages = {"list": "/arena", "new": "/arena/new", "one": f"/arena/arenas/{open_one}", "results": f"/arena/arenas/{over}/results"}
+    for name, path in pages.items():
+        tab.goto(path)
+        tab.screenshot(path=target / f"arena-{name}-{look}.png", full_page=True)
+
+
+def come_in(tab: Any, token: str) -> None:
+    tab.goto(f"/enter/{token}")
+    tab.locator("main form button").click()
+    tab.wait_for_url("**/")
+    tab.goto("/arena")
+    tab.locator("main form button").click()
+    tab.locator("#answer[data-ready], #now h1").first.wait_for()
+
+
+def compare(tab: Any, token: str, target: Path, look: str) -> None:
+    come_in(tab, token)
+    tab.evaluate("Promise.all([...document.querySelectorAll('.shot')].map((one) => (one.loading = 'eager', one.decode())))")
+    tab.evaluate("document.querySelector('.pane').scrollTo(0, 1e6)")
+    tab.keyboard.press("1")
+    tab.screenshot(path=target / f"arena-compare-{look}.png", full_page=look == "phone")
+    tab.goto("/arena")
+    tab.screenshot(path=target / f"arena-welcome-{look}.png", full_page=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,259 @@
+"""Labelling in a real browser, from making a project to its labels: by keyboard, blind, two of three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.studio.browsing import browser, chromium, window
+from tests.studio.labelling import item
+from tests.studio.serving import TOKEN, studio
+
+from compeer.cer.item import QUESTIONS, Item
+from compeer.dialogue import write_rows
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
+
+STEPS = QUESTIONS[:3]
+ALL = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}
+#: what people think of items; everybody agrees with ALL elsewhere
+ANNA: dict[int, dict[str, Any]] = {
+    6: {"history": False}, 8: {"preference": "both"}, 9: {"preference": "reference"}, 11: {"emotion": False},
+}  # fmt: skip
+BEN: dict[int, dict[str, Any]] = {
+    0: {"strategy": False}, 7: {"emotion": False, "strategy": False}, 10: dict.fromkeys(STEPS, False) | {"preference": "neither"},
+    11: {"emotion": False},
+}  # fmt: skip
+CLEO: dict[int, dict[str, Any]] = {
+    0: {"strategy": False}, 6: {"history": False}, 7: {"emotion": False}, 9: {"preference": "neither"},
+}  # fmt: skip
+KEYS = {"true": "1", "false": "2", "first": "1", "second": "2", "both": "3", "neither": "4"}
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+def reach(page: Any, words: str) -> None:
+    """Press Tab until what has the focus says this."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if words in page.evaluate("document.activeElement.innerText ?? ''"):
+            return
+    raise AssertionError(f"{words} cannot be reached by keyboard")
+
+
+def come_in(page: Any, link: str) -> None:
+    page.goto(link)
+    reach(page, "Come in")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/")
+    page.goto("/label")
+    assert page.get_by_text("can be painful").is_visible() and page.get_by_text("12356").is_visible()
+    page.goto("/label/work")
+    assert page.url.endswith("/label"), "the warning comes first"
+    reach(page, "Begin")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/label/work")
+
+
+def number(page: Any) -> int:
+    """Which item is shown, from its text alone."""
+    return int(page.locator(".pane .said").last.inner_text().rstrip(".").split()[-1])
+
+
+def asked(page: Any) -> list[str]:
+    found: list[str] = page.eval_on_selector_all(".ask", "all => all.map((one) => one.dataset.question)")
+    return found
+
+
+def key(page: Any, question: str, thinks: dict[str, Any]) -> str:
+    wanted = str(thinks[question]).lower()
+    if wanted in ("candidate", "reference"):
+        first = page.locator(".pair .said").first.inner_text()
+        wanted = "first" if first.startswith({"candidate": "CAND", "reference": "REF"}[wanted]) else "second"
+    return KEYS[wanted]
+
+
+def answer(page: Any, thinks: dict[str, Any]) -> None:
+    """One item by keyboard: a key for each question, then Enter; the focus moves by itself."""
+    for question in asked(page):
+        focused, guided = page.evaluate(
+            "[document.activeElement.name, [...document.querySelectorAll('[data-guide]')]"
+            ".filter((one) => one.checkVisibility()).map((one) => one.dataset.guide).join()]"
+        )
+        assert focused == guided == question, "it has the focus, and its guideline stands beside it"
+        page.keyboard.press(key(page, question, thinks))
+
+
+def hand_in(page: Any) -> None:
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    page.locator(".ask.now, main h1").first.wait_for()
+
+
+def label(page: Any, opinions: dict[int, dict[str, Any]], most: int = 99) -> dict[int, list[str]]:
+    """Everything that the queue has for somebody: what was asked about each item."""
+    seen: dict[int, list[str]] = {}
+    while page.locator(".ask").count() and len(seen) < most:
+        page.locator(".ask.now").wait_for()
+        shown = number(page)
+        assert shown not in seen, "nobody sees an item twice"
+        seen[shown] = asked(page)
+        answer(page, ALL | opinions.get(shown, {}))
+        hand_in(page)
+    return seen
+
+
+def test_the_whole_story(opened: Any, tmp_path: Path) -> None:
+    source = tmp_path / "items.jsonl"
+    write_rows(source, [item(n) for n in range(12)])
+    with (
+        studio(tmp_path / "data", db=str(tmp_path / "labels.db"), public="http://localhost", token=TOKEN) as address,
+        window(opened, address) as (desk, desk_wrong),
+    ):
+        desk.goto(f"/enter/{TOKEN}")
+        desk.get_by_role("button", name="Come in").click()
+        desk.get_by_role("link", name="Open Label").click()
+        desk.get_by_role("link", name="New project").click()
+        desk.get_by_label("Name", exact=True).fill("pilot <b>")
+        desk.get_by_label("Upload items").set_input_files(source)
+        desk.get_by_text("More settings").click()
+        desk.get_by_label("Percent of closed items").fill("0")
+        desk.get_by_role("button", name="Make the project").click()
+        assert desk.get_by_role("heading", level=1).inner_text() == "pilot <b>"
+        desk.get_by_label("Names, one a line").fill("Anna\nBen\nCleo")
+        desk.get_by_role("button", name="Make links").click()
+        links = [
+            one.input_value().replace("http://localhost", address) for one in desk.locator(".link-line input").all()
+        ]
+        assert len(links) == 3
+        desk.get_by_role("link", name="Back to the project").click()
+        assert not any(link.rpartition("/")[2] in desk.content() for link in links), "shown once"
+
+        with (
+            window(opened, address) as (anna, anna_wrong),
+            window(opened, address) as (ben, ben_wrong),
+            window(opened, address) as (cleo, cleo_wrong),
+        ):
+            come_in(cleo, links[2])
+            assert list(label(cleo, CLEO, most=1)) == [0]
+            cleo.keyboard.press("s")  # the second she skips, then goes for lunch with the third before her
+            cleo.keyboard.press("2")
+            with cleo.expect_navigation():
+                cleo.keyboard.press("Enter")
+            assert number(cleo) == 2
+            desk.get_by_label("Change Cleo").get_by_role("button", name="Pause").click()  # what she holds goes back
+            desk.get_by_text("paused").wait_for()
+            cleo.goto("/label/work")
+            assert cleo.get_by_role("heading", level=1).inner_text() == "Your work is paused"
+            come_in(anna, links[0])
+            slips(anna)
+            assert label(anna, ANNA).keys() == set(range(12)) - {0, 1}
+            come_in(ben, links[1])
+            seen = label(ben, BEN)
+            assert next(iter(seen)) == 0 and seen.pop(0) == ["strategy"], "Cleo and Anna differ on it: Ben is the third"
+            assert seen == {n: list(QUESTIONS) for n in range(1, 12)}
+            desk.get_by_label("Change Cleo").get_by_role("button", name="Resume").click()
+            cleo.goto("/label/work")
+            source_seen = cleo.content()
+            assert cleo.locator("#answers input:checked").count() == 0
+            thirds = label(cleo, CLEO)
+            assert thirds == {
+                6: ["history"],
+                7: ["emotion", "strategy"],
+                8: ["preference"],
+                9: ["preference"],
+                10: list(QUESTIONS),
+            }, "exactly what is disputed, and nothing that she has seen or put away"
+            for told in ("Anna", "Ben", "a note of Anna", "candidate", "reference", "third"):
+                assert told not in source_seen, told
+            assert cleo.get_by_role("heading", level=1).inner_text() == "All done. Thank you"
+            assert [anna_wrong, ben_wrong, cleo_wrong] == [[], [], []]
+
+        desk.reload()
+        with desk.expect_download() as download:
+            desk.get_by_role("button", name="CER items").click()
+        labelled = [
+            msgspec.json.decode(line, type=Item) for line in Path(download.value.path()).read_bytes().splitlines()
+        ]
+        assert [one.id for one in labelled] == [f"d{n}#1" for n in range(12)]
+        for n, one in enumerate(labelled):
+            check(one, {name: ALL | given.get(n, {}) for name, given in (("Anna", ANNA), ("Ben", BEN), ("Cleo", CLEO))})
+        statuses = {n: one.trace["consensus"] for n, one in enumerate(labelled)}
+        assert statuses[9]["preference"] == "dropped" and labelled[9].labels.preference is None
+        assert statuses[0]["strategy"] == "adjudicated" and labelled[0].labels.strategy is False
+        assert statuses[11] == dict.fromkeys(QUESTIONS, "agreed") and labelled[11].labels.emotion is False
+        assert labelled[1].trace["annotation"]["skips"][0] | {"at": ""} == {
+            "annotator": "Cleo", "at": "", "reason": "language", "distress": False,
+        }  # fmt: skip
+        assert labelled[2].trace["annotation"]["notes"] == {"Anna": "a note of Anna"}
+        coordinator_reads(desk)
+        assert desk_wrong == []
+
+
+def slips(anna: Any) -> None:
+    """Two items on which Anna presses wrong keys and takes them back, and one with a note."""
+    assert number(anna) == 0
+    anna.keyboard.press("2")
+    anna.keyboard.press("z")
+    assert anna.locator(".ask.now").get_attribute("data-question") == "history"
+    assert anna.locator("#answers input:checked").count() == 0
+    answer(anna, ALL)
+    hand_in(anna)
+    assert number(anna) == 1
+    answer(anna, ALL | {"history": False})
+    hand_in(anna)
+    assert number(anna) == 2
+    anna.keyboard.press("z")  # nothing answered here yet: the item before comes back
+    anna.locator("input[name=history][value=false]:checked").wait_for(state="attached")
+    assert number(anna) == 1
+    anna.keyboard.press("ArrowUp")
+    anna.keyboard.press("ArrowUp")
+    anna.keyboard.press("ArrowUp")
+    anna.keyboard.press("1")
+    hand_in(anna)
+    assert number(anna) == 2
+    anna.keyboard.press("n")
+    anna.keyboard.type("a note of Anna")
+    anna.keyboard.press("Escape")
+
+
+def check(labelled: Item, opinions: dict[str, dict[str, Any]]) -> None:
+    """Label, status and votes of every question, worked out here from what everybody thinks."""
+    first = ("Cleo", "Anna") if labelled.id == "d0#1" else ("Anna", "Ben")
+    (third,) = {"Anna", "Ben", "Cleo"} - set(first)
+    for question in QUESTIONS:
+        wanted = [(name, opinions[name][question]) for name in first]
+        if wanted[0][1] != wanted[1][1]:
+            wanted.append((third, opinions[third][question]))
+        cast = [vote for vote in labelled.votes if vote.question == question]
+        assert sorted((vote.annotator, vote.value) for vote in cast) == sorted(wanted), (labelled.id, question)
+        assert all(vote.seconds is not None and vote.guideline == "1" for vote in cast)
+        assert all(vote.candidate_first is not None for vote in cast)
+        values = [value for _, value in wanted]
+        label = next((value for value in values if values.count(value) > 1), None)
+        status = "agreed" if len(values) == 2 else "dropped" if label is None else "adjudicated"
+        assert (getattr(labelled.labels, question), labelled.trace["consensus"][question]) == (label, status)
+
+
+def coordinator_reads(desk: Any) -> None:
+    """Agreement by hand: 12 items; the first two differ on two, one, three and three of them."""
+    desk.get_by_role("link", name="Agreement", exact=True).click()
+    rows = {
+        row.locator("th").inner_text(): row.locator("td").all_inner_texts()
+        for row in desk.locator("tbody tr").all()[:4]
+    }
+    assert [rows[name][1] for name in ("History", "Emotion", "Strategy", "Replies")] == [
+        "83.3 %", "83.3 %", "75.0 %", "75.0 %",
+    ]  # fmt: skip
+    desk.go_back()
+    desk.get_by_role("link", name="Disagreements").click()
+    assert desk.locator(".differ").count() == 6
+    assert desk.locator(".differ").first.locator("td b").all_inner_texts() == ["False", "True", "False"]
+    assert desk.get_by_role("cell", name="Cleo").count() == 10

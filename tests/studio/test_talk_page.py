@@ -1,0 +1,289 @@
+"""The conversation page in a real browser, against a real `compeer studio` and a scripted model."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.chat.supporter import Supporter, running
+from tests.studio.browsing import PHONE, browser, chromium, window
+from tests.studio.talking import Running, idle, open_room, reply, send, talking
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
+
+STILL = {"reduced_motion": "reduce"}
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Supporter]:
+    with running() as supporter:
+        yield supporter
+
+
+@pytest.fixture(scope="module")
+def studio(server: Supporter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with talking(tmp_path_factory.mktemp("talk"), server) as found:
+        yield found
+
+
+@pytest.fixture
+def supporter(server: Supporter) -> Supporter:
+    server.reset()
+    return server
+
+
+def photo(kind: str = "PNG") -> bytes:
+    from PIL import Image
+
+    made = io.BytesIO()
+    Image.new("RGB", (2000, 1000), (90, 140, 120)).save(made, kind)
+    return made.getvalue()
+
+
+def fits(page: Any) -> bool:
+    """Nothing is wider than the screen, and the place to write is on it and covered by nothing."""
+    return bool(
+        page.evaluate(
+            "(() => { const box = document.querySelector('#message').getBoundingClientRect();"
+            " const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);"
+            " return document.documentElement.scrollWidth <= innerWidth && document.documentElement.scrollHeight <= innerHeight"
+            " && box.bottom <= innerHeight && top.id === 'message'; })()"
+        )
+    )
+
+
+def test_a_whole_conversation(opened: Any, studio: Running, supporter: Supporter, tmp_path: Path) -> None:
+    with window(opened, studio.address, accept_downloads=True) as (page, wrong):
+        open_room(page)
+        notice = page.locator(".notice")
+        for words in ("an AI: not a person", "Nothing is kept", "reach a person now", "116 123"):
+            assert words in notice.inner_text()
+
+        # send, and watch it think and speak
+        supporter.delay, supporter.piece = 0.02, 12
+        send(page, "I lost my job.", wait=False)
+        seen = page.evaluate_handle("[]")
+        page.evaluate(
+            "(seen) => new MutationObserver(() => { const now = document.querySelector('.coming .status')?.textContent;"
+            " const said = document.querySelector('.coming .reply')?.textContent;"
+            " if (now && seen.at(-1) !== now) seen.push(now); if (said) seen.said = (seen.said ?? new Set()).add(said); })"
+            ".observe(document.querySelector('#turns'), { subtree: true, childList: true, characterData: true })",
+            seen,
+        )
+        assert page.get_by_role("button", name="Stop").is_visible() and page.locator("#send").is_hidden()
+        idle(page)
+        thought = page.evaluate("(seen) => [...seen]", seen)
+        assert thought[-3:] == ["Listening for the feeling", "Choosing how to help", "Answering"]
+        assert page.evaluate("(seen) => seen.said.size", seen) > 3, "word by word"
+        assert reply(page) == "That sounds heavy to carry alone 1."
+        assert page.locator(".chips").inner_text().startswith("exploration · shame 4/5 · question")
+        assert page.locator("#heard").inner_text() == reply(page), "someone who listens hears it once, whole"
+        supporter.delay = 0.0
+
+        # unfold
+        panel = page.locator("#panel")
+        assert panel.is_hidden()
+        page.get_by_role("button", name="Why?").click()
+        assert [one.inner_text() for one in panel.locator("h3").all()[:3]] == [
+            "1 What you face", "2 What you feel", "3 What would help",
+        ]  # fmt: skip
+        assert "told nobody at home" in panel.inner_text() and panel.locator(".dots").inner_text() == "●●●●○"
+
+        # edit step 2 and continue: what will change is said, and the old answer stays beside the new one
+        panel.get_by_role("button", name="Edit What you feel").click()
+        assert [one.inner_text() for one in panel.locator(".effect li").all()] == [
+            "What you face: stays as it is", "What you feel: in your words", "What would help: thought anew",
+            "The reply: written anew. The present one stays beside it.",
+        ]  # fmt: skip
+        panel.locator("textarea").fill("Relieved, to their own surprise.")
+        panel.locator("[data-label=emotion]").select_option("relief")
+        panel.get_by_role("button", name="Continue from here").click()
+        page.locator(".answer.old .chips button").first.wait_for()
+        idle(page)
+        assert reply(page).endswith("2.") and page.locator(".answer.old .reply").inner_text().endswith("1.")
+        boxes = [page.locator(one).bounding_box() for one in (".answer:not(.old)", ".answer.old")]
+        assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"], "side by side"
+        assert (
+            "Relieved, to their own surprise." in panel.inner_text()
+            and "relief 4/5" in page.locator(".chips").first.inner_text()
+        )
+
+        # pin, and answer again with another strategy
+        panel.locator("[data-pin=stage]").focus()
+        panel.locator("[data-pin=stage]").select_option("action")
+        panel.locator(".pin-row.on").wait_for()
+        assert page.evaluate("document.activeElement.dataset.pin") == "stage", "the focus stays where it was"
+        page.locator(".turn .again summary").click()
+        page.locator(".turn .again select").select_option("information")
+        page.locator(".turn .again").get_by_role("button", name="Ask").click()
+        page.locator(".more-answers").wait_for()
+        idle(page)
+        assert "action · shame 4/5 · information" in page.locator(".answer:not(.old) .chips").first.inner_text()
+        page.locator(".answers .answer.old").get_by_role("button", name="Go on with this one").click()
+        page.locator(".answer:not(.old) .reply", has_text="2.").first.wait_for()
+        panel.get_by_role("button", name="Release all").click()
+        panel.get_by_text("It decides for itself").wait_for()
+
+        # the curve, another model, a second message
+        assert page.locator("#curve").is_hidden()
+        page.locator("#model").select_option("1")
+        send(page, "Thank you.")
+        assert supporter.bodies[-1]["model"] == "other-7b" and "other-7b" in page.locator(".chips").last.inner_text()
+        assert page.locator("#curve svg").get_attribute("aria-label") == "1: relief 4/5; 2: shame 4/5"
+
+        # save, reload, delete
+        page.locator("#save summary").click()
+        with page.expect_download() as saved:
+            page.get_by_role("link", name="JSON").click()
+        saved.value.save_as(tmp_path / "kept.json")
+        turns = json.loads((tmp_path / "kept.json").read_text())["turns"]
+        assert [turn["said"] for turn in turns] == ["I lost my job.", "Thank you."] and len(turns[0]["others"]) == 2
+        page.reload()
+        page.locator(".turn").nth(1).wait_for()
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Cancel").click()
+        assert page.locator(".turn").count() == 2
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete everything").click()
+        page.locator(".turn").first.wait_for(state="detached")
+        page.reload()
+        page.locator("#room[data-ready]").wait_for()
+        assert page.locator(".turn").count() == 0 and wrong == []
+
+
+def test_in_chinese_on_a_phone_by_keyboard(opened: Any, studio: Running, supporter: Supporter) -> None:
+    options = {"viewport": PHONE, "locale": "zh-CN", "color_scheme": "dark", **STILL}
+    with window(opened, studio.address, **options) as (page, wrong):
+        open_room(page)
+        assert "12356" in page.locator(".notice").inner_text() and fits(page)
+        page.locator("#message").focus()
+        # while a word is being composed Enter does not send
+        page.evaluate(
+            "document.querySelector('#message').dispatchEvent(new KeyboardEvent('keydown',"
+            " { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }))"
+        )
+        page.keyboard.insert_text("我丢了工作。")
+        page.keyboard.press("Enter")
+        page.locator(".turn .chips").wait_for()
+        idle(page)
+        assert page.locator(".turn").count() == 1 and reply(page) == "一个人扛着这些，一定很累 1。"
+        assert page.locator(".chips").inner_text().startswith("探索 · 羞耻 4/5 · 提问") and fits(page)
+        page.get_by_role("button", name="为什么").focus()
+        page.keyboard.press("Enter")
+        panel = page.locator("#panel")
+        assert "家里人还不知道" in panel.inner_text() and page.evaluate("document.activeElement.id") == "panel"
+        box = panel.bounding_box()
+        assert box["x"] == 0 and box["width"] == PHONE["width"] and box["y"] > 60, "a sheet from below"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "关闭"
+        panel.get_by_role("button", name="修改 你的感受").press("Enter")
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text("对方其实松了一口气。")
+        panel.get_by_role("button", name="从这里继续").press("Enter")
+        page.locator(".answer.old .chips button").first.wait_for()
+        idle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.keyboard.press("Escape")
+        assert panel.is_hidden() and page.evaluate("document.activeElement.id") == "think" and fits(page)
+        page.get_by_role("button", name="English").click()
+        page.locator(".turn .chips").first.wait_for()
+        assert (
+            page.locator(".chips").first.inner_text().startswith("exploration · shame 4/5 · question") and wrong == []
+        )
+
+
+def test_the_helpline_stands_above_the_words_and_covers_nothing(
+    opened: Any, studio: Running, supporter: Supporter
+) -> None:
+    with window(opened, studio.address, viewport=PHONE, **STILL) as (page, wrong):
+        open_room(page)
+        supporter.manner = "hang"
+        send(page, "I want to kill myself.", wait=False)
+        banner = page.locator("#banner")
+        banner.wait_for()
+        assert banner.locator("a.phone").get_attribute("href") == "tel:116123" and "24/7" in banner.inner_text()
+        assert banner.get_by_role("link", name="website").get_attribute("href") == "https://www.samaritans.org"
+        assert fits(page) and page.locator(".coming .status").is_visible(), "before the model has said a word"
+        page.get_by_role("button", name="Stop").click()
+        page.get_by_text("This message has no answer yet").wait_for()
+        supporter.reset()
+        page.get_by_role("button", name="Answer it").click()
+        page.locator(".turn .chips").wait_for()
+        idle(page)
+        assert "are you thinking about killing yourself" in page.locator(".asked").inner_text()
+        send(page, "Sorry, I was joking.")
+        assert banner.is_visible() and fits(page)
+        page.locator("#scroll").evaluate("(one) => (one.scrollTop = 0)")
+        page.get_by_label("Where you are").select_option("NZ")
+        banner.get_by_text("1737", exact=True).wait_for()
+        page.reload()
+        banner.wait_for()
+        assert wrong == []
+
+
+def test_a_picture_goes_along_to_a_model_that_sees(opened: Any, studio: Running, supporter: Supporter) -> None:
+    with window(opened, studio.address, **STILL) as (page, wrong):
+        open_room(page)
+        page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"no picture"})
+        page.locator("#trouble", has_text="PNG, JPEG").wait_for()
+        page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": photo()})
+        page.locator("#attached img").wait_for()
+        assert page.locator("#trouble").is_hidden()
+        send(page, "This is my street.")
+        image = supporter.bodies[-1]["messages"][-1]["content"][0]["image_url"]["url"]
+        assert image.startswith("data:image/jpeg;base64,") and page.locator("#attached").is_hidden()
+        shown = page.locator(".sent-pictures img")
+        page.wait_for_function("document.querySelector('.sent-pictures img').naturalWidth > 0")
+        assert shown.evaluate("(one) => one.naturalWidth") == 1280, "made smaller before it was sent"
+        page.locator("#model").select_option("2")
+        page.locator("#picture[aria-disabled=true]").wait_for()
+        page.locator("#picture").click(force=True)
+        page.locator("#trouble", has_text="cannot see pictures").wait_for()
+        assert wrong == []
+
+
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><style>*{display:none}</style>"
+
+
+def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, supporter: Supporter) -> None:
+    with window(opened, studio.address, viewport=PHONE, **STILL) as (page, wrong):
+        open_room(page)
+        supporter.manner, supporter.text, supporter.piece = "says", HOSTILE, 400
+        send(page, "Hello.")
+        assert reply(page) == HOSTILE and "shown as plain text" in page.locator(".turn").last.inner_text()
+        supporter.text = "<think><history>" + "x" * 900 + "<emotion>" + "\u202e" * 40
+        send(page, "Are you there?")
+        page.get_by_role("button", name="Why?").last.click()
+        page.locator("#panel").get_by_text("not whole").wait_for()
+        page.keyboard.press("Escape")
+        supporter.manner, supporter.text = "endless", "W" * 500
+        send(page, "Go on.")
+        assert "cut off here" in page.locator(".turn").last.inner_text()
+        page.get_by_role("button", name="Show all of it").click()
+        assert len(reply(page)) > 11_000
+        supporter.manner = "nothing"
+        send(page, "Still there?")
+        assert "sent nothing at all" in page.locator(".turn").last.inner_text()
+        for manner, status in (("cut", 200), ("raw", 400)):
+            supporter.manner, supporter.text, supporter.status = manner, "broken", status
+            send(page, f"Now {manner}.", wait=False)
+            page.locator("#trouble", has_text="did not answer").wait_for()
+            idle(page)
+            assert page.get_by_role("button", name="Answer it").is_visible()
+            supporter.reset()
+            page.get_by_role("button", name="Answer it").click()
+            page.locator(".waiting").wait_for(state="detached")
+            idle(page)
+            assert "That sounds heavy" in reply(page)
+        assert fits(page) and page.title() == "Talk · Compeer studio"
+        assert page.locator("#turns script, #turns img, #turns style").count() == 0 and wrong == []
