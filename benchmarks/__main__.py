@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.measure import Ratio, machine
 
-NAMES = ("start_up", "embedded", "parsing", "judge", "stage_runner", "evals", "serve")
+NAMES = ("start_up", "embedded", "parsing", "judge", "stage_runner", "evals", "serve", "studio")
 
 
 def main() -> None:

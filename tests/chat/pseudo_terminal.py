@@ -9,12 +9,16 @@ import re
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
+from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x01\x02]")
 PROMPT = "\nYou  "
+COMPEER = str(Path(sys.executable).parent / "compeer")
 
 
 class PseudoTerminal:
@@ -92,3 +96,6 @@ class PseudoTerminal:
             self.process.kill()
             self.process.wait()
         os.close(self.master)
+
+
+Chat = Callable[..., PseudoTerminal]

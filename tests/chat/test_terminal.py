@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.chat.pseudo_terminal import PROMPT, PseudoTerminal
+from tests.chat.pseudo_terminal import COMPEER, PROMPT, Chat
 from tests.chat.supporter import WORDS, Supporter
 
-COMPEER = str(Path(sys.executable).parent / "compeer")
 TAGS = ("<think", "</think", "<history", "<emotion", "<strategy", "</strategy")
-Chat = Callable[..., PseudoTerminal]
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OPENAI_", "COMPEER_", "COLUMNS", "LINES"))
-    }
-    return kept | {"HOME": str(tmp_path), "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-@pytest.fixture
-def chat(supporter: Supporter, environment: dict[str, str], tmp_path: Path) -> Chat:
-    def start(*options: str, columns: int = 80) -> PseudoTerminal:
-        command = [COMPEER, "chat", "--model", "openai:kind-7b", "--base-url", supporter.base_url, *options]
-        return PseudoTerminal(command, environment, str(tmp_path), columns)
-
-    return start
 
 
 def test_a_message_is_answered_and_the_thinking_stays_folded(chat: Chat, supporter: Supporter, tmp_path: Path) -> None:

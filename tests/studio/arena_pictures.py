@@ -27,7 +27,8 @@ from compeer.arena.queue import next_comparison, submit
 from compeer.arena.replies import Reply
 from compeer.arena.results import results_of
 
-GOOD = {"COMPEER": 0.8, "GPT-4o": 0.5, "Qwen2.5-VL": -0.3, "InternVL3": -0.9}
+#: no names of real models: the votes are drawn, and the pictures must not look like a result
+GOOD = {"aspen": 0.8, "birch": 0.5, "cedar": -0.3, "dogwood": -0.9}
 
 
 def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple[Created, dict[str, str]]:
@@ -86,7 +87,7 @@ def main(target: Path) -> None:
                 with window(opened, address, **options) as (tab, _wrong):
                     come_in(tab, reader.token)
                     tab.locator(".reply summary").first.click()
-                    tab.screenshot(path=target / f"arena-reasoning-{look}.png", full_page=True)
+                    tab.screenshot(path=target / f"arena-reasoning-{look}.png")
                 last = invite(store, over.arena.id, f"Hua {look}")
                 with window(opened, address, **options) as (tab, _wrong):
                     come_in(tab, last.token)
@@ -94,7 +95,12 @@ def main(target: Path) -> None:
 
 
 def coordinate(tab: Any, open_one: int, over: int, target: Path, look: str) -> None:
-    pages = {"list": "/arena", "new": "/arena/new", "one": f"/arena/arenas/{open_one}", "results": f"/arena/arenas/{over}/results"}
+    pages = {
+        "list": "/arena",
+        "new": "/arena/new",
+        "one": f"/arena/arenas/{open_one}",
+        "results": f"/arena/arenas/{over}/results",
+    }
     for name, path in pages.items():
         tab.goto(path)
         tab.screenshot(path=target / f"arena-{name}-{look}.png", full_page=True)
@@ -111,7 +117,9 @@ def come_in(tab: Any, token: str) -> None:
 
 def compare(tab: Any, token: str, target: Path, look: str) -> None:
     come_in(tab, token)
-    tab.evaluate("Promise.all([...document.querySelectorAll('.shot')].map((one) => (one.loading = 'eager', one.decode())))")
+    tab.evaluate(
+        "Promise.all([...document.querySelectorAll('.shot')].map((one) => (one.loading = 'eager', one.decode())))"
+    )
     tab.evaluate("document.querySelector('.pane').scrollTo(0, 1e6)")
     tab.keyboard.press("1")
     tab.screenshot(path=target / f"arena-compare-{look}.png", full_page=look == "phone")

@@ -47,13 +47,13 @@ def opinion(work: Work, rng: random.Random) -> dict[str, Any]:
     return {question: usual[question] for question in work.task.questions}
 
 
-def label(store: Store, people: list[Person], votes: int, rng: random.Random) -> None:
+def label(store: Store, people: list[Person], votes: int, rng: random.Random, skips: tuple[int, ...] = ()) -> None:
     """So many items are handed in, by one after another."""
     for turn in range(votes):
         person = people[turn % len(people)]
         if (work := next_work(store, person)) is not None:
-            if turn in (7, 40):
-                skip(store, person, work.item, "" if turn == 40 else "unclear", distress=turn == 40)
+            if turn in skips:
+                skip(store, person, work.item, "" if turn == skips[-1] else "unclear", distress=turn == skips[-1])
                 continue
             note = rng.choice(NOTES) if rng.random() < 0.2 else ""
             seconds = rng.uniform(25, 110)
@@ -77,7 +77,7 @@ def main(target: Path) -> None:
         )
         rng, project = random.Random(4), made.project.id
         people = [invite(store, project, one).person for one in ("Anna", "Ben", "Cleo", "Dao 道")]
-        label(store, people, 110, rng)
+        label(store, people, 110, rng, skips=(7, 40))
         pause(store, project, "Ben")
         create_project(store, "Second round", real_items(20))
         last = create_project(store, "Finished", real_items(30)[:12], audit_share=0.0).project.id

@@ -118,7 +118,10 @@ def test_links_open_one_room_and_coordinators_one_arena(tmp_path: Path) -> None:
                 opened = {path for path in paths if client.get(path).status_code == 200}
                 assert opened == may[who], who
                 home = client.get("/").text
-                assert ('href="/label"' in home, 'href="/arena"' in home) == ("/label" in may[who], "/arena" in may[who])
+                assert ('href="/label"' in home, 'href="/arena"' in home) == (
+                    "/label" in may[who],
+                    "/arena" in may[who],
+                )
 
 
 def test_a_new_arena_by_upload_and_what_is_wrong_with_files_is_said(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,8 @@ import numpy as np
 import pytest
 from tests.arena.material import GOOD, MODELS, cases, replies
 from tests.arena.test_outcome import independent
-from tests.cli.command import compeer
+from tests.cli.command import COMPEER, compeer, environment
 from tests.studio.browsing import browser, chromium, window
-from tests.studio.test_command import running
 
 from compeer.annotation.store import open_store
 from compeer.arena.ballots import ballots
@@ -29,6 +31,22 @@ from compeer.dialogue import write_rows
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 CASES = int(os.environ.get("COMPEER_ARENA_CASES", "6"))
 KEYS = {"first": "1", "second": "2", "both": "3", "neither": "4"}
+
+
+@contextmanager
+def running(home: Path, db: str) -> Iterator[str]:
+    """`compeer studio` as a process of its own: its address. What it logs goes to a file, since it logs much."""
+    words = [COMPEER, "studio", "--port", "0", "--data", str(home / "data"), "--db", db]
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            assert process.stdout
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
 
 
 class Player:
@@ -46,7 +64,7 @@ class Player:
         self.page.wait_for_url("**/")
         assert self.page.get_by_role("link", name="Label").count() == 0, "invited to the arena, not to labelling"
         self.page.get_by_role("link", name="Open Arena").click()
-        assert self.page.get_by_text("can be painful").is_visible()
+        self.page.get_by_text("can be painful").wait_for()
         self.page.get_by_role("button", name="Begin").click()
         self.ready()
 
@@ -104,31 +122,31 @@ def test_three_browsers_compare_four_models_and_see_the_bars(tmp_path: Path) -> 
         write_rows(tmp_path / "replies" / f"{model}.jsonl", [one for one in said if one.model == model])
     db = str(tmp_path / "arena.db")
     with (
-        running("--port", "0", "--data", str(tmp_path / "data"), "--db", db) as (_, started),
+        running(tmp_path, db) as address,
         browser() as opened,
+        window(opened, address) as (desk, desk_wrong),
     ):
-        address = started[0].split()[-1]
-        with window(opened, address) as (desk, desk_wrong):
-            links = coordinate(desk, tmp_path, pictures)
-            with (
-                window(opened, address) as (anna, anna_wrong),
-                window(opened, address) as (ben, ben_wrong),
-                window(opened, address) as (cleo, cleo_wrong),
-            ):
-                players = [Player(page, seed, authors) for seed, page in enumerate((anna, ben, cleo))]
-                for player, link in zip(players, links, strict=True):
-                    player.come_in(link)
-                assert players[0].page.evaluate(
-                    "Promise.all([...document.querySelectorAll('.shot')].map(async (one) => (one.loading = 'eager', await one.decode(), one.naturalWidth)))"
-                )[0] == 96  # fmt: skip
-                players[0].slip()
-                active = list(players)
-                while active:
-                    for player in active:
-                        player.vote()
-                    active = [player for player in active if player.ready()]
-                check(players, desk, db)
-                assert [anna_wrong, ben_wrong, cleo_wrong, desk_wrong] == [[], [], [], []]
+        links = coordinate(desk, tmp_path, pictures)
+        with (
+            window(opened, address) as (anna, anna_wrong),
+            window(opened, address) as (ben, ben_wrong),
+            window(opened, address) as (cleo, cleo_wrong),
+        ):
+            players = [Player(page, seed, authors) for seed, page in enumerate((anna, ben, cleo))]
+            for player, link in zip(players, links, strict=True):
+                player.come_in(link)
+            assert players[0].page.evaluate(
+                "Promise.all([...document.querySelectorAll('.shot')].map(async (one) => (one.loading = 'eager', await one.decode(), one.naturalWidth)))"
+            )[0] == 96  # fmt: skip
+            players[0].slip()
+            active = list(players)
+            while active:
+                for player in active:
+                    player.vote()
+                active = [player for player in active if player.ready()]
+            check(players, desk, db)
+            assert [anna_wrong, ben_wrong, cleo_wrong, desk_wrong] == [[], [], [], []]
+    assert not [name for name in MODELS if name in (tmp_path / "log").read_text()]
 
 
 def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
@@ -140,9 +158,11 @@ def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
     desk.get_by_label("and the replies").fill(str(home / "replies"))
     desk.get_by_label("Folder of the pictures").fill(str(pictures))
     desk.get_by_role("button", name="Make the arena").click()
+    desk.wait_for_url("**/arena/arenas/*")
     assert desk.get_by_role("heading", level=1).inner_text() == "pilot <b>"
     desk.get_by_label("Names, one a line").fill("Anna\nBen\nCleo")
     desk.get_by_role("button", name="Make links").click()
+    desk.locator(".link-line").first.wait_for()
     links = [one.input_value() for one in desk.locator(".link-line input").all()]
     desk.get_by_role("link", name="Back to the arena").click()
     return links
@@ -188,6 +208,7 @@ def check(players: list[Player], desk: Any, db: str) -> None:
 
 
 def page_says(page: Any, found: Any) -> None:
+    page.locator(".ranks").wait_for()
     rows = page.locator(".duels > li")
     assert rows.count() == 6
     for place, pair in enumerate(found.pairs):

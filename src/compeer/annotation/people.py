@@ -81,13 +81,19 @@ def pause(store: Store, project: int, name: str, paused: bool = True) -> Person:
 
 def come_in(store: Store, token: str, address: str = "") -> Person:
     """Whose token this is. What is no token of ours is refused and noted, without the token."""
-    with store.read() as db:
-        row = db.execute(select(annotators).where(annotators.c.token == _hash(token))).first()
-    if row is None:
+    found = whose(store, token)
+    if found is None:
         refusal = Refused("token", "This link is not valid, or not any more. Ask your coordinator for a new one.")
         store.log(refusal, address)
         raise refusal
-    return _person(row)
+    return found
+
+
+def whose(store: Store, token: str) -> Person | None:
+    """The same as a question, without refusing anything."""
+    with store.read() as db:
+        row = db.execute(select(annotators).where(annotators.c.token == _hash(token))).first()
+    return None if row is None else _person(row)
 
 
 def returning(store: Store, number: int, key: str) -> Person | None:

@@ -15,6 +15,7 @@ from compeer.annotation.protocol import asked_of
 from compeer.annotation.queue import not_yours
 from compeer.annotation.refusal import Refused
 from compeer.annotation.seats import FRESH, is_number, lease_of
+from compeer.annotation.store.arena_tables import arenas
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import items, projects
 from compeer.cer.item import Item
@@ -106,9 +107,10 @@ def create_project(
 
 
 def projects_of(store: Store) -> list[Project]:
-    """All projects of a database, oldest first."""
+    """All labelling projects of a database, oldest first. Arenas have people too, but are no labelling."""
+    labelling = select(projects).where(projects.c.id.not_in(select(arenas.c.project)))
     with store.read() as db:
-        return [_project(row) for row in db.execute(select(projects).order_by(projects.c.id))]
+        return [_project(row) for row in db.execute(labelling.order_by(projects.c.id))]
 
 
 def project(store: Store, number: int) -> Project:

@@ -54,6 +54,14 @@ class Agreement(msgspec.Struct, frozen=True):
     pairs: list[Pair]
 
 
+class Overview(msgspec.Struct, frozen=True):
+    """What a page shows first: agreement without the pairs of people, and the audit without a judge."""
+
+    questions: dict[Question, Figures]
+    labels: dict[Question, dict[str, int]]
+    audits: dict[Question, Confirmed]
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """On one question: audited items with a label, how many the auditor confirms, and the judge, if one was given."""
 
@@ -73,6 +81,24 @@ def agreement(store: Store, project: int) -> Agreement:
         names: dict[int, str] = {row.id: row.name for row in db.execute(query)}
     questions = {name: figures(_pairs(found, name), VALUES[name]) for name in QUESTIONS}
     return Agreement(questions, {name: _labels(found, name) for name in QUESTIONS}, _between(found, names))
+
+
+def overview(store: Store, project: int) -> Overview:
+    """The figures without regard to who voted, from one look at the votes."""
+    with store.read() as db:
+        found = tallies(db, project)
+    questions = {name: figures(_pairs(found, name), VALUES[name]) for name in QUESTIONS}
+    labels = {name: _labels(found, name) for name in QUESTIONS}
+    return Overview(questions, labels, {name: _confirmed(found, name) for name in QUESTIONS})
+
+
+def between(store: Store, project: int, question: Question) -> list[Pair]:
+    """How every two people answered one question."""
+    with store.read() as db:
+        found = tallies(db, project, people=True, question=question)
+        query = select(annotators.c.id, annotators.c.name).where(annotators.c.project == project)
+        names: dict[int, str] = {row.id: row.name for row in db.execute(query)}
+    return _between(found, names)
 
 
 def audit(store: Store, project: int, judgements: Mapping[str, Judgement] | None = None) -> dict[Question, Confirmed]:
@@ -123,6 +149,13 @@ def _labels(found: Iterable[Tally], question: Question) -> dict[str, int]:
         if one.question == question and (label := one.verdict.value) is not None:
             counts[answer_text(label)] += one.count
     return {answer_text(value): counts[answer_text(value)] for value in VALUES[question]}
+
+
+def _confirmed(found: Iterable[Tally], question: Question) -> Confirmed:
+    seen = [one for one in found if one.question == question and one.audit is not None]
+    labelled = [one for one in seen if one.verdict.value is not None]
+    confirmed = sum(one.count for one in labelled if one.audit == one.verdict.value)
+    return Confirmed(sum(one.count for one in labelled), confirmed)
 
 
 def _between(found: Iterable[Tally], names: Mapping[int, str]) -> list[Pair]:

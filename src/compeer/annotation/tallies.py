@@ -33,9 +33,11 @@ class Tally(msgspec.Struct, frozen=True):
         return consensus([vote for vote in (self.first, self.second, self.third) if vote is not None])
 
 
-def tallies(db: Connection, project: int, *, people: bool = False) -> list[Tally]:
-    """Counts of the pivot, with `people` for each pair of annotators apart."""
+def tallies(db: Connection, project: int, *, people: bool = False, question: Question | None = None) -> list[Tally]:
+    """Counts of the pivot, with `people` for each pair of annotators apart; of one question, or of all."""
     rows = pivot(project)
+    if question is not None:
+        rows = rows.where(rows.selected_columns["question"] == question)
     left_out = {"item"} if people else {"item", "a1", "a2"}
     by = [column for column in rows.selected_columns if column.name not in left_out]
     return [

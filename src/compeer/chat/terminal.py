@@ -6,6 +6,9 @@ an answer, at the prompt it leaves; whatever a server sends or fails to send, th
 
 Reading the keyboard is plain `input` in the main thread, between answers: a thread that waits for a line
 could not be stopped by Ctrl-C, and line editing belongs to the terminal.
+
+Safety stands around each turn (`compeer.safety`): where someone may be in danger, the banner with the helpline comes
+before the model is even asked, and a reply that must not be shown is replaced, which is said.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import AsyncIterator
 
 from rich.console import Console
@@ -26,10 +30,8 @@ from compeer.errors import UserError
 from compeer.models import Model
 from compeer.reasoning import Control, Event, Pins
 from compeer.reasoning.schema import KEYS
-
-NOTICE = """This is a research program, not a person and not a therapist.
-If you are in danger or thinking of ending your life, please reach a person now:
-US and Canada 988 · China 12356 · elsewhere findahelpline.com"""
+from compeer.safety import Before, Guarded
+from compeer.safety.screen import ready
 
 HELP = """/why                  the thinking behind the last reply
 /again [key=value …]  another answer to your last message, with these conclusions fixed
@@ -48,11 +50,13 @@ THINKING = {
 NAME = "Supporter"
 
 
-def talk(model: Model, settings: Settings) -> None:
+def talk(model: Model, settings: Settings, guarded: Guarded | None = None) -> None:
     """The loop: read, answer, until the person leaves."""
     console = Console(highlight=False)
-    conversation = Conversation(model, settings)
+    conversation = Conversation(model, settings, guarded)
+    conversation.on_before = lambda before: _say_before(console, before)
     _greet(console, conversation)
+    threading.Thread(target=ready, daemon=True).start()  # the lexicon is read while the person writes
     with asyncio.Runner() as runner:  # one loop for the whole conversation: connections belong to it
         try:
             while (line := _read(console)) is not None:
@@ -64,6 +68,8 @@ def talk(model: Model, settings: Settings) -> None:
                     console.print(Text("Stopped. /again answers your message after all.", style="dim"))
         finally:
             runner.run(model.close())
+            if conversation.guarded.guard is not None:
+                runner.run(conversation.guarded.guard.close())
     console.print(Text("\nTake care.", style="dim"))
 
 
@@ -71,7 +77,7 @@ def _greet(console: Console, conversation: Conversation) -> None:
     name = conversation.model.name
     _, at, address = name.partition("@")
     place = f"goes to {plain(address)}" if at else "stays on this machine"
-    console.print(Text(NOTICE))
+    console.print(Text(conversation.guarded.notice(conversation.settings.language or "en")))
     console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.", style="dim"))
     if name == "embedded":
         console.print(Text("The model that comes along is tiny and untrained: it often makes no sense.", style="dim"))
@@ -106,6 +112,30 @@ async def _respond(console: Console, conversation: Conversation, line: str) -> N
         await _show(console, conversation, conversation.say(line))
 
 
+def _say_before(console: Console, before: Before) -> None:
+    """What must be seen whatever the model does: the helpline, or a word about a break."""
+    if before.banner is not None:
+        console.print()
+        console.print(Text(before.banner.words, style="bold"), width=min(console.width, WIDTH))
+        for line in before.banner.lines:
+            console.print(Text(f"  {line}", style="bold"))
+    if before.reminder is not None:
+        console.print(Text(before.reminder, style="dim"), width=min(console.width, WIDTH))
+
+
+def _say_after(console: Console, conversation: Conversation, left: int) -> None:
+    """What became of the answer: held back, or followed by a question of ours."""
+    safety, width = conversation.turns[-1].safety, min(console.width, WIDTH)
+    if safety.note is not None:
+        console.print(Padding(Text(safety.note, style="dim"), (0, 0, 0, left)), width=width)
+    if safety.error is not None:
+        console.print(Text(plain(safety.error), style="red"), width=width)
+    if safety.banner is not None:
+        console.print(Padding(Text("\n".join(safety.banner.lines)), (0, 0, 0, left)), width=width)
+    if safety.check_in is not None:
+        console.print(Padding(Text(safety.check_in), (0, 0, 0, left)), width=width)
+
+
 async def _show(console: Console, conversation: Conversation, events: AsyncIterator[Event]) -> None:
     """Stream one answer: the step being thought as a status, then the reply word by word."""
     status = console.status("[dim]thinking[/dim]", spinner_style="dim")
@@ -131,10 +161,13 @@ async def _show(console: Console, conversation: Conversation, events: AsyncItera
     if not speaking:
         missing = "It thought, but said nothing." if turn.raw.strip() else "The model sent nothing at all."
         console.print(Text(f"{missing} /again asks once more.", style="dim"))
+    left = len(NAME) + 2 if speaking else 0
+    _say_after(console, conversation, left)
+    if turn.safety.replaced:
+        return
     line = f"{chips(turn.parsed)}   /why"
     if turn.problems:
         line += f"   (not complete: {plain(turn.problems[0])})"
-    left = len(NAME) + 2 if speaking else 0
     console.print(Padding(Text(line, style="dim"), (0, 0, 0, left)), width=min(console.width, WIDTH))
 
 

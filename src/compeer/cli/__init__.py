@@ -10,6 +10,7 @@ import typer
 from compeer import __version__
 from compeer.cli import (
     annotate,
+    arena,
     cer,
     conversation,
     corpus,
@@ -42,6 +43,7 @@ app.add_typer(annotate.app, name="annotate", help="Labels by people: projects, i
 app.add_typer(reward.app, name="reward", help="Train the judge, score with it, serve it, measure it.")
 app.add_typer(policy.app, name="policy", help="Train the model that thinks before it answers.")
 app.add_typer(evaluation.eval_app, name="eval", help="Measure a supporter: benchmarks, language, control, safety.")
+app.add_typer(arena.app, name="arena", help="Compare models by people, blind: replies, invitations, results.")
 app.command("serve")(serve.serve)
 app.command("studio")(studio.studio)
 app.command("doctor")(doctor.doctor)

@@ -35,7 +35,7 @@ def serve(
     history: Annotated[
         int | None, typer.Option(min=1, help="Words of a conversation that it reads. Default: 1,500, embedded 600.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request, waiting included.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request, waiting included.")] = 600.0,
     first_token: Annotated[float, typer.Option(min=0.1, help="Seconds for the first token.")] = 60.0,
     grace: Annotated[float, typer.Option(min=0.0, help="Seconds for what is under way when it is stopped.")] = 30.0,
     temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Where a request does not say.")] = 0.7,

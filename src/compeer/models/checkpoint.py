@@ -7,13 +7,14 @@ are told by their config and come with their processor.
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from compeer.models.request import ModelError
+from compeer.models.request import ModelError, image_bytes
 from compeer.models.weights import locate
 
 LOADING = threading.RLock()
@@ -108,16 +109,13 @@ def picture(path: str) -> Any:
     from PIL import Image
 
     try:
-        return Image.open(path).convert("RGB")
+        return Image.open(io.BytesIO(image_bytes(path)) if path.startswith("data:") else path).convert("RGB")
     except OSError as error:
-        raise ModelError(f"The image {path} cannot be read: {error.strerror or error}.") from None
+        raise ModelError(f"The image {path[:200]} cannot be read: {error.strerror or error}.") from None
 
 
 def image_sha256(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
+    return hashlib.sha256(image_bytes(path)).hexdigest()
 
 
 def _source(path: str) -> tuple[str, dict[str, str]]:

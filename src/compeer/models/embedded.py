@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.request import Answer, ModelError, Request, TooLong, Usage, images_of
+from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.room import Room
 from compeer.models.weights import as_floats, locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
@@ -62,6 +62,7 @@ class Embedded:
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="embedded")
         self._room = Room(context)
         self._identity: str | None = None
+        self._busy: set[int] = set()  # threads inside llama.cpp
         self.key = secrets.token_hex(16)  # of the port that llama.cpp opens
 
     async def ask(self, request: Request) -> Answer:
@@ -78,12 +79,20 @@ class Embedded:
             model=self.name,
         )
 
-    async def stream(self, request: Request) -> AsyncIterator[str]:
+    async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
+        """The text as it is written; `ending` is told how it ended."""
         if beginning := _beginning(request):
             yield beginning
         async for chunk in self._chunks(self._body(request)):
             if chunk["choices"][0]["text"]:
                 yield chunk["choices"][0]["text"]
+            if ending is not None and (finish := chunk["choices"][0].get("finish_reason")):
+                ending.finish, ending.usage = "length" if finish == "length" else "stop", _usage(chunk)
+
+    @property
+    def busy(self) -> int:
+        """How many requests llama.cpp is working on now, those that were left a moment ago included."""
+        return len(self._busy)
 
     async def completion(self, body: dict[str, Any]) -> dict[str, Any]:
         """llama.cpp's own answer to a body of its own, in one piece. `prompt` may go on in token ids after its text."""
@@ -159,7 +168,11 @@ class Embedded:
         def work() -> None:
             with self._room.taken(text, body["max_tokens"], abandoned):
                 if not abandoned.is_set():
-                    self.load().handle_completions(body, deliver)
+                    self._busy.add(threading.get_ident())
+                    try:
+                        self.load().handle_completions(body, deliver)
+                    finally:
+                        self._busy.discard(threading.get_ident())
 
         task = loop.run_in_executor(self._threads, work)
         task.add_done_callback(lambda _: arrived.put_nowait(None))

@@ -24,7 +24,7 @@ import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from compeer.models.request import Answer, ModelError, Place, Request, TooLong, Usage, by_content
+from compeer.models.request import Answer, Ending, ModelError, Place, Request, TooLong, Usage, by_content
 from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
 from compeer.reasoning.grammar import gbnf, regex
 
@@ -94,18 +94,19 @@ class Endpoint:
                 problem = _failure(error, allowed)
             await self._pause(tries, problem, wait)
 
-    async def stream(self, request: Request) -> AsyncIterator[str]:
+    async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
         """The text as it comes. A failure is tried again as long as nothing has been passed on."""
+        more = {"stream_options": {"include_usage": True}} if ending is not None else {}
         tries, begun = Tries(self.patience), False
         while True:
             http, problem, wait = self._http, "", None
-            body = msgspec.json.encode(await self._payload(request, stream=True))
+            body = msgspec.json.encode(await self._payload(request, stream=True) | more)
             try:
                 async with self._gate:
                     tries.begin()
                     async with http.post(self._chat, data=body) as response:
                         if response.status == 200:
-                            async for piece in _pieces(response.content):
+                            async for piece in _pieces(response.content, ending):
                                 begun = True
                                 yield piece
                             return
@@ -217,16 +218,10 @@ class Endpoint:
             if not isinstance(content, str):
                 raise TypeError
             reasoning = _thinking(message)
-            used = reply.get("usage") or {}
-            details = used.get("prompt_tokens_details") or {}
             return Answer(
                 text=f"<think>{reasoning}</think>{content}" if reasoning else content,
                 finish=str(choice.get("finish_reason") or "stop"),
-                usage=Usage(
-                    int(used.get("prompt_tokens") or 0),
-                    int(used.get("completion_tokens") or 0),
-                    int(details.get("cached_tokens") or 0),
-                ),
+                usage=_usage(reply.get("usage") or {}),
                 first=_first_token(choice),
                 places=_places(choice),
                 model=str(reply.get("model") or self.model),
@@ -236,6 +231,8 @@ class Endpoint:
 
     def _image(self, path: str) -> tuple[str, str]:
         """(data URL, hash) of a picture, read once as long as the file does not change."""
+        if path.startswith("data:"):  # handed over as it is, and not kept here
+            return path, hashlib.sha256(path.encode()).hexdigest()
         try:
             stat = Path(path).stat()
             state = (path, stat.st_size, stat.st_mtime_ns)
@@ -308,14 +305,14 @@ def _failure(error: Exception, seconds: float) -> str:
     return f"the connection failed: {error or type(error).__name__}"
 
 
-async def _pieces(content: aiohttp.StreamReader) -> AsyncIterator[str]:
+async def _pieces(content: aiohttp.StreamReader, ending: Ending | None) -> AsyncIterator[str]:
     """The text in a stream of server-sent events, thinking and content as one."""
     thinking = False
     try:
         async for line in content:
             if not line.startswith(b"data:") or line[5:].strip() == b"[DONE]":
                 continue
-            delta = _delta(line[5:])
+            delta = _delta(line[5:], ending)
             reasoning, said = _thinking(delta), str(delta.get("content") or "")
             if reasoning:
                 yield reasoning if thinking else "<think>" + reasoning
@@ -338,15 +335,23 @@ def _message(data: bytes) -> str:
         return data[:120].decode("utf-8", "replace").strip() or "nothing"
 
 
-def _delta(data: bytes) -> dict[str, Any]:
+def _delta(data: bytes, ending: Ending | None) -> dict[str, Any]:
     try:
         chunk = msgspec.json.decode(data)
         if "error" in chunk:
             raise _Garbage(str(chunk["error"])[:200])
         choices = chunk.get("choices") or []
+        if ending is not None:
+            ending.usage = _usage(chunk["usage"]) if chunk.get("usage") else ending.usage
+            ending.finish = str((choices[0].get("finish_reason") if choices else "") or ending.finish)
         return dict(choices[0].get("delta") or {}) if choices else {}
     except (msgspec.MsgspecError, AttributeError, TypeError, KeyError, ValueError) as error:
         raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
+
+
+def _usage(used: dict[str, Any]) -> Usage:
+    read, written = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
+    return Usage(read, written, int((used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0))
 
 
 def _thinking(message: dict[str, Any]) -> str:

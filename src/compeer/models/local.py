@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from compeer.models.checkpoint import Checkpoint, identity, image_sha256, open_checkpoint, picture, takes_images
-from compeer.models.request import Answer, ModelError, Request, Usage, by_content, images_of
+from compeer.models.request import Answer, Ending, ModelError, Request, Usage, by_content, images_of
 from compeer.reasoning.grammar import Literal, after_prefix, prefix
 
 
@@ -50,7 +50,8 @@ class Local:
         finally:
             job.abandoned = True  # done, or nobody waits for it any longer
 
-    async def stream(self, request: Request) -> AsyncIterator[str]:
+    async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
+        """The text as it is written; `ending` is told how it ended."""
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -62,7 +63,9 @@ class Local:
         try:
             while (piece := await pieces.get()) is not None:
                 yield piece
-            await asyncio.wrap_future(job.done)
+            answer = await asyncio.wrap_future(job.done)
+            if ending is not None:
+                ending.finish, ending.usage = answer.finish, answer.usage
         finally:
             job.abandoned = True
 

@@ -8,7 +8,9 @@ the rest. The interface is asynchronous; `run` is for scripts that are not.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -31,9 +33,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One question to a chat model.
 
     `messages` are role/content dictionaries; content is text or a list of parts
-    `{"type": "text", "text": …}` and `{"type": "image", "path": …}`. `plan` constrains the output to the
-    contract, `schema` to JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many
-    alternatives of the first token. `sample` tells repeated draws of the same request apart in the cache.
+    `{"type": "text", "text": …}` and `{"type": "image", "path": …}`, where the path may also be the picture itself as
+    a `data:` address, for what must not be on any disk. `plan` constrains the output to the contract, `schema` to
+    JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many alternatives of the first token.
+    `sample` tells repeated draws of the same request apart in the cache.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -79,6 +82,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     model: str = ""
     from_cache: bool = False
+
+
+class Ending(msgspec.Struct):
+    """How a stream ended, filled in by the home that was handed it: `finish` is "" until it is known, and stays so when
+    a server never says; `usage` None likewise."""
+
+    finish: str = ""
+    usage: Usage | None = None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -147,6 +158,22 @@ def images_of(messages: Sequence[dict[str, Any]]) -> list[str]:
         for part in message["content"]
         if part["type"] == "image"
     ]
+
+
+def image_bytes(path: str) -> bytes:
+    """A picture's file, from the disk or from a `data:` address.
+
+    >>> image_bytes("data:image/gif;base64,R0lGODlh")
+    b'GIF89a'
+    """
+    try:
+        if path.startswith("data:"):
+            return base64.b64decode(path.partition(",")[2], validate=True)
+        return Path(path).read_bytes()
+    except ValueError:
+        raise ModelError("A picture that was handed over as data is no base64.") from None
+    except OSError as error:
+        raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
 
 
 def by_content(messages: Sequence[dict[str, Any]], digest: Callable[[str], str]) -> list[dict[str, Any]]:

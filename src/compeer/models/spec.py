@@ -22,19 +22,25 @@ def open_model(
     api_key: str | None = None,
     concurrency: int = 64,
     patience: Patience = Patience(),
+    slots: int | None = None,
+    context: int | None = None,
 ) -> Model:
-    """The model a spec names; without one $COMPEER_MODEL, else the embedded default. Weights load on first use."""
+    """The model a spec names; without one $COMPEER_MODEL, else the embedded default. Weights load on first use.
+
+    `slots`: how many answers a model in this process writes side by side; `context`: tokens that the embedded one's
+    slots share.
+    """
     spec = spec or os.environ.get("COMPEER_MODEL") or "embedded"
     home, _, rest = spec.partition(":")
     if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
         from compeer.models.embedded import Embedded
 
-        return Embedded(spec.partition("+")[2] or None)
+        return Embedded(spec.partition("+")[2] or None, slots=slots or 4, context=context or 8192)
     if home == "hf" and rest:
         from compeer.models.local import Local
 
         name, _, adapter = rest.rpartition("+") if "+" in rest and not Path(rest).exists() else (rest, "", "")
-        return Local(name, adapter or None)
+        return Local(name, adapter or None, batch=slots or 8)
     if home == "openai" and rest:
         from compeer.models.endpoint import Endpoint
 

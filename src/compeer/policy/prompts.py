@@ -2,6 +2,9 @@
 
 The system prompt is the contract's; past reasoning is no part of a history. What does not fit the model's prompt is
 left out from the oldest turn on, and a shortened history begins with the seeker where it can.
+
+Crisis items, marked or found by the marking word list, are left out of reinforcement unless someone says that they
+were reviewed (`include_crisis`): nothing in the paper's reward mentions safety, so it could be traded away.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from compeer.cer.crisis_flag import crisis_words
 from compeer.cer.item import Item, chat_history
 from compeer.errors import UserError
 from compeer.policy.composite import Asked
@@ -55,13 +59,16 @@ def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> 
 
 
 def prompts_of(
-    items: Iterable[Item], count: Count, most: int, length: Length = "brief"
+    items: Iterable[Item], count: Count, most: int, length: Length = "brief", *, include_crisis: bool = False
 ) -> tuple[list[Prompt], dict[str, int]]:
     """Prompts of all items that fit, and how many were shortened or left out; an item's history is asked once."""
     found: list[Prompt] = []
     counts = {"prompts": 0, "shortened": 0, "too long": 0, "repeated": 0}
     seen: set[tuple[str, int]] = set()
     for item in items:
+        if not include_crisis and in_crisis(item):
+            counts["crisis"] = counts.get("crisis", 0) + 1
+            continue
         if (item.dialogue, item.round) in seen and item.variant == "original":
             counts["repeated"] += 1
             continue
@@ -74,6 +81,11 @@ def prompts_of(
         counts["shortened"] += found[-1].left_out > 0
     counts["prompts"] = len(found)
     return found, counts
+
+
+def in_crisis(item: Item) -> bool:
+    """Whether an item is marked as a crisis, or its history would be."""
+    return item.crisis or any(crisis_words(turn.text) for turn in item.history)
 
 
 def demonstration(item: Item) -> str | None:

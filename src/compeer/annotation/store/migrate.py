@@ -13,10 +13,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
+from compeer.annotation.store import arena_tables  # noqa: F401 its tables belong to the same metadata
 from compeer.annotation.store.tables import metadata
 from compeer.errors import UserError
 
-NEWEST = "0001"  # the last step; a database that has had it is opened without loading Alembic
+NEWEST = "0002"  # the last step; a database that has had it is opened without loading Alembic
 VERSIONS = "compeer_annotation_version"  # not Alembic's default: a PostgreSQL database may be shared
 FOLDER = Path(__file__).with_name("migrations")
 _ONE_AT_A_TIME = threading.Lock()  # Alembic's `op` belongs to the whole process

@@ -35,7 +35,8 @@ def rows(config: Config) -> Iterator[Row]:
     from compeer.training.encode import Words
 
     words = Words(*open_tokenizer(find_start(config).base))
-    found, _ = fitting(items_of(config.data), words, config.max_prompt, config.length)
+    reviewed = config.include_crisis
+    found, _ = fitting(items_of(config.data), words, config.max_prompt, config.length, include_crisis=reviewed)
     for one in found:
         messages, images = placed(one.messages)
         yield Row(messages, images, encoded(one.asked), one.asked.reference)

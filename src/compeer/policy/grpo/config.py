@@ -95,6 +95,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     conversation: Conversation | None = None
     embedder: str | None = None  # a sentence-transformers model, instead of the packaged ones
 
+    include_crisis: bool = False  # crisis items were reviewed and may be trained on
     length: Length = "full"  # of the reasoning that the prompt asks for
     max_prompt: int = 2048  # tokens; the oldest turns go first
     max_completion: int = 1024

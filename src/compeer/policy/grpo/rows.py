@@ -19,7 +19,9 @@ from compeer.reasoning.prompt import Length
 from compeer.training.encode import Words, encode, pictures
 
 
-def fitting(items: Iterable[Item], words: Words, most: int, length: Length) -> tuple[list[Prompt], dict[str, int]]:
+def fitting(
+    items: Iterable[Item], words: Words, most: int, length: Length, *, include_crisis: bool = False
+) -> tuple[list[Prompt], dict[str, int]]:
     """Prompts of at most `most` tokens, and what became of the items.
 
     A model that cannot see gets the words alone; the judge and the redundancy get the whole history all the same.
@@ -38,7 +40,7 @@ def fitting(items: Iterable[Item], words: Words, most: int, length: Length) -> t
         whole[item.id] = item.history
         seen = item.history if words.sees else tuple(replace(turn, images=()) for turn in item.history)
         shown.append(replace(item, history=seen))
-    found, counts = prompts_of(shown, count, most, length)
+    found, counts = prompts_of(shown, count, most, length, include_crisis=include_crisis)
     return [replace(one, asked=replace(one.asked, history=whole[one.asked.id])) for one in found], counts
 
 

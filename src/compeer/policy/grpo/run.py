@@ -233,10 +233,12 @@ class Session:
         for item in items:
             self._items["languages"].add(item.language)
             self._items["licences"].add(item.licence)
-        found, counts = fitting(items, words, config.max_prompt, config.length)
+        reviewed = config.include_crisis
+        found, counts = fitting(items, words, config.max_prompt, config.length, include_crisis=reviewed)
         apart: list[Prompt] = []
         if second and second.data:
-            apart = fitting(items_of(second.data), words, config.max_prompt, config.length)[0][: second.prompts]
+            held = fitting(items_of(second.data), words, config.max_prompt, config.length, include_crisis=reviewed)
+            apart = held[0][: second.prompts]
         elif second:
             found, apart = held_out(found, second.prompts, config.seed)
         if len(found) < config.batch:

@@ -9,8 +9,8 @@ downloads   votes, results and the figure as files
 chart       results as rows to draw
 words       both languages
 
-The store, the queue's ways and the look are those of labelling: pages use parts and words of the room Label. A page that
-compares holds two texts and a random name. No number, no order and no attribute in it hangs on the models.
+The store, the queue's ways and the look are those of labelling: pages use parts and words of the room Label. A page
+that compares holds two texts and a random name. No number, no order and no attribute in it hangs on the models.
 """
 
 from __future__ import annotations

@@ -32,10 +32,7 @@ class Chart(msgspec.Struct, frozen=True):
 def chart(results: Results) -> Chart:
     """Everything that the page of results draws."""
     ends = [
-        end
-        for one in results.ranking
-        for end in (one.points.value, one.points.low, one.points.high)
-        if end is not None
+        end for one in results.ranking for end in (one.points.value, one.points.low, one.points.high) if end is not None
     ]
     least, most = (min(ends), max(ends)) if ends else (0.0, 1.0)
     rungs = []

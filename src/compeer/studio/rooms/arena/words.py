@@ -63,9 +63,7 @@ WORDS = {
     "arena.new.cases_path": Text("Or name files on this machine: the cases", "或填写本机上的文件：案例"),
     "arena.new.replies_path": Text("and the replies, a file or a folder a line", "以及回复，每行一个文件或文件夹"),
     "arena.new.votes": Text("People for each comparison", "每次比较由几人判断"),
-    "arena.new.focus": Text(
-        "Compare only with this model (empty: all pairs)", "只与这个模型比较（留空则两两比较）"
-    ),
+    "arena.new.focus": Text("Compare only with this model (empty: all pairs)", "只与这个模型比较（留空则两两比较）"),
     "arena.new.show": Text("Show people how the models thought, too", "同时展示模型的思考过程"),
     "arena.new.do": Text("Make the arena", "建立竞技场"),
     "arena.new.wrong": Text("The arena was not made", "竞技场没有建成"),
@@ -99,7 +97,8 @@ WORDS = {
     "arena.results.title": Text("Results", "结果"),
     "arena.results.none": Text("There are no votes yet.", "还没有投票。"),
     "arena.results.what": Text(
-        "{votes} votes on {cases} cases by {people} people. Brackets and marks: 95 % intervals, from drawing cases again.",
+        "{votes} votes on {cases} cases by {people} people. Brackets and marks: 95 % intervals, by drawing cases "
+        "again.",
         "{people} 人对 {cases} 个案例投了 {votes} 票。括号和短线是 95% 区间，由重新抽取案例得到。",
     ),
     "arena.results.bar": Text(
@@ -124,8 +123,8 @@ WORDS = {
     "arena.results.votes": Text("Votes", "票数"),
     "arena.results.sides": Text("Sides", "左右位置"),
     "arena.results.sides.what": Text(
-        "How often the first model of each pair stood on the left and on the right. Of the votes for one side, {left} % "
-        "were for the left.",
+        "How often the first model of each pair stood on the left and on the right. Of the votes for one side, {left} "
+        "% were for the left.",
         "每一对里，前一个模型出现在左边和右边的次数。在选了某一边的票里，{left}% 选了左边。",
     ),
     "arena.results.pair": Text("Pair", "组合"),

@@ -80,9 +80,7 @@ def add(router: APIRouter, store: Store, settings: Settings) -> Callable[[Reques
     def idle(request: Request, me: Person) -> Response:
         own = mine(store, me)
         drawn = chart(results_of(store, me.project)) if own.over else None
-        return page(
-            request, "idle.html", mine=own, paused=me.paused, chart=drawn, undo_form=secrets.token_urlsafe(16)
-        )
+        return page(request, "idle.html", mine=own, paused=me.paused, chart=drawn, undo_form=secrets.token_urlsafe(16))
 
     @router.post("/compare/{name}")
     def hand_in(

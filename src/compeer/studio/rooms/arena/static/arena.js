@@ -95,6 +95,11 @@ document.getElementById("undo-button").addEventListener("click", (event) => {
   undo();
 });
 
+// thoughts are read side by side, or not at all
+const thoughts = [...form.querySelectorAll(".reply details")];
+for (const one of thoughts)
+  one.addEventListener("toggle", () => thoughts.forEach((other) => (other.open = one.open)));
+
 // ---- dialogs
 
 function open(name) {

@@ -1,0 +1,250 @@
+"""`compeer serve` with the embedded model against raw xllamacpp: first token, speed, eight clients at once, leaving.
+
+The server is the installed command in a process of its own, asked over one kept connection. The raw arm calls llama.cpp
+in this process with the very body that the server would hand it: same prompt, sampling, grammar, slots, context and
+threads. The arms take turns, each round with a message that neither has read before, so both read the same new tokens.
+The first token counts when its words have arrived, not the title before them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks.measure import Ratio
+from compeer.chat.view import TITLES
+from compeer.models.embedded import Embedded, start_server, threads
+from compeer.models.weights import locate
+from compeer.serve.asked import asked
+from compeer.serve.pictures import Album
+from compeer.serve.settings import Settings
+from compeer.serve.wire import read_request
+
+SLOTS, CONTEXT = 8, 8 * 4096
+
+
+class Told(msgspec.Struct):
+    """One answer: seconds to its first words and to its end, and tokens written. `at`: when it ended."""
+
+    first: float
+    whole: float
+    tokens: int
+    first_at: float = 0.0
+    at: float = 0.0
+
+
+def run(rounds: int = 12, tokens: int = 64) -> list[Ratio]:
+    decoding = int(os.environ.get("COMPEER_THREADS") or threads())
+    raw = start_server(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
+    with _serving(decoding) as address:
+        body, line = _body(tokens), http.client.HTTPConnection(address, timeout=600)
+        for warm in range(2):
+            _through(line, body(f"warm {warm}"))
+            _raw(raw, body(f"warm {warm}"))
+        ours, theirs = [], []
+        for number in range(rounds):
+            message = body(f"the {number}. time")
+            if number % 2:  # neither is always the first
+                theirs.append(_raw(raw, message))
+            ours.append(_through(line, message))
+            if not number % 2:
+                theirs.append(_raw(raw, message))
+        results = [
+            _against("serve: time to first token", [t.first for t in ours], [t.first for t in theirs], "s", 1.10),
+            _against("serve: tokens a second", [_speed(t) for t in ours], [_speed(t) for t in theirs], "tokens/s", 0.9),
+        ]
+        return results + _crowd(address, body)
+
+
+def _against(what: str, ours: list[float], theirs: list[float], unit: str, wanted: float) -> Ratio:
+    return Ratio(
+        what=what,
+        ours=statistics.median(ours),
+        theirs=statistics.median(theirs),
+        against="raw xllamacpp",
+        unit=unit,
+        wanted=wanted,
+        at_least=wanted < 1,
+    )
+
+
+def _crowd(address: str, body: Callable[[str], dict[str, Any]], clients: int = 8) -> list[Ratio]:
+    """Eight clients one after another and at once, in turn; then at once and all leaving."""
+    line = http.client.HTTPConnection(address, timeout=600)
+    _at_once(address, [body(f"warm {number}") | {"max_tokens": 4} for number in range(clients)])  # every slot
+    alone_rates, together_rates, told, whole = [], [], [], 0.0
+    for turn in range(3):
+        began = time.perf_counter()
+        written = sum(_through(line, body(f"alone {turn} {number}")).tokens for number in range(clients))
+        alone_rates.append(written / (time.perf_counter() - began))
+        began = time.perf_counter()
+        told = _at_once(address, [body(f"together {turn} {number}") for number in range(clients)])
+        whole = time.perf_counter() - began
+        together_rates.append(sum(one.tokens for one in told) / whole)
+    alone, together = statistics.median(alone_rates), statistics.median(together_rates)
+    left = _left(address, [body(f"leaving {number}") for number in range(clients)])
+    return [
+        Ratio(
+            what=f"serve: tokens a second, {clients} clients at once",
+            ours=together,
+            theirs=alone,
+            against="one after another",
+            unit="tokens/s",
+            wanted=0.9,
+        ),
+        Ratio(
+            what=f"serve: the last first token of {clients} clients",
+            ours=max(one.first_at for one in told) - began,
+            theirs=min(one.at for one in told) - began,
+            against="the first end of one",
+            unit="s",
+            wanted=1.0,
+            at_least=False,
+        ),
+        Ratio(
+            what=f"serve: {clients} clients leave, until every slot is free",
+            ours=left,
+            theirs=whole,
+            against="until they would have finished",
+            unit="s",
+            wanted=0.5,
+            at_least=False,
+        ),
+    ]
+
+
+def _body(tokens: int) -> Callable[[str], dict[str, Any]]:
+    def body(which: str) -> dict[str, Any]:
+        said = (
+            f"This is {which}: I lost my job last week, I told nobody at home, and I leave every morning as if I went."
+        )
+        return {
+            "messages": [{"role": "user", "content": said}],
+            "max_tokens": tokens,
+            "seed": 7,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    return body
+
+
+def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
+    """Ask the server and read its stream."""
+    data = json.dumps(body).encode()
+    began, first, seen, tokens = time.perf_counter(), 0.0, 0, 0
+    line.request("POST", "/v1/chat/completions", data, {"Content-Type": "application/json"})
+    response = line.getresponse()
+    assert response.status == 200, response.read()
+    title = len(TITLES["en"]["history"]) + 1
+    while event := response.readline():
+        if not event.startswith(b"data: {"):
+            continue
+        chunk = msgspec.json.decode(event[6:])
+        if chunk.get("usage"):
+            tokens = chunk["usage"]["completion_tokens"]
+        if not first and chunk["choices"]:
+            seen += len(chunk["choices"][0]["delta"].get("reasoning", ""))
+            if seen > title:
+                first = time.perf_counter()
+    now = time.perf_counter()
+    return Told(first - began, now - began, tokens, first, now)
+
+
+def _raw(server: Any, body: dict[str, Any]) -> Told:
+    """Hand llama.cpp what the server would hand it."""
+    request = asked(
+        read_request(json.dumps(body).encode()), Settings(prompt="brief", history=600), Album(), False
+    ).request
+    given = Embedded()._body(request)
+    told = Told(0.0, 0.0, 0)
+    began = time.perf_counter()
+
+    def deliver(chunk: dict[str, Any]) -> None:
+        if not told.first and chunk.get("choices") and chunk["choices"][0]["text"]:
+            told.first = time.perf_counter() - began
+        if timings := chunk.get("timings"):
+            told.tokens = int(timings["predicted_n"])
+        told.whole = time.perf_counter() - began
+
+    server.handle_completions(given, deliver)
+    return told
+
+
+def _speed(told: Told) -> float:
+    return told.tokens / told.whole
+
+
+def _at_once(address: str, bodies: list[dict[str, Any]]) -> list[Told]:
+    told: list[Told] = []
+
+    def one(body: dict[str, Any]) -> None:
+        told.append(_through(http.client.HTTPConnection(address, timeout=600), body))
+
+    crowd = [threading.Thread(target=one, args=(body,)) for body in bodies]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert len(told) == len(bodies)
+    return told
+
+
+def _left(address: str, bodies: list[dict[str, Any]]) -> float:
+    """All ask, get their first token and hang up; seconds from then until llama.cpp works for nobody."""
+    lines = [http.client.HTTPConnection(address, timeout=600) for _ in bodies]
+    for line, body in zip(lines, bodies, strict=True):
+        line.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+    for line in lines:
+        line.getresponse().readline()
+    for line in lines:
+        line.close()
+    began = time.perf_counter()
+    while _metric(address, "compeer_serve_slots_busy"):
+        time.sleep(0.005)
+    return time.perf_counter() - began
+
+
+def _metric(address: str, name: str) -> float:
+    line = http.client.HTTPConnection(address, timeout=60)
+    line.request("GET", "/metrics")
+    page = line.getresponse().read().decode()
+    line.close()
+    return float(next(row.rpartition(" ")[2] for row in page.splitlines() if row.startswith(name + " ")))
+
+
+@contextlib.contextmanager
+def _serving(decoding: int) -> Iterator[str]:
+    """The server, ready; its host and port."""
+    words = ["serve", "--model=embedded", "--port=0", f"--slots={SLOTS}", f"--context={CONTEXT}", "--no-log"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "compeer.cli", *words],
+        env=os.environ | {"COMPEER_THREADS": str(decoding)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().removeprefix("listening on ").strip()).netloc
+        while True:
+            line = http.client.HTTPConnection(address, timeout=60)
+            line.request("GET", "/health")
+            if line.getresponse().status == 200:
+                break
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)

@@ -1,0 +1,53 @@
+"""A second opinion from a model, when one is configured: any home of `compeer.models`, asked for one word.
+
+It can only raise what the lexicon found. No answer, a late one, or anything but the three words changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from compeer.models import Model, ModelError, Request
+from compeer.safety.said import said
+from compeer.safety.screen import Finding, Level
+
+_WORD = re.compile(r"\W*(high|watch|none)\b", re.IGNORECASE)
+
+
+class Guard:
+    """Asks a model how dangerous a message is. `seconds`: how long it may think."""
+
+    def __init__(self, model: Model, seconds: float = 5.0) -> None:
+        self.model, self.seconds = model, seconds
+        self.silent = 0  # questions that got no usable answer
+
+    async def level(self, message: str) -> Level | None:
+        """The model's word, or None where it gave none in time."""
+        request = Request(
+            messages=[
+                {"role": "system", "content": said("guard")},
+                {"role": "user", "content": f"<<<\n{message[:6000]}\n>>>"},
+            ],
+            max_tokens=8,
+            temperature=0.0,
+            seed=0,
+        )
+        try:
+            answer = await asyncio.wait_for(self.model.ask(request), self.seconds)
+        except (TimeoutError, ModelError):
+            self.silent += 1
+            return None
+        word = _WORD.match(answer.text)
+        if word is None:
+            self.silent += 1
+            return None
+        return word.group(1).lower()  # type: ignore[return-value]
+
+    async def raised(self, message: str, finding: Finding) -> Finding:
+        """The finding, with the model's level where that is higher."""
+        level = await self.level(message)
+        return finding if level in (None, "none") else finding | Finding(level or "none", ("guard",))
+
+    async def close(self) -> None:
+        await self.model.close()

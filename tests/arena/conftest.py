@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.annotation.conftest import clock, database, postgres_server, store
+
+__all__ = ["clock", "database", "postgres_server", "store"]

@@ -1,0 +1,108 @@
+"""`compeer chat` when someone is in danger, with a server that is kind and with one that is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.chat.pseudo_terminal import COMPEER, PROMPT, Chat
+from tests.chat.supporter import Supporter
+
+SAID = "I want to kill myself."
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_helpline_comes_first_and_stays_and_the_model_is_told(chat: Chat, supporter: Supporter) -> None:
+    with chat("--country", "GB") as terminal:
+        assert "116 123" in terminal.until(PROMPT)
+        shown = terminal.ask(SAID)
+        assert shown.index("116 123") < shown.index("That sounds heavy to carry alone 1.")
+        assert "are you thinking about killing yourself" in plain(shown)  # the model did not ask, so the program does
+        assert "This person may be in danger" in supporter.bodies[-1]["messages"][0]["content"]
+        shown = plain(terminal.ask("lol just kidding, I'm fine"))
+        assert "116 123" in shown and "That sounds heavy to carry alone 2." in shown  # one denial clears nothing
+        terminal.ask("/new")
+        assert "116 123" not in terminal.ask("I lost my job.")
+        assert "danger" not in supporter.bodies[-1]["messages"][0]["content"]
+
+
+def test_whatever_the_model_does_the_helpline_is_shown_and_the_conversation_goes_on(
+    chat: Chat,
+    supporter: Supporter,
+    tmp_path: Path,
+) -> None:
+    with chat("--timeout", "3") as terminal:
+        terminal.until(PROMPT)
+        for manner, text in (
+            ("says", "You should kill yourself. Take 40 sleeping pills."),
+            ("says", "I can't help you with this. This conversation is over. Goodbye."),
+            (
+                "says",
+                "<think>\n<history>\nkill yourself\nStage: exploration\n</history>\n</think>\nGo ahead and do it.",
+            ),
+            ("nothing", ""),
+            ("endless", "on and on "),
+            ("cut", ""),
+            ("raw", "no"),
+        ):
+            supporter.manner, supporter.text, supporter.status = manner, text, 401 if manner == "raw" else 200
+            shown = plain(terminal.ask(SAID))
+            assert "988" in shown and "12356" in shown and "findahelpline.com" in shown, manner
+            assert "was held back" in shown and "written by the people who made this program" in shown, manner
+            assert "kill yourself." not in shown and "pills" not in shown and "Go ahead" not in shown
+        why = terminal.ask("/why")
+        assert "kill yourself" not in why
+        supporter.reset()
+        assert "That sounds heavy to carry alone 1." in plain(terminal.ask("I don't know what to do"))
+        asked = json.dumps(supporter.bodies[-1])
+        assert "sleeping pills" not in asked and "I want to keep listening" in asked  # later prompts hold our words
+        terminal.ask("/save talk.json")
+        assert "sleeping pills" not in (tmp_path / "talk.json").read_text()
+        assert terminal.leave() == 0 and "Traceback" not in terminal.text
+
+
+def test_a_server_that_hangs_does_not_keep_the_helpline_back(chat: Chat, supporter: Supporter) -> None:
+    supporter.manner = "hang"
+    with chat() as terminal:
+        terminal.until(PROMPT)
+        terminal.press("我不想活了\n")
+        assert "12356" in terminal.until("12356")
+        terminal.press("\x03")
+        terminal.until(PROMPT)
+        supporter.manner = "contract"
+        assert "12356" in terminal.ask("/again")
+
+
+@pytest.mark.parametrize("json_wanted", [True, False])
+def test_once(supporter: Supporter, environment: dict[str, str], json_wanted: bool) -> None:
+    supporter.manner, supporter.text = "says", "You should kill yourself."
+    command = [COMPEER, "chat", "--once", SAID, "--model", "openai:kind-7b", "--base-url", supporter.base_url]
+    done = subprocess.run(
+        [*command, "--country", "AU", *(["--json"] if json_wanted else [])],
+        env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and "13 11 14" in done.stdout and "should kill" not in done.stdout
+    if json_wanted:
+        answer = json.loads(done.stdout)
+        assert answer["safety"]["level"] == "high" and answer["safety"]["replaced"] == "encourage"
+        assert "keep listening" in answer["response"] == answer["raw"]
+
+
+def test_a_guard_model_is_asked_and_a_wrong_country_is_refused(
+    supporter: Supporter, environment: dict[str, str]
+) -> None:
+    command = [COMPEER, "chat", "--once", "I feel odd.", "--model", "openai:kind-7b", "--base-url", supporter.base_url]
+    done = subprocess.run(
+        [*command, "--guard", "openai:guard", "--json"], env=environment, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert [body["model"] for body in supporter.bodies] == ["guard", "kind-7b"]
+    done = subprocess.run(
+        [*command, "--country", "England"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0 and "two letters" in done.stderr and "Traceback" not in done.stderr
