@@ -23,6 +23,7 @@ For an annotator                                           compeer.annotation.qu
     skip(store, person, item, reason, distress=False, form=)
     undo(store, person, form=) -> Work | None              take back what was handed in last
     mine(store, person) -> Mine                            own counts, nothing of the others'
+    handed_in(store, person) -> list[HandedIn]             own items, to look at again     compeer.annotation.own
     picture(store, person, item, number) -> Path           the n-th picture of the item's history
 
     `Work.item` is the number to ask with. `Work.task` (`compeer.cer.exchange.Task`) holds history, steps, the replies
@@ -38,6 +39,8 @@ For a coordinator                                          compeer.annotation.pr
     everybody(store, project) -> list[Person]
     progress(store, project) -> Progress; disagreements(store, project, limit=, offset=) -> list[Disagreement]
     agreement(store, project) -> Agreement; audit(store, project, judgements=None) -> {question: Confirmed}
+    overview(store, project) -> Overview; between(store, project, question) -> list[Pair]    in parts, for a page
+    shelf(store) -> list[OnShelf]                          all projects with their counts  compeer.annotation.shelf
     use_form(store, person, form)                          compeer.annotation.forms; for a coordinator's own forms
 
 Out and in                                                 compeer.annotation.export, importing, formats

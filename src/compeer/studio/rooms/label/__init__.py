@@ -3,10 +3,13 @@
 links       personal links of a project's people, and who asks
 told        what the store refuses, as a friendly page
 care        where an annotator who is not well finds help
+routes      all pages on one router
 work        the annotator's pages: welcome, one item after another, skip, own labels
+sheet       one item as its page shows it
 projects    the coordinator's: projects, people, links
 source      the items of a new project, uploaded or named
 figures     agreement, audit, disagreements
+bars        shares as stretches of a bar
 downloads   labels as files
 once        the coordinator's forms, each good for one use
 words       both languages, with the guideline
