@@ -42,7 +42,7 @@ def test_judges_are_asked_apart_in_both_languages(people: PeopleServer, tmp_path
     judges = ["--judge", "openai:judge-wordy", "--judge", "openai:judge-{dimension}-{language}"]
     done = compeer(*words(people, cards, tmp_path / "run", *judges, "--json"))
     assert done.returncode == 0, done.stderr
-    assert "4 dialogues, at most 96 calls" in done.stderr  # ten of the talk and twice seven ratings each
+    assert "4 dialogues, up to 96 calls" in done.stderr  # ten of the talk and twice seven ratings each
     result = load_result(tmp_path / "run")
     assert result.comparable["language"] == "en+zh"
     assert result.comparable["judge"] == "openai:judge-wordy + openai:judge-{dimension}-{language}"

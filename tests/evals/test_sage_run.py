@@ -42,7 +42,7 @@ def test_a_run_leaves_a_result_transcripts_and_logs(people: PeopleServer, tmp_pa
     profiles = write_profiles(tmp_path / "p.jsonl", cast)
     done = compeer(*words(people, profiles, tmp_path / "run", "--plain", "--name", "Mine", "--json"))
     assert done.returncode == 0, done.stderr
-    assert "4 dialogues, at most 112 calls" in done.stderr
+    assert "4 dialogues, up to 112 calls" in done.stderr
     result, told = load_result(tmp_path / "run"), json.loads(done.stdout)
     assert told["model"] == result.model == "Mine" and result.benchmark == "sage"
     assert result.comparable["simulator"] == "openai:seeker" and result.comparable["language"] == "zh"

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
     from compeer.evals.roles import Settings
 
-#: samples under way for each call in flight
-SURPLUS = 4
+#: samples under way for each call in flight; from so many calls on, because a model in this process reads a dialogue
+#: faster when no other comes between (it remembers the last prompt), and finished ones are safe sooner
+SURPLUS, MANY = 4, 8
 
 
 class Outcome(msgspec.Struct):
@@ -112,7 +113,7 @@ def run(
         left = [case for case in cases if case not in journal.finished]
         bar = Bar(len(cases), len(known), quiet=quiet)
         resumed = f" ({len(known)} of {len(cases)} dialogues are done already)" if known else ""
-        bar.say(f"{len(left)} dialogues, at most {len(left) * calls_each:,} calls{resumed}")
+        bar.say(f"{len(left)} dialogues, up to {len(left) * calls_each:,} calls and what must be asked again{resumed}")
         began = time.monotonic()
         failures: dict[str, str] = {}
         if left:
@@ -159,7 +160,7 @@ async def _evaluate(
             score_display=False,
             ctl_server=False,
             fail_on_error=False,
-            max_samples=min(len(cases), SURPLUS * concurrency),
+            max_samples=min(len(cases), concurrency * (SURPLUS if concurrency >= MANY else 1)),
             max_connections=concurrency,
         )
     finally:

@@ -23,10 +23,12 @@ from typing import Literal, cast
 import msgspec
 
 from compeer.safety.fold import Folded, fold
+from compeer.safety.learned import sounds
 from compeer.safety.lexicon import LEVELS, Lexicon, Rule, lexicon
 
 Level = Literal["none", "watch", "high"]
 LANGUAGES = ("en", "zh")
+HARMLESS = -1.0  # below this sum a message sounds plainly harmless
 LONGEST = 20_000  # characters that are read of one message; beginning and end of a longer one
 _HAN = re.compile("[\u3400-\u9fff]")
 _LATIN = re.compile("[a-z]{2}|zs|zc")
@@ -87,6 +89,11 @@ def screen(text: str, language: str | None = None) -> Finding:
             for s in ending.spans
         )
         return screen(text[:half], language) | msgspec.structs.replace(ending, spans=moved)
+    return _weigh(text, lexicon_finding(text, language), language)
+
+
+def lexicon_finding(text: str, language: str | None = None) -> Finding:
+    """What the lexicon alone finds."""
     folded = fold(text)
     finding = Finding()
     for one in LANGUAGES:
@@ -96,6 +103,25 @@ def screen(text: str, language: str | None = None) -> Finding:
         ):
             finding |= _read(folded, lexicon(one))
     return finding
+
+
+def _weigh(text: str, finding: Finding, language: str | None) -> Finding:
+    """The lexicon's finding, confirmed, raised or lowered by how the whole message sounds (`learned`).
+
+    What the lexicon found stays, one level lower where the message sounds plainly harmless. A message that sounds like
+    risk is watched without any finding.
+    """
+    heard = sounds(text, {f"{span.kind} {span.level}" for span in finding.spans}, language)
+    if heard is None:
+        return finding
+    amount, model = heard
+    level = finding.level
+    if amount >= model.watch:
+        level = worst("watch", level)
+    elif amount < HARMLESS:
+        level = "watch" if level == "high" else "none"
+    kinds = finding.kinds if finding.level != "none" or level == "none" else (*finding.kinds, "hint")
+    return msgspec.structs.replace(finding, level=level, kinds=kinds)
 
 
 def _read(folded: Folded, words: Lexicon) -> Finding:

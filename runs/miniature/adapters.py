@@ -1,0 +1,122 @@
+"""The best supporter and the judge as adapters that can be shipped: in bfloat16 since they were trained, with cards,
+under 24 MB together.
+
+The best supporter is the GRPO run with the highest reward under the evaluation judge among those whose outputs are
+complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2); where none is, the SFT
+model. The judge is UnifiReward. Each adapter is also converted for llama.cpp. That file holds float32 and is twice
+the size, so it is kept beside (OUT/adapters/gguf) when all of it together would be too much to ship; it can be made
+again from the other within a second (`compeer.models.lora_gguf`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.models.lora_gguf import convert_adapter
+from compeer.models.weights import locate
+from compeer.training.card import About, card
+from compeer.training.record import Record
+from compeer.training.run import Run
+from runs.miniature.measuring import adapter
+from runs.miniature.pieces import Work
+
+MOST = 24_000_000  # bytes
+COMPLETE = 0.97
+LIMITS = (
+    "A model of 135 million parameters: it can show three-step reasoning, it cannot carry a conversation that matters.",
+    "It is no therapist and no replacement for help in a crisis.",
+    "The labels it learnt from are silver, made by rule from what ESConv's annotators noted. English only.",
+    "ESConv is licensed CC BY-NC 4.0: no commercial use.",
+)
+
+
+def ship(work: Work) -> dict[str, Any]:
+    chosen, why = best(work)
+    weights = _weights(work)
+    kept: dict[str, int] = {}
+    converted: dict[str, int] = {}
+    for role, folder in (("supporter", adapter(work, chosen)), ("judge", work.run("judges", "unified", "model"))):
+        target = work.path("adapters", role)
+        if target.exists():
+            shutil.rmtree(target)
+        target.mkdir(parents=True)
+        for name in ("adapter_model.safetensors", "adapter_config.json", "judge.json"):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, target / name)
+        (target / "README.md").write_text(_card(work, role, folder.parent, chosen), encoding="utf-8")
+        if weights is not None:
+            beside = work.path("adapters", "gguf")
+            beside.mkdir(parents=True, exist_ok=True)
+            converted[role] = convert_adapter(target, beside / f"{role}.gguf", weights=weights).stat().st_size
+        kept[role] = sum(path.stat().st_size for path in target.iterdir())
+    together = sum(kept.values()) + sum(converted.values())
+    if converted and together <= MOST:
+        for role in converted:
+            shutil.move(work.path("adapters", "gguf", f"{role}.gguf"), work.path("adapters", role, "adapter.gguf"))
+    shipped = together if together <= MOST else sum(kept.values())
+    return {
+        "supporter": chosen,
+        "why": why,
+        "bytes": kept,
+        "gguf bytes": converted,
+        "shipped bytes": shipped,
+        "fits": shipped <= MOST,
+    }
+
+
+def best(work: Work) -> tuple[str, str]:
+    """The run to ship, and why it was taken."""
+    scores = work.result("score/all")["evaluation"]
+    plain = work.result("sample/sft")
+    fit: list[tuple[float, str]] = []
+    for name in scores:
+        if name in ("sft", "variants"):
+            continue
+        sampled = work.result(f"sample/{name}")
+        varied = sampled.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
+        if varied and sampled["complete"][0] >= COMPLETE:
+            fit.append((scores[name]["reward"][0], name))
+    if not fit:
+        return "sft", f"no GRPO run is complete in {COMPLETE:.0%} and as varied as the SFT model"
+    reward, name = max(fit)
+    return name, f"the highest reward under the evaluation judge ({reward:.2f}) among {len(fit)} runs that qualify"
+
+
+def _weights(work: Work) -> Path | None:
+    """The base as llama.cpp has it: the embedded file, or what $COMPEER_WEIGHTS names."""
+    if work.base == "embedded":
+        return locate()
+    given = os.environ.get("COMPEER_WEIGHTS")
+    return Path(given) if given else None
+
+
+def _card(work: Work, role: str, folder: Path, chosen: str) -> str:
+    record = msgspec.json.decode((folder / "run.json").read_bytes(), type=Record)
+    results = dict(record.results)
+    if role == "supporter":
+        score, sampled = work.result("score/all")["evaluation"][chosen], work.result(f"sample/{chosen}")
+        results |= {"reward under the evaluation judge (mean, low, high)": score["reward"]}
+        results |= {"above the SFT model": score["above sft"], "complete without a grammar": sampled["complete"]}
+        what = f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature."
+    else:
+        section = work.result("table1/report")["sections"][0]
+        row = next(one for one in section["rows"] if one["name"] == "UnifiReward")
+        results |= {name: value for name, value in row["figures"].items() if name.endswith(("auc", "recall_false"))}
+        what = "UnifiReward of the miniature: it judges three steps of reasoning and a reply against a reference."
+    record.results = results
+    about = About(
+        title=f"COMPEER miniature, {role}",
+        what=what + " An adapter (LoRA) for SmolLM2-135M-Instruct. Licence: CC BY-NC 4.0, because of ESConv.",
+        use="See docs/miniature.md.",
+        base=work.base,
+        languages=["en"],
+        licences=["CC BY-NC 4.0 (ESConv)", "academic research use (FailedESConv)", "CC BY 4.0 (our own corpus)"],
+        limits=LIMITS,
+        tags=("emotional-support",),
+    )
+    return card(Run(folder, record, None, None), about)

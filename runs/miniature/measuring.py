@@ -1,0 +1,223 @@
+"""Measuring: Table 1, what the policies write without a grammar, and what the evaluation judge makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from compeer.cer.item import Candidate, Item, chat_history
+from compeer.dialogue import write_rows
+from compeer.errors import UserError
+from compeer.models.reasoner import request_for
+from compeer.models.request import Answer, ask_all
+from compeer.models.request import run as wait
+from compeer.models.spec import open_model
+from compeer.policy.embedding import Embedder
+from compeer.reasoning import parse
+from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
+from compeer.reward.evaluation.answers import dialogues_of
+from compeer.reward.evaluation.bootstrap import Resamples
+from compeer.reward.evaluation.measure import Figure, figure_of
+from compeer.reward.evaluation.report import TEXT_ONLY, Section
+from compeer.reward.spec import open_judge
+from runs.miniature import data
+from runs.miniature.pieces import Work, say
+from runs.miniature.training import judge_spec
+
+SET = "silver ESConv valid"
+NAMES = {"unified": "UnifiReward", "prm": "PRM", "orm": "ORM", "untrained": "untrained", "evaluation": "evaluation"}
+FIGURES = ("distinct-2", "similarity-across", "similarity-within", "length")
+
+
+@cache
+def embedders(model: str | None) -> Embedder:
+    """Sentence vectors, opened once for all pieces of this process."""
+    return Embedder(model)
+
+
+def table1_judges(work: Work) -> dict[str, Any]:
+    """The judges' verdicts on the test set, each pair in both orders; the untrained model beside them."""
+    folder = Folder(work.path("table1"))
+    keep_sets(folder, {SET: data.read(work.items("test"))})
+    for name in ("unified", "prm", "orm", "untrained"):
+        opened = open_judge(judge_spec(work, name), batch=work.settings.measure.batch, device=_device(work))
+        ask_judge(opened, folder, NAMES[name], orders="both", say=say)
+    return {"judges": [entry.name for entry in folder.run.judges]}
+
+
+def table1_probe(work: Work) -> dict[str, Any]:
+    """The linear probe over sentence embeddings, learnt from the items that the judges learnt from."""
+    folder, vectors = Folder.existing(work.path("table1")), embedders(work.settings.embedder)
+    add_probe(folder, "silver", data.read(work.items("judge")), embedders=vectors)
+    return {}
+
+
+def table1_report(work: Work) -> dict[str, Any]:
+    made = report(Folder.existing(work.path("table1")), rounds=work.settings.measure.rounds, seed=work.settings.seed)
+    return {"sections": [reduced(section) for section in made.sections]}
+
+
+def reduced(section: Section) -> dict[str, Any]:
+    """What the tables need of a section: every figure, without curves and parts; differences from the first judge, and
+    of the first judge from the probe."""
+    first = section.results[0].name
+    rows = []
+    for result in section.results:
+        figures = {
+            f"{question}/{name}": _triple(figure)
+            for question, asked in result.questions.items()
+            for name, figure in asked.figures.items()
+        }
+        swayed = result.position.swayed if result.position else None
+        rows.append({"name": result.name, "role": result.role, "figures": figures, "swayed": swayed})
+    return {
+        "set": section.set,
+        "label_source": section.label_source,
+        "items": section.items,
+        "dialogues": section.dialogues,
+        "rows": rows,
+        "differences": [
+            {"judge": one.judge, "other": one.other, "figures": [_triple(figure) for figure in one.figures]}
+            for one in section.differences
+            if one.other == first or (one.judge == first and not one.other.startswith(TEXT_ONLY))
+        ],
+    }
+
+
+def sample(work: Work, name: str) -> dict[str, Any]:
+    """Let a model answer the moments, grammar off; how many outputs are complete, and how varied the replies are."""
+    from compeer.evals.language.measure import measure
+    from compeer.evals.language.outputs import read_outputs
+
+    settings = work.settings.sample
+    moments = data.read(work.items("moments"))
+    requests = [
+        request_for(
+            chat_history(item),
+            item.language,
+            length=work.settings.sft.get("length", "full"),
+            grammar=False,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            seed=work.settings.seed * 100_003 + number,  # the same for every model
+        )
+        for number, item in enumerate(moments)
+    ]
+
+    async def ask() -> list[Any]:
+        model = open_model(f"hf:{work.base}+{adapter(work, name)}", slots=settings.batch)
+        try:
+            return await ask_all(model, requests, concurrency=settings.batch)
+        finally:
+            await model.close()
+
+    answers = wait(ask())
+    if failed := [one for one in answers if not isinstance(one, Answer)]:
+        raise UserError(f"{name} gave no answer to {len(failed)} moments: {failed[0].reason}")
+    written = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
+    path = samples_path(work, name)
+    write_rows(path, written)
+    complete = np.array([one.candidate is not None and one.candidate.reasoning is not None for one in written], float)
+    resamples = Resamples(dialogues_of(written), work.settings.measure.rounds, work.settings.seed)
+    found: dict[str, Any] = {
+        "moments": len(written),
+        "dialogues": resamples.dialogues,
+        "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
+        "cut off": sum(one.finish == "length" for one in answers) / len(answers),
+        "first": [{"id": one.id, "text": answer.text} for one, answer in zip(written[:6], answers, strict=False)],
+    }
+    try:
+        measured = measure(read_outputs(path), name, embedders(work.settings.embedder), seed=work.settings.seed)
+    except UserError as error:  # a model that writes no reply at all
+        return found | {"language": str(error)}
+    for figure in FIGURES:
+        if (value := measured.result.figure(f"en/{figure}")) is not None:
+            found[figure] = [value.value, value.low, value.high]
+    return found
+
+
+def adapter(work: Work, name: str) -> Path:
+    """The adapter of `sft`, or of a GRPO run."""
+    return work.run("sft", "model") if name == "sft" else work.run("grpo", name, "model")
+
+
+def samples_path(work: Work, name: str) -> Path:
+    return work.path("samples", f"{name}.jsonl.gz")
+
+
+def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
+    """The reward (-5 to 5) of every model's outputs by the evaluation judge and by the training judge, and how far
+    each model lies above the SFT model on the same moments, with intervals over dialogues."""
+    sets = {name: data.read(samples_path(work, name)) for name in names}
+    resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)
+    found: dict[str, Any] = {}
+    for judge in ("evaluation", "unified"):
+        folder = Folder(work.path("scores", judge))
+        for name, items in sets.items():
+            folder.add_set(name, items)
+        opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
+        ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
+        totals: dict[str, np.ndarray] = {}
+        for name, items in sets.items():
+            told = folder.judgements(name, NAMES[judge])
+            totals[name] = np.array([float(told[item.id].total) for item in items])
+        found[judge] = {
+            name: {
+                "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
+                "above sft": _triple(
+                    figure_of(float((values - totals["sft"]).mean()), resamples.mean(values - totals["sft"]))
+                ),
+            }
+            for name, values in totals.items()
+        }
+        found[judge]["variants"] = {
+            variant: _pooled(totals, variant, work.settings.seeds, resamples) for variant in work.settings.variants
+        }
+    return found
+
+
+def _pooled(
+    totals: dict[str, np.ndarray], variant: str, seeds: Sequence[int], resamples: Resamples
+) -> list[float | None]:
+    """How far a variant lies above SFT, the mean over its seeds moment by moment."""
+    mean = np.mean([totals[f"{variant}-{seed}"] for seed in seeds], axis=0) - totals["sft"]
+    return _triple(figure_of(float(mean.mean()), resamples.mean(mean)))
+
+
+def over_seeds(values: Sequence[float]) -> list[float | None]:
+    """A mean over seeds with its 95 % interval (Student's t); one seed has no interval.
+
+    >>> over_seeds([1.0])
+    [1.0, None, None]
+    """
+    from benchmarks.collapse.report import interval
+
+    found = interval(values)
+    return (
+        [found.mean, None, None] if len(values) < 2 else [found.mean, found.mean - found.half, found.mean + found.half]
+    )
+
+
+def _candidate(item: Item, text: str, name: str) -> Item:
+    parsed = parse(text)
+    candidate = Candidate(
+        response=parsed.response, reasoning=parsed.reasoning if parsed.complete else None, generator=name, raw=text
+    )
+    return msgspec.structs.replace(item, candidate=candidate)
+
+
+def _triple(figure: Figure | None) -> list[float | None]:
+    return [None, None, None] if figure is None else [_rounded(one) for one in (figure.value, figure.low, figure.high)]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
+
+
+def _device(work: Work) -> str | None:
+    return None if work.settings.device == "auto" else work.settings.device

@@ -1,0 +1,288 @@
+"""Results into tables: notes of finished pieces -> results/*.json -> docs/results.md.
+
+A result file is small, says what kind of table it is and how it was made, and is kept in the repository. A table of
+docs/results.md stands between markers and is made of the file of that name alone:
+
+    <!-- miniature: table1 -->
+    …
+    <!-- end -->
+
+So nobody types figures, and a test makes the tables again. A marker without a file says that it was not measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.policy.sweep import Point, table
+from compeer.reward.evaluation.grid import grid, hundredths, percent, shown
+from compeer.reward.evaluation.measure import Figure
+from compeer.reward.evaluation.report import COLUMNS
+from runs.miniature.measuring import over_seeds
+from runs.miniature.pieces import Work, say
+
+Triple = Sequence[float | None]
+Made = dict[str, Any]
+MARKED = re.compile(r"(<!-- miniature: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOTHING = "Not measured yet."
+
+
+def make(work: Work) -> dict[str, Any]:
+    """Write the result files of what is finished, and the tables from all result files."""
+    found: dict[str, Made] = {}
+    for name, build in _RESULTS.items():
+        try:
+            found[name] = build(work)
+        except UserError as error:  # some of its pieces are still to come
+            say(f"{name}: left out. {error}")
+    work.results.mkdir(parents=True, exist_ok=True)
+    for name, content in found.items():
+        (work.results / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+    if not work.docs.is_file():  # the tiny size has a page of its own
+        marked = "\n\n".join(f"<!-- miniature: {name} -->\n<!-- end -->" for name in _RESULTS)
+        work.docs.write_text(f"# Results\n\n{marked}\n", encoding="utf-8")
+    work.docs.write_text(filled(work.docs.read_text(encoding="utf-8"), work.results), encoding="utf-8")
+    return {"tables": sorted(found)}
+
+
+def filled(text: str, results: Path) -> str:
+    """A page with every marked table made from its result file."""
+
+    def one(found: re.Match[str]) -> str:
+        path = results / f"{found[2]}.json"
+        lines = rendered(msgspec.json.decode(path.read_bytes())) if path.is_file() else [NOTHING]
+        return found[1] + "\n".join(lines) + "\n" + found[3]
+
+    return MARKED.sub(one, text)
+
+
+def rendered(content: Mapping[str, Any]) -> list[str]:
+    """The table of a result file, and a line on how it was made."""
+    made = content["made"]
+    told = [f"Seed {made['seed']}" if "seed" in made else "", made.get("machine", ""), made.get("revision", "")]
+    return [*_KINDS[content["kind"]](content), "", "*" + "; ".join(filter(None, told)) + ".*"]
+
+
+def _made(work: Work, piece: str) -> Made:
+    note = work.note(piece)
+    return {"piece": piece, "seed": note.seed, "base": note.base if note.base == "embedded" else "another",
+            "revision": note.revision, "machine": note.machine, "finished": note.finished, "seconds": note.seconds,
+            "data": note.data, "versions": note.versions}  # fmt: skip
+
+
+def _table1(work: Work) -> Made:
+    sections = work.result("table1/report")["sections"]
+    return {"kind": "judges", "made": _made(work, "table1/report"), "sections": sections}
+
+
+def _elsewhere(work: Work) -> Made:
+    sections = work.result("studies/elsewhere")["sections"]
+    return {"kind": "judges", "made": _made(work, "studies/elsewhere"), "sections": sections}
+
+
+def _policies(work: Work) -> Made:
+    scores = work.result("score/all")
+    rows = []
+    for name, told in scores["evaluation"].items():
+        if name == "variants":
+            continue
+        sampled = work.result(f"sample/{name}")
+        other = scores["unified"][name]["reward"]
+        kept = {key: sampled.get(key) for key in ("complete", "distinct-2", "similarity-across", "length")}
+        rows.append({"name": name, **kept, "reward": told["reward"], "above": told["above sft"], "training": other})
+    pooled = {judge: scores[judge]["variants"] for judge in ("evaluation", "unified")}
+    return {"kind": "policies", "made": _made(work, "score/all"), "rows": rows, "pooled": pooled}
+
+
+def _seeds(work: Work) -> Made:
+    """Differences of variants over seeds, each seed with itself."""
+    names = {"URP less UR": ("urp", "ur"), "URP sign-aware less UR": ("urp-sign", "ur"),
+             "URP sign-aware less URP": ("urp-sign", "urp"), "UR less POR": ("ur", "por")}  # fmt: skip
+    rows = []
+    for called, (one, other) in names.items():
+        row: dict[str, Any] = {"name": called}
+        for figure in ("distinct-2", "similarity-across"):
+            pairs = [
+                (work.result(f"sample/{one}-{seed}").get(figure), work.result(f"sample/{other}-{seed}").get(figure))
+                for seed in work.settings.seeds
+            ]
+            known = [mine[0] - its[0] for mine, its in pairs if mine and its]
+            row[figure] = over_seeds(known) if known else [None, None, None]
+        rows.append(row)
+    return {"kind": "seeds", "made": _made(work, "score/all"), "rows": rows, "seeds": list(work.settings.seeds)}
+
+
+def _curves(work: Work) -> Made:
+    runs = {
+        f"{variant}-{seed}": work.result(f"grpo/{variant}-{seed}")["curve"]
+        for variant in work.settings.variants
+        for seed in work.settings.seeds
+    }
+    return {"kind": "curves", "made": _made(work, f"grpo/{next(iter(runs))}"), "runs": runs}
+
+
+def _samples(work: Work) -> Made:
+    """The first moments' outputs as they came, of SFT and of every variant's first seed: nothing is picked."""
+    names = ["sft", *(f"{variant}-{work.settings.seeds[0]}" for variant in work.settings.variants)]
+    runs = {name: work.result(f"sample/{name}")["first"] for name in names}
+    return {"kind": "samples", "made": _made(work, "sample/sft"), "runs": runs}
+
+
+def _timing(work: Work) -> Made:
+    return {"kind": "timing", "made": _made(work, "studies/timing"), **work.result("studies/timing")}
+
+
+def _consistency(work: Work) -> Made:
+    return {"kind": "consistency", "made": _made(work, "studies/consistency"), **work.result("studies/consistency")}
+
+
+def _tau(work: Work) -> Made:
+    return {"kind": "tau", "made": _made(work, "studies/tau"), **work.result("studies/tau")}
+
+
+def _judges(content: Mapping[str, Any]) -> list[str]:
+    head = ("judge", "history F1", "recall of False", "emotion F1", "recall", "strategy F1", "recall", "reply F1",
+            "accuracy")  # fmt: skip
+    areas = ("judge", "AUC history", "AUC emotion", "AUC strategy", "AUC reply", "verdicts that change with the order")
+    lines: list[str] = []
+    for section in content["sections"]:
+        rows, below = [], []
+        for row in section["rows"]:
+            figures = {name: _figure(value) for name, value in row["figures"].items()}
+            rows.append([row["name"], *(shown(figures.get(f"{q}/{name}")) for q, name in COLUMNS)])
+            if row["role"] != "baseline":
+                auc = [figures.get(f"{q}/auc", Figure()) for q in ("history", "emotion", "strategy", "preference")]
+                swayed = "-" if row["swayed"] is None else f"{percent(row['swayed'])} %"
+                below.append([row["name"], *(hundredths(one) for one in auc), swayed])
+        told = f"{section['set']} ({section['label_source']} labels): {section['items']:,} items of "
+        lines += ["", told + f"{section['dialogues']:,} dialogues. Percent, with 95 % intervals over dialogues.", ""]
+        lines += grid(head, rows)
+        if any(cell != "-" for row in below for cell in row[1:]):
+            lines += ["", *grid(areas, below)]
+        differences = [
+            [f"{one['judge']} less {one['other']}", *(shown(_figure(value), sign=True) for value in one["figures"])]
+            for one in section.get("differences", ())
+        ]
+        if differences:
+            lines += ["", *grid(("points", *head[1:]), differences)]
+    return lines[1:]
+
+
+def _of_policies(content: Mapping[str, Any]) -> list[str]:
+    head = ("model", "complete %", "reward, evaluation judge", "above SFT", "reward, training judge", "distinct-2",
+            "self-similarity", "words")  # fmt: skip
+    rows = [
+        [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
+         hundredths(_figure(row["above"]), sign=True), hundredths(_figure(row["training"])),
+         _thousandths(row["distinct-2"]), _thousandths(row["similarity-across"]),
+         hundredths(_figure(row["length"]))]
+        for row in content["rows"]
+    ]  # fmt: skip
+    pooled = [
+        [variant, *(hundredths(_figure(content["pooled"][judge][variant]), sign=True) for judge in content["pooled"])]
+        for variant in content["pooled"]["evaluation"]
+    ]
+    above = ("variant, mean over seeds", "above SFT, evaluation judge", "above SFT, training judge")
+    return [*grid(head, rows), "", *grid(above, pooled)]
+
+
+def _of_seeds(content: Mapping[str, Any]) -> list[str]:
+    rows = [
+        [row["name"], *(_thousandths(row[name], "+") for name in ("distinct-2", "similarity-across"))]
+        for row in content["rows"]
+    ]
+    return grid((f"difference, {len(content['seeds'])} seeds", "distinct-2", "self-similarity"), rows)
+
+
+def _of_curves(content: Mapping[str, Any]) -> list[str]:
+    names = {"reward/total": "reward before equation 5", "diversity/distinct_2": "distinct-2",
+             "diversity/self_similarity": "self-similarity", "format/incomplete": "incomplete"}  # fmt: skip
+
+    def change(curve: Sequence[Mapping[str, float]], name: str) -> str:
+        values = [line[name] for line in curve if name in line]
+        share = max(1, len(values) // 5)
+        first, last = (sum(part) / len(part) if part else float("nan") for part in (values[:share], values[-share:]))
+        return f"{first:.3f} to {last:.3f}"
+
+    rows = [[run, *(change(curve, name) for name in names)] for run, curve in content["runs"].items()]
+    return grid(("first to last fifth of training", *names.values()), rows)
+
+
+def _of_timing(content: Mapping[str, Any]) -> list[str]:
+    timing = content["timing"]
+    rows = []
+    for pace in timing["paces"]:
+        each, ratio = (msgspec.convert(pace[name], Figure) for name in ("seconds_a_case", "ratio"))
+        known = [None if one is None else 1000 * one for one in (each.value, each.low, each.high)]
+        rows.append([pace["name"], hundredths(Figure(*known)), hundredths(ratio), f"{pace['tokens_a_case']:,.0f}"])
+    told = f"{timing['cases']:,} cases in batches of about {timing['batch']}, {timing['rounds']} times over."
+    first = timing["paces"][0]["name"]
+    return [told, "", *grid(("judge", "ms a case", f"time over {first}", "tokens a case"), rows)]
+
+
+def _of_consistency(content: Mapping[str, Any]) -> list[str]:
+    study = content["consistency"]
+    rows = [
+        [one["name"], shown(msgspec.convert(one["ratio"], Figure)), *(percent(one["kinds"][k]) for k in one["kinds"])]
+        for one in study["results"]
+    ]
+    kinds = list(study["results"][0]["kinds"])
+    told = f"{study['samples']:,} samples of {study['dialogues']:,} dialogues, written by {study['policy']}; "
+    told += f"assessed by {study['judge_model']}, whose accuracy on people's own utterances is "
+    told += f"{percent(content['classifier']['accuracy'])} %."
+    return [told, "", *grid(("reward model", "inconsistent %", *(f"{kind} %" for kind in kinds)), rows)]
+
+
+def _of_tau(content: Mapping[str, Any]) -> list[str]:
+    return table(msgspec.convert(content["points"], list[Point])).split("\n")
+
+
+def _of_samples(content: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for name, outputs in content["runs"].items():
+        for output in outputs:
+            # indented, so that tags and markers of an output stay text
+            lines += [f"{name}, {output['id']}:", "", *("    " + line for line in output["text"].splitlines()), ""]
+    return [line.replace("<!--", "<! --") for line in lines[:-1]]
+
+
+def _figure(value: Triple | None) -> Figure:
+    return Figure(*value) if value else Figure()
+
+
+def _thousandths(value: Triple | None, sign: str = "") -> str:
+    if not value or value[0] is None:
+        return "-"
+    form = "{:" + sign + ".3f}"
+    if value[1] is None or value[2] is None:
+        return form.format(value[0])
+    return f"{form} [{form}, {form}]".format(*value)
+
+
+_KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "judges": _judges,
+    "policies": _of_policies,
+    "seeds": _of_seeds,
+    "curves": _of_curves,
+    "timing": _of_timing,
+    "consistency": _of_consistency,
+    "tau": _of_tau,
+    "samples": _of_samples,
+}
+_RESULTS: dict[str, Callable[[Work], Made]] = {
+    "table1": _table1,
+    "policies": _policies,
+    "seeds": _seeds,
+    "curves": _curves,
+    "timing": _timing,
+    "consistency": _consistency,
+    "tau": _tau,
+    "elsewhere": _elsewhere,
+    "samples": _samples,
+}
