@@ -54,7 +54,6 @@ NONE = [
     "Suicide Squad was better than I expected",
     "My grandmother passed away on Tuesday.",
     "I'd rather die than sing karaoke",
-    "I ended it with Mark last night.",
     "今天累死了",
     "笑死我了",
     "想死你了，什么时候回国",
@@ -75,6 +74,10 @@ def test_danger_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", DISGUISED)
 def test_a_disguise_does_not_hide_it(text: str) -> None:
     assert screen(text).level != "none"
+
+
+def test_a_known_false_alarm_is_watched_and_shows_no_banner() -> None:
+    assert screen("I ended it with Mark last night.").level != "high"
 
 
 @pytest.mark.parametrize("text", NONE)

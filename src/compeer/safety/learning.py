@@ -25,7 +25,7 @@ import numpy as np
 from compeer.safety.fold import fold
 from compeer.safety.learned import BUCKETS, WEIGHTS, vector
 
-FALSE = {"en": 0.10, "zh": 0.10}  # chosen on the development half of the red-team set
+FALSE = {"en": 0.08, "zh": 0.08}  # chosen on the development half of the red-team set
 OFTEN = 0.02  # of ordinary talk
 HARMLESS = ("none", "talk")
 TALK = 2500
