@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compeer.reasoning import StreamParser, fields, parse, render
 from compeer.reasoning.schema import TAG
 
-RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TOKENS = [
     "<think>", "</think>", "<history>", "</history>", "<emotion>", "</emotion>", "<strategy>", "</strategy>", "<", ">",

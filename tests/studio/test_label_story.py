@@ -245,6 +245,8 @@ def check(labelled: Item, opinions: dict[str, dict[str, Any]]) -> None:
 def coordinator_reads(desk: Any) -> None:
     """Agreement by hand: 12 items; the first two differ on two, one, three and three of them."""
     desk.get_by_role("link", name="Agreement", exact=True).click()
+    desk.wait_for_url("**/agreement*")
+    desk.locator("tbody th", has_text="Replies").first.wait_for()  # the figures come after the heading
     rows = {
         row.locator("th").inner_text(): row.locator("td").all_inner_texts()
         for row in desk.locator("tbody tr").all()[:4]
@@ -254,6 +256,7 @@ def coordinator_reads(desk: Any) -> None:
     ]  # fmt: skip
     desk.go_back()
     desk.get_by_role("link", name="Disagreements").click()
+    desk.locator(".differ").nth(5).wait_for()
     assert desk.locator(".differ").count() == 6
     assert desk.locator(".differ").first.locator("td b").all_inner_texts() == ["False", "True", "False"]
     assert desk.get_by_role("cell", name="Cleo").count() == 10
