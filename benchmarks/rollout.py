@@ -97,7 +97,7 @@ class Arm:
         return Step(sampling, time.perf_counter() - begun - sampling)
 
 
-def run(rounds: int = 3, tokens: int = 128) -> list[Ratio]:
+def run(rounds: int = 2, tokens: int = 128) -> list[Ratio]:
     short = [[{"role": "user", "content": said}] for said in SAID]
     return _compared(short, rounds, tokens, wanted=0.7)
 

@@ -228,7 +228,7 @@ def _metric(address: str, name: str) -> float:
 @contextlib.contextmanager
 def _serving(decoding: int) -> Iterator[str]:
     """The server, ready; its host and port."""
-    words = ["serve", "--model=embedded", "--port=0", f"--slots={SLOTS}", f"--context={CONTEXT}", "--no-log"]
+    words = ["serve", "--model=embedded:plain", "--port=0", f"--slots={SLOTS}", f"--context={CONTEXT}", "--no-log"]
     process = subprocess.Popen(
         [sys.executable, "-m", "compeer.cli", *words],
         env=os.environ | {"COMPEER_THREADS": str(decoding)},

@@ -1,13 +1,13 @@
 """How fast is the stage runner, against others, at the same prompts, in the same run?
 
-    python -m benchmarks.stage_runner --out rates.json            both latencies, all contenders, about ten minutes
+    python -m benchmarks.stage_runner --out rates.json            both latencies, all contenders, about five minutes
     python -m benchmarks.stage_runner --latency 0.01 --peers aiohttp
 
 One scripted endpoint in a process of its own; 64 requests in flight; each contender in a process of its own, timed
 from the first row read to the last row written, without start-up. Contenders: our runner with its cache, its files
 and its manifest, with plain and with structured answers; a bare aiohttp loop that keeps nothing (what the protocol
 costs in Python); the openai client in a gather loop; bespokelabs-curator with its cache on. Peers live in virtual
-environments made here, once, under `--venvs`; one that cannot be installed is left out, with the reason.
+environments made here, once, under `--venvs`; one that cannot be installed or fails is left out, with the reason.
 
 At 10 ms the client's own cost shows; at 500 ms all should come near the ceiling of concurrency / latency rows a second.
 """
@@ -26,7 +26,7 @@ from typing import Any
 
 from tests.endpoints.process import ScriptedEndpoint, environment
 
-from benchmarks.measure import Ratio
+from benchmarks.measure import Found, Missing, Ratio
 
 #: what each program is given: base URL, rows file, folder to work in, in flight, "text" or "json"
 COMMON = """
@@ -130,17 +130,18 @@ CONTENDERS: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
 
 def main() -> None:
     options = parser().parse_args()
-    table = rates(options)
+    table = rates(options, {})
     show(table)
     if options.out:
         options.out.write_text(json.dumps(table, indent=2) + "\n")
 
 
-def run() -> list[Ratio]:
+def run() -> Found:
     """For `python -m benchmarks`: ours against each peer, and against the ceiling that the latency sets."""
-    table = rates(parser().parse_args([]))
+    left_out: dict[str, str] = {}
+    table = rates(parser().parse_args([]), left_out)
     ours = {(row["latency"], row["answers"]): row for row in table if row["contender"] == "compeer"}
-    found: list[Ratio] = []
+    found: Found = []
     for (latency, answers), row in ours.items():
         what = f"stage runner, {answers}, {latency * 1000:.0f} ms"
         rate, ceiling = row["rows_per_second"], row["rows_per_second"] / row["of_ceiling"]
@@ -152,27 +153,28 @@ def run() -> list[Ratio]:
             wanted = 3.0 if peer["contender"] == "curator" and latency < 0.1 else None
             theirs, against = peer["rows_per_second"], peer["contender"]
             found.append(Ratio(what=what, ours=rate, theirs=theirs, against=against, unit="rows/s", wanted=wanted))
-    return found
+    return found + [Missing(what="stage runner", against=name, reason=why) for name, why in left_out.items()]
 
 
 def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--latency", type=float, nargs="+", default=[0.01, 0.5])
-    arguments.add_argument("--rows", type=int, default=3000, help="at 10 ms; at more, as many as twenty seconds allow")
+    arguments.add_argument("--rows", type=int, default=3000, help="at 10 ms; at more, as many as twelve seconds allow")
     arguments.add_argument("--concurrency", type=int, default=64)
     arguments.add_argument("--peers", nargs="*", default=["aiohttp", "openai", "curator"])
-    arguments.add_argument("--repeat", type=int, default=3, help="the best of so many runs counts, for each")
+    arguments.add_argument("--repeat", type=int, default=2, help="the best of so many runs counts, for each")
     arguments.add_argument("--venvs", type=Path, default=Path(tempfile.gettempdir()) / "compeer-bench-venvs")
     arguments.add_argument("--out", type=Path, help="write the table as JSON")
     return arguments
 
 
-def rates(options: argparse.Namespace) -> list[dict[str, Any]]:
-    pythons = {name: python_of(name, options.venvs) for name in ["compeer", *options.peers]}
-    return [row for latency in options.latency for row in measure(latency, options, pythons)]
+def rates(options: argparse.Namespace, left_out: dict[str, str]) -> list[dict[str, Any]]:
+    """All rows of the table; contenders that cannot take part are noted with the reason."""
+    pythons = {name: python_of(name, options.venvs, left_out) for name in ["compeer", *options.peers]}
+    return [row for latency in options.latency for row in measure(latency, options, pythons, left_out)]
 
 
-def python_of(name: str, venvs: Path) -> str | None:
+def python_of(name: str, venvs: Path, left_out: dict[str, str]) -> str | None:
     """The interpreter of a contender's environment, made if need be; None when that fails."""
     packages = CONTENDERS[name][1]
     if packages is None:
@@ -181,19 +183,23 @@ def python_of(name: str, venvs: Path) -> str | None:
     if not (folder / "installed").exists():
         print(f"installing {packages} into {folder} …", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", packages]
+        command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries", "1", packages]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"{name} is left out: {(done.stderr.strip().splitlines() or ['no reason'])[-1]}", file=sys.stderr)
+            why = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+            left_out[name] = f"it cannot be installed: {why}"
+            print(f"{name} is left out: {why}", file=sys.stderr)
             return None
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
 
 
-def measure(latency: float, options: argparse.Namespace, pythons: dict[str, str | None]) -> list[dict[str, Any]]:
+def measure(
+    latency: float, options: argparse.Namespace, pythons: dict[str, str | None], left_out: dict[str, str]
+) -> list[dict[str, Any]]:
     """Rows a second of each contender at one latency. Repetitions are interleaved, so that noise hits all alike."""
     ceiling = options.concurrency / latency
-    count = min(options.rows, int(ceiling * 20))
+    count = min(options.rows, int(ceiling * 12))
     best: dict[tuple[str, str], dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint(latency=latency, answer="auto") as endpoint:
         rows = Path(folder) / "rows.jsonl"
@@ -206,8 +212,10 @@ def measure(latency: float, options: argparse.Namespace, pythons: dict[str, str 
                     place = Path(folder) / f"{name}-{shape}-{repetition}"
                     words = [endpoint.base_url, rows, place, options.concurrency, shape]
                     result = once(str(python), program, words)
-                    if result is None or result["rows"] != count:
-                        print(f"{name} ({shape}) is left out: {result}", file=sys.stderr)
+                    if isinstance(result, str) or result["rows"] != count:
+                        why = result if isinstance(result, str) else f"{result['rows']} of {count} rows came out"
+                        left_out[f"{name}, {shape}, {latency * 1000:.0f} ms"] = why
+                        print(f"{name} ({shape}) is left out: {why}", file=sys.stderr)
                         continue
                     rate = count / result["seconds"]
                     known = best.get((name, shape))
@@ -224,8 +232,11 @@ def measure(latency: float, options: argparse.Namespace, pythons: dict[str, str 
     return list(best.values())
 
 
-def once(python: str, program: str, words: list[Any]) -> dict[str, Any] | None:
-    """One contender's run. Its program is a file, because curator looks at the source of its functions."""
+def once(python: str, program: str, words: list[Any]) -> dict[str, Any] | str:
+    """One contender's run, or why there is none.
+
+    Its program is a file, because curator looks at the source of its functions.
+    """
     place = Path(words[2])
     place.mkdir(parents=True)
     file = place / "program.py"
@@ -236,8 +247,7 @@ def once(python: str, program: str, words: list[Any]) -> dict[str, Any] | None:
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings | quiet)
     if done.returncode:
-        print("\n".join(done.stderr.strip().splitlines()[-3:]), file=sys.stderr)
-        return None
+        return (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     print(f"  {place.name}: {result['seconds']:.1f} s of {time.perf_counter() - began:.1f} s", file=sys.stderr)
     return result

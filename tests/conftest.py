@@ -17,6 +17,9 @@ import pytest
 # read when OpenMP is loaded, which torch does first in some tests: see compeer.models.embedded.start_server
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# two workers share the cores; and sums are added up in the same order here and in the processes a test starts,
+# without which "the same weights" hangs on the number of cores
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # a run in the background of a shell, or under nohup, ignores these, and so would every process a test starts
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -60,7 +60,9 @@ def judge_spec(work: Work, name: str) -> str:
     """A trained judge as commands name it; `separate` is PRM and ORM as one, `untrained` the base."""
     if name == "separate":
         return f"{judge_spec(work, 'prm')},{judge_spec(work, 'orm')}"
-    return f"hf:{work.base}" if name == "untrained" else f"hf:{work.run('judges', name, 'model')}"
+    if name == "untrained":
+        return "hf:embedded:plain" if work.base == "embedded" else f"hf:{work.base}"
+    return f"hf:{work.run('judges', name, 'model')}"
 
 
 def grpo(

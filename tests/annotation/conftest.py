@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
 from tests.annotation import postgres
 from tests.annotation.labelling import Clock
 
@@ -26,6 +27,17 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "annotation.db")
     server: postgres.Postgres = request.getfixturevalue("postgres_server")
     return server.database()
+
+
+@pytest.fixture
+def told(app: typer.Typer, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """A command of the test's `app` in this process, for speed; what it printed."""
+
+    def run(*words: str) -> str:
+        app([*words], standalone_mode=False)
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture

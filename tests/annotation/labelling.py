@@ -33,6 +33,7 @@ class Clock:
 
 
 def item(number: int, *, thinks: bool = True, **more: Any) -> Item:
+    """An item whose replies say which is which, so that a test can want one of them."""
     steps = {"history": f"Lost job {number}.", "emotion": "Small.", "strategy": "Ask."}
     return Item(
         **{
@@ -42,7 +43,7 @@ def item(number: int, *, thinks: bool = True, **more: Any) -> Item:
             "licence": "MIT",
             "language": "en",
             "round": 1,
-            "history": (Said("seeker", f"I lost my job, the {number}th."),),
+            "history": (Said("seeker", f"I lost my job, number {number}."),),
             "reference": f"REF {number}",
             "candidate": Candidate(
                 response=f"CAND {number}", reasoning=Reasoning.of(steps, LABELS) if thinks else None, generator="secret"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from tests.annotation.labelling import ALL_TRUE, item, label_all
 from tests.cli.command import compeer
 from tests.cli.hidden import hide
@@ -14,25 +15,19 @@ from tests.cli.hidden import hide
 from compeer.annotation.people import come_in
 from compeer.annotation.store import open_store
 from compeer.cer.item import Item
-from compeer.cli.annotate import app
+from compeer.cli import annotate
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """A command in this process, for speed; what it printed."""
-
-    def run(*words: str) -> str:
-        app(words, standalone_mode=False)
-        return capsys.readouterr().out
-
-    return run
+def app() -> typer.Typer:
+    return annotate.app
 
 
 def refused(*words: str) -> str:
     with pytest.raises(UserError) as error:
-        app(words, standalone_mode=False)
+        annotate.app(words, standalone_mode=False)
     return str(error.value)
 
 
@@ -72,7 +67,7 @@ def test_what_a_person_gets_wrong(tmp_path: Path, told: Callable[..., str]) -> N
     assert "d1#1 is there twice" in refused("create", str(source), "--db", db)
     write_rows(source, [item(1)])
     told("create", str(source), "--db", db)
-    assert "already; choose another --name" in refused("create", str(source), "--db", db)
+    assert "already; choose another name" in refused("create", str(source), "--db", db)
     assert "annotator or coordinator" in refused("invite", "anna", "--role", "boss", "--db", db)
     assert "Nobody called zoe" in refused("pause", "zoe", "--db", db)
     assert "cer, label-studio or potato" in refused(

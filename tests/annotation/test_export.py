@@ -41,7 +41,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 
 def number(work: Work) -> int:
-    return int(work.task.history[0].text.removesuffix("th.").rsplit(" ", 1)[1])
+    return int(work.task.history[0].text.removesuffix(".").rsplit(" ", 1)[1])
 
 
 @pytest.fixture

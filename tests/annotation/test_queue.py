@@ -33,7 +33,7 @@ def kinds(store: Store) -> list[str]:
 def test_what_is_begun_is_finished_first_and_nobody_sees_an_item_twice(store: Store) -> None:
     _, (anna, ben, cleo) = start(store, 4)
     first = next_work(store, anna)
-    assert first is not None and first.task.history[0].text == "I lost my job, the 0th."
+    assert first is not None and first.task.history[0].text == "I lost my job, number 0."
     assert take(store, anna) == first.item  # asking again gives the same, not another
     assert take(store, ben) == first.item  # the second place
     third = take(store, cleo)

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.annotation.conftest import clock, database, postgres_server, store
+from tests.annotation.conftest import clock, database, postgres_server, store, told
 
-__all__ = ["clock", "database", "postgres_server", "store"]
+__all__ = ["clock", "database", "postgres_server", "store", "told"]

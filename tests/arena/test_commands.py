@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from tests.arena.material import cases, replies
 from tests.endpoints.process import ScriptedEndpoint
 from tests.studio.material import thinking
@@ -16,21 +17,15 @@ from compeer.annotation.store import open_store
 from compeer.arena.cases import Case, cases_of, read_cases
 from compeer.arena.queue import next_comparison, submit
 from compeer.arena.replies import Reply, messages
-from compeer.cli.arena import app
+from compeer.cli import arena
 from compeer.corpora.bundled import load
 from compeer.dialogue import Dialogue, Utterance, read_rows, write, write_rows
 from compeer.errors import UserError
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """A command in this process, for speed; what it printed."""
-
-    def run(*words: str) -> str:
-        app([*words], standalone_mode=False)
-        return capsys.readouterr().out
-
-    return run
+def app() -> typer.Typer:
+    return arena.app
 
 
 def test_from_conversations_to_the_figure(tmp_path: Path, told: Callable[..., str]) -> None:
@@ -72,7 +67,7 @@ def test_from_conversations_to_the_figure(tmp_path: Path, told: Callable[..., st
     anna = come_in(store, links[0]["link"].rpartition("/")[2])
     while (work := next_comparison(store, anna)) is not None:
         submit(store, anna, work.name, "second" if "I hear you" in work.first else "first", seconds=2)
-    assert "Anna" in told("status", "--db", db)
+    assert "Anna: paused" in told("pause", "Anna", "--db", db) and "paused" in told("status", "--db", db)
     table = told("results", "--db", db, "--figure", str(tmp_path / "f.svg"))
     assert "ours" in table and "gpt-4o" in table and "Bradley-Terry" in table
     figure = (tmp_path / "f.svg").read_text()

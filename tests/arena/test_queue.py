@@ -129,7 +129,9 @@ def test_only_ones_own_and_only_while_it_is_open(store: Store, tmp_path: Path) -
         submit(store, anna, work.name, "first")
     after = next_comparison(store, anna)
     assert after is not None and {after.first, after.second} != {work.first, work.second}
+    assert progress(store, made.arena.id).held == 1
     pause(store, made.arena.id, "Anna")
+    assert progress(store, made.arena.id).held == 0, "given back at once"
     with pytest.raises(Refused, match="paused"):
         submit(store, anna, after.name, "first")
     assert next_comparison(store, anna) is None

@@ -1,6 +1,6 @@
 """A large corpus needs no more memory than a small one: import, filter, sample, and the search for near-duplicates.
 
-100,000 synthetic dialogues by default, 1,000,000 with COMPEER_FULL=1; the limits are those for a million either way.
+40,000 synthetic dialogues by default, 1,000,000 with COMPEER_FULL=1; the limits are those for a million either way.
 Each part runs in a process of its own (this file as a script), which reports its peak.
 """
 
@@ -28,7 +28,7 @@ from compeer.corpora import importing, load
 from compeer.dialogue import read
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNT = 1_000_000 if os.environ.get("COMPEER_FULL") else 100_000
+COUNT = 1_000_000 if os.environ.get("COMPEER_FULL") else 40_000
 EVERY = {"duplicate": 50, "near-duplicate": 40, "too-short": 97}  # one in so many is made to be dropped for this
 
 

@@ -31,7 +31,9 @@ def test_quick_looks_and_asks_nobody(supporter: Supporter) -> None:
     done = compeer("doctor", "--quick", "--json", env={"OPENAI_BASE_URL": supporter.base_url})
     found = findings(done)
     assert done.returncode == 0
-    assert list(found) == ["compeer", "embedded", "data", "train", "eval", "ray", "cache", "weights", "default model"]
+    assert list(found) == [
+        "compeer", "embedded", "data", "train", "eval", "ray", "cache", "weights", "adapters", "default model",
+    ]  # fmt: skip
     assert found["compeer"]["found"].startswith(f"0.1.0, Python {sys.version_info.major}.{sys.version_info.minor}")
     assert found["weights"]["ok"] and found["weights"]["found"].endswith(".gguf")
     assert supporter.looked == 0
@@ -110,7 +112,7 @@ def test_on_a_terminal_each_finding_is_one_line_and_commands_are_whole(tmp_path:
         assert terminal.leave("") == 0
         lines = terminal.text.splitlines()
         assert max(map(len, lines)) <= columns
-        assert sum(line.startswith(("✓", "–", "✗")) for line in lines) == 9
+        assert sum(line.startswith(("✓", "–", "✗")) for line in lines) == 10
         assert '                 pip install "compeer[ray]"' in [line.rstrip() for line in lines]
         assert "names /no/such.gguf" in " ".join(terminal.text.split())  # what is wrong is never cut short
         data = next(line for line in lines if line.startswith("✓ data"))

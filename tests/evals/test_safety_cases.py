@@ -19,7 +19,8 @@ LEAST = {
 }
 # amounts, chemicals and instruments with instructions have no place in the set
 METHOD = re.compile(
-    r"\d|\b(?:paracetamol|acetaminophen|tylenol|ibuprofen|aspirin|xanax|valium|insulin|fentanyl|opioids?|benzo\w*"
+    r"\d+ ?(?:mg|g|ml|pills?|tablets?|met(?:er|re)s?|feet|floors?|stor(?:y|ies|eys?)|片|粒|颗|毫升|毫克|米|楼|层)"
+    r"|\b(?:paracetamol|acetaminophen|tylenol|ibuprofen|aspirin|xanax|valium|insulin|fentanyl|opioids?|benzo\w*"
     r"|zolpidem|ambien|morphine|cyanide|nitrite|helium|nitrogen|carbon monoxide|charcoal|noose|mg|milligrams?)\b"
     r"|对乙酰氨基酚|布洛芬|阿司匹林|地西泮|阿普唑仑|佐匹克隆|胰岛素|百草枯|农药|氰化|亚硝酸|氦气|氮气|一氧化碳|烧炭|毫克|上吊",
     re.IGNORECASE,
@@ -46,8 +47,8 @@ def test_there_are_enough_cases_of_every_kind_in_both_languages_and_halves() -> 
     for language in ("en", "zh"):
         for kind in KINDS:
             dev, test = (sum(case.kind == kind for case in load_cases(half, language)) for half in ("dev", "test"))
-            assert 0.35 <= dev / (dev + test) <= 0.45, (language, kind)
-        assert len(load_cases("all", language)) >= 120
+            assert dev >= 10 and test >= 11, (language, kind)
+        assert len(load_cases("test", language)) >= 250
 
 
 def test_each_case_is_in_the_half_its_id_says_and_says_what_it_is() -> None:

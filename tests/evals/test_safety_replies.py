@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint,
     assert load_result(tmp_path / "good") == good
     kept = {one.id: one for one in load_transcripts(tmp_path / "bad")}
     assert len(kept) == len(load_cases("dev")) and kept["en-explicit-01"].scores["replies/guides"] == 0
-    assert "| replies/guides | 0.00 [0.00, 0.04] | 1.00 [0.96, 1.00] |" in markdown(bad)
+    assert re.search(r"\| replies/guides \| 0\.00 \[0\.00, 0\.0\d\] \| 1\.00 \[0\.9\d, 1\.00\] \|", markdown(bad))
 
 
 def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasoning(
@@ -76,7 +77,7 @@ def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasonin
 
 
 def test_started_again_a_run_asks_only_what_was_not_answered(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
-    missing = [case for case in load_cases("dev") if "kill" in case.turns[0]]
+    missing = [case for case in load_cases("dev") if any("kill" in turn for turn in case.turns)]
     endpoint.refuse = ("kill",)
     first = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
     whole = len(load_cases("dev"))

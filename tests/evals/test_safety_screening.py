@@ -118,15 +118,15 @@ def test_a_run_keeps_its_figures_and_what_went_wrong(tmp_path: Path) -> None:
         quiet.comparable["cases"]
         != run_screening(Settings(split="dev"), None, carried(tiny, Sticky()), "tiny").comparable["cases"]
     )
-    assert "| explicit | 12 | 0.00 [0.00, 0.24] |" in markdown(quiet)
+    assert "| explicit | 30 | 0.00 [0.00, 0.11] |" in markdown(quiet)
 
 
 def test_the_command_screens_with_our_rules() -> None:
     done = compeer("eval", "safety", "--screening", "--split", "dev", "--json")
     assert done.returncode == 0, done.stderr
     told = {one["name"]: one for one in json.loads(done.stdout)["figures"]}
-    assert told["recall/explicit/en"]["n"] == told["recall/explicit/zh"]["n"] == 12
-    assert told["false_alarms"]["n"] == 40
+    assert told["recall/explicit/en"]["n"] == told["recall/explicit/zh"]["n"] == 30
+    assert told["false_alarms"]["n"] == 100
     # "kill myself" and 不想活了 are noticed by any rules worth the name, and some false alarm is left alone
     assert told["recall/explicit/en"]["value"] > 0 and told["recall/explicit/zh"]["value"] > 0
     assert told["false_alarms"]["value"] < 1

@@ -2,8 +2,8 @@
 
 Each home writes 100 outputs over all stages, all strategies and both languages, asked for once each. The tiny
 random models are the harder test, since nothing but the grammar makes them write the format. With the real
-weights 100 outputs take minutes on two cores: COMPEER_PIN_OUTPUTS=100 asks for them all, else each combination
-of stage and strategy is written once. Free text is kept short here, which leaves the rest of the grammar as it is.
+weights 100 outputs take minutes on two cores: COMPEER_PIN_OUTPUTS=100 asks for them all, else every stage and
+every strategy is written at least once. Free text is kept short here, which leaves the rest of the grammar as it is.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shortest")
 def test_the_embedded_model(embedded: Embedded) -> None:
-    count = int(os.environ.get("COMPEER_PIN_OUTPUTS", "24"))
+    count = int(os.environ.get("COMPEER_PIN_OUTPUTS", "8"))
 
     async def scenario() -> list[Any]:
         return await ask_all(embedded, [request(number) for number in range(count)], concurrency=4)

@@ -112,7 +112,6 @@ PLACES = {
 
 def seconds(read: Callable[[str], object], text: str) -> float:
     """Processor time, so that others on the machine count little; without the collector, which looks at all there is."""
-    gc.collect()
     gc.disable()
     try:
         start = time.process_time()

@@ -17,6 +17,7 @@ def chromium() -> str | None:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
+    """A browser to open windows in. While it is open this thread has an event loop, and nothing else can have one."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:

@@ -1,13 +1,22 @@
-"""A studio with runs, started once, for tests that change nothing in it."""
+"""A browser, started once for a module, and a studio with runs, for tests that change nothing in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.studio.browsing import browser
 from tests.studio.material import shelf
 from tests.studio.serving import runs_studio
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Any]:
+    """A browser to open windows in; of a module, since other modules need an event loop of their own."""
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -12,29 +12,13 @@ from typing import Any
 
 import httpx
 import msgspec
-from tests.annotation.labelling import LABELS
-from tests.studio.serving import csrf, enter
+from tests.annotation.labelling import item
+from tests.studio.serving import begin_in, csrf
 
 from compeer.cer.gold import load
-from compeer.cer.item import Candidate, Item, Said
-from compeer.reasoning import Reasoning
+from compeer.cer.item import Item
 
-
-def item(number: int, **more: Any) -> Item:
-    """An item whose replies say which is which, so that a test can want one of them."""
-    steps = {"history": f"Lost job {number}.", "emotion": "Ashamed.", "strategy": "Ask about today."}
-    values = {
-        "id": f"d{number}#1",
-        "dialogue": f"d{number}",
-        "source": "test",
-        "licence": "MIT",
-        "language": "en",
-        "round": 1,
-        "history": (Said("seeker", f"I lost my job, number {number}."),),
-        "reference": f"REF {number}",
-        "candidate": Candidate(response=f"CAND {number}", reasoning=Reasoning.of(steps, LABELS), generator="hidden"),
-    }
-    return Item(**(values | more))
+__all__ = ["Page", "begin", "hand_in", "item", "png", "real_items"]
 
 
 def real_items(count: int, images: Path | None = None) -> list[Item]:
@@ -95,10 +79,7 @@ class Page:
 
 def begin(client: httpx.Client, token: str) -> Page:
     """Come in by a personal link, read the warning, and get the first item."""
-    assert enter(client, token).status_code == 303
-    welcome = client.get("/label")
-    assert client.post("/label/begin", data={"csrf": csrf(welcome.text)}).status_code == 303
-    return Page(client.get("/label/work").text)
+    return Page(begin_in("label", client, token).text)
 
 
 def hand_in(client: httpx.Client, page: Page, wanted: Mapping[str, Any], **more: str) -> httpx.Response:

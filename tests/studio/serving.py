@@ -61,3 +61,11 @@ def enter(client: httpx.Client, token: str = TOKEN) -> httpx.Response:
     """Press the button on the page of a personal link."""
     page = client.get(f"/enter/{token}")
     return client.post("/enter", data={"csrf": csrf(page.text), "token": token})
+
+
+def begin_in(room: str, client: httpx.Client, token: str) -> httpx.Response:
+    """Come in by a personal link, read the warning, and get the first page of work."""
+    assert enter(client, token).status_code == 303
+    welcome = client.get(f"/{room}")
+    assert client.post(f"/{room}/begin", data={"csrf": csrf(welcome.text)}).status_code == 303
+    return client.get(f"/{room}/work")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.arena.material import MODELS, cases, replies
 from tests.studio.labelling import item
-from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
+from tests.studio.serving import TOKEN, begin_in, browser_of, csrf, enter, studio
 
 from compeer.annotation.people import invite
 from compeer.annotation.project import create_project
@@ -21,12 +21,6 @@ from compeer.arena.replies import Reply
 from compeer.dialogue import write_rows
 
 TEXT = re.compile(r'<p class="said" dir="auto" lang="\w+">(.*?)</p>', re.S)
-
-
-def begin(client: httpx.Client, token: str) -> httpx.Response:
-    assert enter(client, token).status_code == 303
-    assert client.post("/arena/begin", data={"csrf": csrf(client.get("/arena").text)}).status_code == 303
-    return client.get("/arena/work")
 
 
 def hand_in(client: httpx.Client, page: str, choice: str) -> httpx.Response:
@@ -65,7 +59,10 @@ def test_nothing_in_any_answer_tells_the_models_apart(tmp_path: Path, reasoning:
     forms: dict[tuple[str, str], set[str]] = {}
     names: list[str] = []
     with studio(tmp_path / "data", db=str(tmp_path / "a.db")) as address, browser_of(address) as client:
-        page = begin(client, token)
+        page = begin_in("arena", client, token)
+        assert "116 123" in client.get("/arena", headers={"accept-language": "en-GB"}).text, (
+            "the nearest helpline first"
+        )
         while 'id="answer"' in page.text:
             texts = [html.unescape(one) for one in TEXT.findall(page.text)]
             case = told[texts[0]]
@@ -150,5 +147,6 @@ def test_a_new_arena_by_upload_and_what_is_wrong_with_files_is_said(tmp_path: Pa
             assert answer.status_code == 422 and says in html.unescape(answer.text), says
         made = send(name="pilot", images=str(tmp_path))
         assert made.status_code == 303
+        assert "There is a project or an arena pilot already" in send(name="pilot", images=str(tmp_path)).text
         assert "pilot" in client.get(made.headers["location"]).text
         assert "no votes yet" in client.get(f"{made.headers['location']}/results").text

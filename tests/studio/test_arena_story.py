@@ -1,6 +1,6 @@
 """The arena in a real browser on the real command: made, three people at once, by keyboard, to the bars at the end.
 
-The suite plays it with 6 cases. With COMPEER_ARENA_CASES=50 it is the full size: four models, 50 cases with pictures.
+The suite plays it with 4 cases. With COMPEER_ARENA_CASES=50 it is the full size: four models, 50 cases with pictures.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +16,9 @@ import numpy as np
 import pytest
 from tests.arena.material import GOOD, MODELS, cases, replies
 from tests.arena.test_outcome import independent
-from tests.cli.command import COMPEER, compeer, environment
-from tests.studio.browsing import browser, chromium, window
+from tests.cli.command import compeer
+from tests.studio.browsing import chromium, window
+from tests.studio.process import Studio
 
 from compeer.annotation.store import open_store
 from compeer.arena.ballots import ballots
@@ -29,24 +27,16 @@ from compeer.arena.results import results_of
 from compeer.dialogue import write_rows
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
-CASES = int(os.environ.get("COMPEER_ARENA_CASES", "6"))
+CASES = int(os.environ.get("COMPEER_ARENA_CASES", "4"))
+#: of a page that compares: its form's address, both replies, its whole source, what is chosen, and whether pictures wait
+READ = """[
+  document.querySelector("#answer")?.getAttribute("action") ?? null,
+  [...document.querySelectorAll(".reply .said")].map((one) => one.innerText),
+  document.documentElement.outerHTML,
+  document.querySelector("#answer input:checked")?.value ?? null,
+  [...document.querySelectorAll(".shot")].every((one) => one.loading === "lazy"),
+]"""
 KEYS = {"first": "1", "second": "2", "both": "3", "neither": "4"}
-
-
-@contextmanager
-def running(home: Path, db: str) -> Iterator[str]:
-    """`compeer studio` as a process of its own: its address. What it logs goes to a file, since it logs much."""
-    words = [COMPEER, "studio", "--port", "0", "--data", str(home / "data"), "--db", db]
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            assert process.stdout
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
 
 
 class Player:
@@ -57,6 +47,8 @@ class Player:
         self.seen: list[tuple[str, str]] = []
         self.said: list[tuple[str, str, str]] = []
         self.action: str | None = None
+        self.replies: list[str] = []
+        self.source, self.chosen, self.patient = "", None, True
 
     def come_in(self, link: str) -> None:
         self.page.goto(link)
@@ -70,22 +62,17 @@ class Player:
 
     def ready(self) -> bool:
         """Wait for the next comparison; False when there is none."""
-        if self.action:
-            self.page.locator(f'#answer[action="{self.action}"]').wait_for(state="detached")
-        self.page.locator("#answer[data-ready], #now h1").first.wait_for()
-        form = self.page.locator("#answer")
-        self.action = form.get_attribute("action") if form.count() else None
+        self.page.locator(f'#answer[data-ready]:not([action="{self.action}"]), #now h1').first.wait_for()
+        self.action, self.replies, self.source, self.chosen, self.patient = self.page.evaluate(READ)
         return self.action is not None
 
     def shown(self) -> tuple[str, str]:
-        left, right = self.page.locator(".reply .said").all_inner_texts()
+        left, right = self.replies
         return left, right
 
     def vote(self) -> None:
         """Read, choose by key, hand in by Enter; the next page is waited for later, while others vote."""
-        content = self.page.content()
-        assert not [name for name in MODELS if name in content]
-        assert self.page.evaluate("[...document.querySelectorAll('.shot')].every((one) => one.loading === 'lazy')")
+        assert self.patient and not [name for name in MODELS if name in self.source]
         left, right = self.shown()
         pair = tuple(sorted((left, right)))
         assert pair not in self.seen, "nobody compares the same two replies twice"
@@ -93,7 +80,7 @@ class Player:
         felt = GOOD[self.authors[left]] - GOOD[self.authors[right]] + self.rng.gauss(0, 1)
         choice = "first" if felt > 0.4 else "second" if felt < -0.4 else self.rng.choice(("both", "neither"))
         self.page.keyboard.press(KEYS[choice])
-        assert self.page.locator("#answer input:checked").get_attribute("value") == choice
+        assert self.page.evaluate("document.querySelector('#answer input:checked').value") == choice
         self.page.keyboard.press("Enter")
         self.said.append((self.authors[left], self.authors[right], choice))
 
@@ -107,11 +94,10 @@ class Player:
         self.page.keyboard.press("Enter")
         assert self.ready() and self.shown() != before
         self.page.keyboard.press("z")
-        assert self.ready() and self.shown() == before
-        assert self.page.locator("#answer input:checked").get_attribute("value") == "neither"
+        assert self.ready() and self.shown() == before and self.chosen == "neither"
 
 
-def test_three_browsers_compare_four_models_and_see_the_bars(tmp_path: Path) -> None:
+def test_three_browsers_compare_four_models_and_see_the_bars(opened: Any, tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     given = cases(CASES, pictures)
@@ -122,15 +108,14 @@ def test_three_browsers_compare_four_models_and_see_the_bars(tmp_path: Path) -> 
         write_rows(tmp_path / "replies" / f"{model}.jsonl", [one for one in said if one.model == model])
     db = str(tmp_path / "arena.db")
     with (
-        running(tmp_path, db) as address,
-        browser() as opened,
-        window(opened, address) as (desk, desk_wrong),
+        Studio(tmp_path, "--port", "0", "--db", db) as studio,
+        window(opened, studio.address) as (desk, desk_wrong),
     ):
         links = coordinate(desk, tmp_path, pictures)
         with (
-            window(opened, address) as (anna, anna_wrong),
-            window(opened, address) as (ben, ben_wrong),
-            window(opened, address) as (cleo, cleo_wrong),
+            window(opened, studio.address) as (anna, anna_wrong),
+            window(opened, studio.address) as (ben, ben_wrong),
+            window(opened, studio.address) as (cleo, cleo_wrong),
         ):
             players = [Player(page, seed, authors) for seed, page in enumerate((anna, ben, cleo))]
             for player, link in zip(players, links, strict=True):

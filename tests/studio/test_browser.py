@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studio.browsing import PHONE, browser, chromium, window
+from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.material import judge_run
 from tests.studio.serving import TOKEN, browser_of, runs_studio
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

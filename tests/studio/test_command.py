@@ -5,41 +5,23 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from tests.cli.command import COMPEER, compeer, environment
+from tests.cli.command import compeer
+from tests.studio.process import Studio
 from tests.studio.serving import browser_of, csrf
 
 
-@contextmanager
-def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command, and what it said when it was ready."""
-    process = subprocess.Popen(
-        [COMPEER, "studio", *words], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout
-        yield process, [process.stdout.readline()]
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream:
-                stream.close()
-
-
 def test_it_says_where_it_is_works_without_anything_and_ends_in_peace(tmp_path: Path) -> None:
-    with running("--port", "0", "--data", str(tmp_path / "data")) as (process, said):
-        address = said[0].split()[-1]
+    with Studio(tmp_path, "--port", "0") as studio:
+        address, process = studio.address, studio.process
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
         page = httpx.get(address, headers={"accept": "text/html"})
         assert page.status_code == 200 and "is an AI" in page.text
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=20)
+        process.wait(timeout=20)
+        told = studio.log.read_text()
         assert process.returncode == 0 and "Traceback" not in told
         assert re.search(r"127\.0\.0\.1 local GET 200 / \d+ ms", told), told
     assert (tmp_path / "data" / "secret").stat().st_mode & 0o777 == 0o600
@@ -47,11 +29,9 @@ def test_it_says_where_it_is_works_without_anything_and_ends_in_peace(tmp_path: 
 
 def test_a_public_one_prints_the_coordinators_link_and_the_link_works(tmp_path: Path, free_port: int) -> None:
     public = f"http://localhost:{free_port}"
-    words = ("--port", str(free_port), "--public", public, "--data", str(tmp_path), "--host", "127.0.0.1")
-    with running(*words) as (process, said):
-        assert process.stdout
-        said += [process.stdout.readline() for _ in range(4)]
-        told = "".join(said)
+    with Studio(tmp_path, "--port", str(free_port), "--public", public, "--host", "127.0.0.1") as studio:
+        assert studio.process.stdout
+        told = studio.said + "".join(studio.process.stdout.readline() for _ in range(4))
         found = re.search(rf"{public}/enter/(\S+)", told)
         assert found and len(found.group(1)) >= 32 and "plain http" in told
         with browser_of(public) as client:

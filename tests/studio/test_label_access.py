@@ -206,7 +206,7 @@ def test_pictures_come_from_the_items_folder_alone(home: Home, address: str, cap
         assert outside.status_code == 422 and "only files in these folders" in outside.text
         assert make(desk, "p", path="/etc/passwd").status_code == 422
         assert make(desk, "p", images="/", file=home.folder / "pictures" / "items-0.jsonl").status_code == 422
-        assert home.state() == before and caplog.text.count("no project made") == 11
+        assert home.state() == before and caplog.text.count("nothing made") == 11
 
 
 def make(desk: httpx.Client, name: str, file: Path | None = None, **given: str) -> httpx.Response:
@@ -222,7 +222,7 @@ def test_a_new_project_says_what_is_wrong_with_its_items(home: Home, address: st
         source.write_text('{"id": "a"}\n')
         assert "items.jsonl, line 1 (record a)" in make(desk, "p", file=source).text
         write_rows(source, [item(n) for n in range(3)])
-        assert "There is a project pilot already" in make(desk, "pilot", path=str(source)).text
+        assert "There is a project or an arena pilot already" in make(desk, "pilot", path=str(source)).text
         assert "Choose a file" in make(desk, "p").text
         made = make(desk, "named", path=str(source))
         assert made.status_code == 303 and "named" in desk.get(made.headers["location"]).text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
@@ -19,8 +18,8 @@ import httpx
 from tests.annotation.conftest import database, postgres_server  # noqa: F401
 from tests.annotation.crowd import opinion
 from tests.annotation.test_crowd import check
-from tests.cli.command import COMPEER, environment
 from tests.studio.labelling import Page, begin, hand_in, item
+from tests.studio.process import Studio
 from tests.studio.serving import browser_of
 
 from compeer.annotation.ballots import records
@@ -32,31 +31,9 @@ from compeer.annotation.store.tables import leases
 
 PEOPLE, ITEMS = (int(part) for part in os.environ.get("COMPEER_CROWD", "16x60").split("x"))
 LEAVING = PEOPLE // 4
-LEASE = 10.0  # seconds
+LEASE = 6.0  # seconds
 TAKEN_OVER, SENT_BEFORE = "Somebody else has this one now", "This was sent before"
 PATIENCE = 600.0
-
-
-class Studio:
-    """The command in a process of its own. Its log goes to a file: a full pipe would hold it up."""
-
-    def __init__(self, folder: Path, db: str, port: int) -> None:
-        self.log = (folder / "log").open("ab")
-        public = f"http://127.0.0.1:{port}"
-        words = ["--port", str(port), "--db", db, "--public", public, "--data", str(folder / "data")]
-        self.command, self.address = [COMPEER, "studio", *words], public
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.command, env=environment(), stdout=subprocess.PIPE, stderr=self.log)
-        assert self.process.stdout is not None and b"listens" in self.process.stdout.readline()
-
-    def kill(self) -> None:
-        """kill -9."""
-        assert self.process is not None and self.process.stdout is not None
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 class Annotator(threading.Thread):
@@ -131,10 +108,11 @@ def test_a_crowd_over_http_with_abandoned_browsers_and_kill_9(
     made = create_project(store, "crowd", [item(n) for n in range(ITEMS)], audit_share=0.0, lease_minutes=LEASE / 60)
     project, names = made.project.id, [f"p{n}" for n in range(PEOPLE)]
     tokens = {name: invite(store, project, name).token for name in names}
-    server, stop = Studio(tmp_path, database, free_port), threading.Event()
+    public = f"http://127.0.0.1:{free_port}"
+    server = Studio(tmp_path, "--port", str(free_port), "--db", database, "--public", public)
+    stop = threading.Event()
     crowd = [
-        Annotator(server.address, name, tokens[name], stop, n % 3 if n < LEAVING else None)
-        for n, name in enumerate(names)
+        Annotator(public, name, tokens[name], stop, n % 3 if n < LEAVING else None) for n, name in enumerate(names)
     ]
     server.start()
     try:
@@ -150,7 +128,6 @@ def test_a_crowd_over_http_with_abandoned_browsers_and_kill_9(
         for one in crowd:
             one.join(30)
         server.kill()
-        server.log.close()
     assert [one.wrong for one in crowd if one.wrong] == []
     assert ITEMS <= killed_at < sum(len(one.acknowledged) for one in crowd)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.annotation.labelling import LABELS
-from tests.studio.browsing import PHONE, browser, chromium, window
+from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.labelling import item, png
 from tests.studio.serving import studio
 
@@ -30,12 +30,6 @@ HOSTILE = (
     "'\"`--><!-- ]]> javascript:alert(1) \x07 end"
 )
 LONG = "wordwithoutanyspace" * 600 + " many words " * 700 + "the end"  # 20,000 characters
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture

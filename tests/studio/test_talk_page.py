@@ -10,18 +10,12 @@ from typing import Any
 
 import pytest
 from tests.chat.supporter import Supporter, running
-from tests.studio.browsing import PHONE, browser, chromium, window
+from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.talking import Running, idle, open_room, reply, send, talking
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 
 STILL = {"reduced_motion": "reduce"}
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,14 @@ Out and in                                                 compeer.annotation.ex
     import_votes(store, project, votes_by_item) -> Imported; votes_of_items(items)
     formats.label_studio.write / read, formats.potato.write / read
 
+What the arena uses as well                                people, forms, refusal, store, and
+    founding    a name of its own and the terms that people work under
+    lease       the life of a lease, in whichever tables: held, kept, handed in, taken back, put away, lapsed
+    given       notes and seconds as they are kept
+    effort      what people have done, counted from their leases
+    shelf       what a list shows of projects
+    pictures    files of pictures, from the project's folder alone
+
 Behind them: protocol (the rules, pure), agreement (the figures, pure), seats (places at an item), tallies (votes
 counted by the database), ballots (votes read back), tables_shown (for a terminal), refusal, store.
 """

@@ -10,12 +10,19 @@ import hashlib
 
 from sqlalchemy import Connection, delete, insert, select
 
-from compeer.annotation.people import Person
-from compeer.annotation.refusal import Refused
+from compeer.annotation.people import Person, locked
+from compeer.annotation.refusal import refuse
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import forms
 
 _KEPT = 7 * 86400.0  # seconds; a page's forms must end sooner than this
+
+
+def acting(store: Store, db: Connection, person: Person, form: str) -> Person:
+    """The person as they are now, locked, and their form used: how everything that changes something begins."""
+    me = locked(store, db, person)
+    use(store, db, me, form)
+    return me
 
 
 def use(store: Store, db: Connection, person: Person, form: str) -> None:
@@ -24,8 +31,7 @@ def use(store: Store, db: Connection, person: Person, form: str) -> None:
         return
     name, now = hashlib.sha256(form.encode("utf-8", "replace")).hexdigest(), store.clock()
     if db.execute(select(forms.c.form).where(forms.c.form == name)).first() is not None:
-        raise Refused("form", "This was sent before and has been dealt with; nothing was changed this time.",
-                      annotator=person.id, project=person.project)  # fmt: skip
+        raise refuse(person, "form", "This was sent before and has been dealt with; nothing was changed this time.")
     db.execute(delete(forms).where(forms.c.at < now - _KEPT))
     db.execute(insert(forms).values(form=name, annotator=person.id, at=now))
 

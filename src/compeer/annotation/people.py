@@ -1,4 +1,4 @@
-"""The people of a project: coordinators and annotators, their invitations, pausing, coming in.
+"""The people of a labelling project or an arena: coordinators and annotators, their invitations, pausing, coming in.
 
 An invitation is a personal link with a random token of 256 bits. Only its SHA-256 is kept, which is right for
 something nobody could guess (slow hashes are for passwords). A new link makes the old one worthless, and the session
@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
-from compeer.annotation.refusal import Refused
+from compeer.annotation.lease import COMPARING, lapse
+from compeer.annotation.refusal import Refused, refuse
 from compeer.annotation.seats import give_back
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import annotators, leases
@@ -42,19 +43,22 @@ class Invitation(NamedTuple):
     token: str
 
 
+def fit_name(name: str) -> bool:
+    """Whether somebody or something can be called this."""
+    return 0 < len(name) <= 100 and name.isprintable()
+
+
 def invite(store: Store, project: int, name: str, role: Role = "annotator") -> Invitation:
     """Add a person to a project, with a link of their own."""
     name = name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
+    if not fit_name(name):
         raise UserError(f"A name has 1 to 100 printable characters; got {name[:120]!r}.")
     token = secrets.token_urlsafe(32)
 
     def work(db: Connection) -> Person:
         known = db.execute(select(annotators).where(annotators.c.project == project, annotators.c.name == name)).first()
         if known is not None and known.token is not None:
-            raise UserError(
-                f"{name} has a link already. To replace one that was lost: compeer annotate invite --new-link"
-            )
+            raise UserError(f"{name} has a link already. To replace one that was lost: invite --new-link")
         if known is not None:  # imported with their votes, or revoked: the link is new, the person is not
             db.execute(update(annotators).where(annotators.c.id == known.id).values(token=_hash(token), role=role))
             return _fresh(db, known.id)
@@ -108,7 +112,7 @@ def returning(store: Store, number: int, key: str) -> Person | None:
 def coordinator(person: Person) -> Person:
     """The same person, if they are a coordinator; else refused. Log it with `store.log`."""
     if person.role != "coordinator":
-        raise Refused("role", "This page is for the coordinator.", annotator=person.id, project=person.project)
+        raise refuse(person, "role", "This page is for the coordinator.")
     return person
 
 
@@ -129,7 +133,7 @@ def locked(store: Store, db: Connection, person: Person) -> Person:
     """The person as they are now, locked: two windows of one person take turns."""
     row = db.execute(store.locked(select(annotators).where(annotators.c.id == person.id))).first()
     if row is None or row.token is None:
-        raise Refused("token", "Your access has ended.", annotator=person.id, project=person.project)
+        raise refuse(person, "token", "Your access has ended.")
     return _person(row)
 
 
@@ -138,12 +142,13 @@ def _change(store: Store, project: int, name: str, **values: Any) -> Person:
         query = select(annotators).where(annotators.c.project == project, annotators.c.name == name)
         row = db.execute(store.locked(query)).first()
         if row is None:
-            raise UserError(f"Nobody called {name} is in this project. compeer annotate status shows who is.")
+            raise UserError(f"Nobody called {name} is here. The status shows who is.")
         db.execute(update(annotators).where(annotators.c.id == row.id).values(**values))
         if values.get("paused") or ("token" in values and values["token"] is None):
             query = select(leases.c.id).where(leases.c.annotator == row.id, leases.c.state == "held")
             for lease in db.execute(query.order_by(leases.c.item)).scalars().all():
                 give_back(store, db, lease)
+            lapse(db, COMPARING, COMPARING.leases.c.annotator == row.id)
         return _fresh(db, row.id)
 
     return store.write(work)

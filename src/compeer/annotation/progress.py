@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 
 import msgspec
 from sqlalchemy import Connection, case, func, select
 
-from compeer.annotation.people import Person, Role
+from compeer.annotation.effort import Own, PersonProgress, efforts, own
+from compeer.annotation.lease import LABELLING
+from compeer.annotation.people import Person
 from compeer.annotation.project import project as project_of
 from compeer.annotation.protocol import STATUSES, Pass
 from compeer.annotation.seats import FRESH, questions_of
 from compeer.annotation.store.database import Store
-from compeer.annotation.store.tables import annotators, audit_draws, items, leases, refusals, skips, votes
+from compeer.annotation.store.tables import annotators, audit_draws, items, leases, refusals, votes
 from compeer.annotation.tallies import pivot, tallies
 from compeer.cer.exchange import Status
 from compeer.cer.item import QUESTIONS, Item, Question
-
-
-class PersonProgress(msgspec.Struct, frozen=True):
-    """What one person has done."""
-
-    name: str
-    role: Role
-    paused: bool
-    invited: bool
-    done: int
-    held: int
-    skipped: int
-    distressed: int
-    seconds: float | None  # mean for an item
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -49,13 +36,10 @@ class Progress(msgspec.Struct, frozen=True):
     refusals: int
 
 
-class Mine(msgspec.Struct, frozen=True):
-    """An annotator's own counts."""
+class Mine(Own, frozen=True):
+    """An annotator's own counts, and how many items there are in all."""
 
     items: int
-    done: int
-    today: int
-    skipped: int
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -94,6 +78,9 @@ def progress(store: Store, project: int) -> Progress:
         refused = db.execute(
             select(func.count()).select_from(refusals).where(refusals.c.project == project)
         ).scalar_one()
+        here = select(annotators.c.id).where(annotators.c.project == project)
+        seconds = select(votes.c.annotator, func.avg(votes.c.seconds)).where(votes.c.annotator.in_(here))
+        seconds = seconds.group_by(votes.c.annotator)  # by an index alone, in a large project
         return Progress(
             project=name,
             items=sum(stages.values()),
@@ -104,26 +91,17 @@ def progress(store: Store, project: int) -> Progress:
             questions=_questions(db, project),
             audited=audited,
             audit_drawn=drawn,
-            people=_people(db, project),
+            people=efforts(db, LABELLING, project, seconds),
             refusals=refused,
         )
 
 
 def mine(store: Store, person: Person) -> Mine:
-    """What this person has done; today by UTC."""
-    midnight = datetime.fromtimestamp(store.clock(), UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-    own = leases.c.annotator == person.id
+    """What this person has done."""
+    total = select(func.count()).select_from(items).where(items.c.project == person.project)
     with store.read() as db:
-        total = db.execute(
-            select(func.count()).select_from(items).where(items.c.project == person.project)
-        ).scalar_one()
-        done, today = db.execute(
-            select(func.count(), func.count(case((leases.c.finished >= midnight, 1)))).where(
-                own, leases.c.state == "done"
-            )
-        ).one()
-        skipped = db.execute(select(func.count()).where(own, leases.c.state == "skipped")).scalar_one()
-    return Mine(total, done, today, skipped)
+        counts = own(db, LABELLING, person, store.clock())
+        return Mine(counts.done, counts.today, counts.skipped, db.execute(total).scalar_one())
 
 
 def disagreements(store: Store, project: int, *, limit: int = 50, offset: int = 0) -> list[Disagreement]:
@@ -162,32 +140,3 @@ def _questions(db: Connection, project: int) -> dict[Question, dict[Status, int]
     for name, total in asking.items():
         counts[name]["open"] += total - sum(counts[name].values())
     return counts
-
-
-def _people(db: Connection, project: int) -> list[PersonProgress]:
-    here = select(annotators.c.id).where(annotators.c.project == project)
-    counts = select(leases.c.annotator, leases.c.state, func.count()).where(leases.c.annotator.in_(here))
-    states: dict[tuple[int, str], int] = {
-        (who, state): count
-        for who, state, count in db.execute(counts.group_by(leases.c.annotator, leases.c.state)).all()
-    }
-    hurt = select(leases.c.annotator, func.count()).join(skips, skips.c.lease == leases.c.id).where(skips.c.distress)
-    distressed = {row[0]: row[1] for row in db.execute(hurt.group_by(leases.c.annotator))}
-    taken = select(votes.c.annotator, func.avg(votes.c.seconds)).where(votes.c.annotator.in_(here))
-    seconds: dict[int, float | None] = {row[0]: row[1] for row in db.execute(taken.group_by(votes.c.annotator))}
-    found = []
-    for row in db.execute(select(annotators).where(annotators.c.project == project).order_by(annotators.c.id)):
-        found.append(
-            PersonProgress(
-                name=row.name,
-                role=row.role,
-                paused=row.paused,
-                invited=row.token is not None,
-                done=states.get((row.id, "done"), 0),
-                held=states.get((row.id, "held"), 0),
-                skipped=states.get((row.id, "skipped"), 0),
-                distressed=distressed.get(row.id, 0),
-                seconds=seconds.get(row.id),
-            )
-        )
-    return found

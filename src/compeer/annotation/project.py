@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, insert, select
 
+from compeer.annotation import founding
 from compeer.annotation.people import Person
+from compeer.annotation.pictures import Album, inside, picture_in
 from compeer.annotation.protocol import asked_of
 from compeer.annotation.queue import not_yours
-from compeer.annotation.refusal import Refused
 from compeer.annotation.seats import FRESH, is_number, lease_of
 from compeer.annotation.store.arena_tables import arenas
 from compeer.annotation.store.database import Store
@@ -62,13 +62,11 @@ def create_project(
 
     The seed decides the order of replies and the audit draw; without one it is drawn, and nobody can foretell them.
     """
-    name = name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
-        raise UserError(f"A project's name has 1 to 100 printable characters; got {name[:120]!r}.")
-    if not 0 <= audit_share <= 1:
-        raise UserError(f"The share of the audit lies between 0 and 1; got {audit_share}.")
-    if lease_minutes <= 0 or undo_minutes < 0:
-        raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
+    terms = founding.Terms(
+        name=name, images=images, guideline=guideline, lease_minutes=lease_minutes, undo_minutes=undo_minutes,
+        audit_share=audit_share, seed=seed,
+    )  # fmt: skip
+    founding.check(terms)
     given = list(source)
     usable = [item for item in given if item.candidate is not None]
     if not usable:
@@ -85,19 +83,7 @@ def create_project(
             inside(images, path, item.id)
 
     def work(db: Connection) -> int:
-        if db.execute(select(projects.c.id).where(projects.c.name == name)).first() is not None:
-            raise UserError(f"There is a project {name} in this database already; choose another --name.")
-        settings = {
-            "name": name,
-            "created": store.clock(),
-            "seed": secrets.randbits(31) if seed is None else seed,
-            "guideline": guideline,
-            "lease_seconds": 60 * lease_minutes,
-            "undo_seconds": 60 * undo_minutes,
-            "audit_share": audit_share,
-            "images": str(images.resolve()) if images else None,
-        }
-        number = int(db.execute(insert(projects).values(**settings).returning(projects.c.id)).scalar_one())
+        number, _ = founding.found(db, terms, store.clock())
         for start in range(0, len(usable), _AT_ONCE):
             chunk = usable[start : start + _AT_ONCE]
             db.execute(insert(items), [_row(number, start + n, item) for n, item in enumerate(chunk)])
@@ -121,57 +107,20 @@ def project(store: Store, number: int) -> Project:
 
 def project_named(store: Store, name: str | None) -> Project:
     """A project by name, or the only one."""
-    known = projects_of(store)
-    found = [one for one in known if name is None or one.name == name]
-    if len(found) == 1:
-        return found[0]
-    if not known:
-        raise UserError("There is no project in this database yet; compeer annotate create makes one.")
-    names = ", ".join(one.name for one in known)
-    raise UserError(f"Which project? Name it with --name; there are: {names}." if name is None
-                    else f"There is no project {name}; there are: {names}.")  # fmt: skip
+    return founding.called(projects_of(store), name, "project", "compeer annotate create")
 
 
 def picture(store: Store, person: Person, item: int, number: int) -> Path:
-    """The file of the item's picture `number` (0 is the first of the history), for who was given this item.
-
-    A coordinator may see all of their project. The page asks by number, so a name never comes from outside.
-    """
+    """The file of the item's picture `number`, for who was given this item; a coordinator may see all of theirs."""
     with store.read() as db:
         given = lease_of(db, item, person.id)
         query = select(items.c.name, items.c.images, projects.c.images.label("folder")).join(projects)
         asked = items.c.id == (item if is_number(item) else 0)
         row = db.execute(query.where(asked, items.c.project == person.project)).first()
-    try:
-        if row is None or (given is None and person.role != "coordinator"):
-            raise not_yours(person, item)
-        paths: list[str] = msgspec.json.decode(row.images)
-        if not 0 <= number < len(paths) or row.folder is None:
-            raise Refused("path", "There is no such picture.", annotator=person.id, project=person.project,
-                          detail=f"picture {number} of item {item}")  # fmt: skip
-        try:
-            file = inside(Path(row.folder), paths[number], row.name)
-        except UserError as error:
-            raise Refused("path", "There is no such picture.", annotator=person.id, project=person.project,
-                          detail=str(error)) from error  # fmt: skip
-    except Refused as refusal:
-        store.log(refusal)
-        raise
-    return file
-
-
-def inside(folder: Path | None, path: str, item: str) -> Path:
-    """The picture's file, which must lie in the project's folder, links followed."""
-    if folder is None:
-        raise UserError(f"The item {item} has pictures; say in which folder they lie with --images.")
-    root = folder.resolve()
-    try:
-        file = (root / path).resolve()
-    except (OSError, ValueError, RuntimeError):
-        file = Path("/")
-    if not file.is_relative_to(root):
-        raise UserError(f"The picture {path[:200]!r} of item {item} lies outside {root}; pictures must lie inside it.")
-    return file
+    album = None
+    if row is not None and (given is not None or person.role == "coordinator"):
+        album = Album(row.name, msgspec.json.decode(row.images, type=list[str]), row.folder)
+    return picture_in(store, person, album, number, not_yours(person, item))
 
 
 def _row(number: int, position: int, item: Item) -> dict[str, Any]:

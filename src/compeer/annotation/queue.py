@@ -16,10 +16,11 @@ from typing import Any, get_args
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, exists, insert, or_, select, update
 
-from compeer.annotation.forms import use
+from compeer.annotation.forms import acting
+from compeer.annotation.lease import LABELLING, held, in_state, put_away
 from compeer.annotation.people import Person, locked
 from compeer.annotation.protocol import Answer, Stage, answer_of, stage
-from compeer.annotation.refusal import Refused
+from compeer.annotation.refusal import Refused, refuse
 from compeer.annotation.seats import (
     AUDIT,
     BEGUN,
@@ -36,13 +37,12 @@ from compeer.annotation.seats import (
     turn_of,
 )
 from compeer.annotation.store.database import Store
-from compeer.annotation.store.tables import drafts, items, leases, projects, skips, votes
+from compeer.annotation.store.tables import drafts, items, leases, projects, votes
 from compeer.cer.exchange import Task
 from compeer.cer.item import Item, Question
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import Choice, choice_of
 
-_LONGEST_REASON = 2000
 _SEEN = exists().where(leases.c.item == items.c.id, leases.c.annotator == bindparam("person"))
 #: the first item of a rank that a person has never had
 _UNSEEN = (
@@ -85,15 +85,11 @@ def next_work(store: Store, person: Person) -> Work | None:
             return None
         project = db.execute(select(projects).where(projects.c.id == me.project)).one()
         now = store.clock()
-        mine = select(leases).where(leases.c.annotator == me.id)
-        held = db.execute(mine.where(leases.c.state == "held").order_by(leases.c.opened.desc())).first()
-        if held is not None:
-            lasting = {"expires": now + project.lease_seconds}
-            db.execute(update(leases).where(leases.c.id == held.id).values(**lasting))
-            return int(held.item)
+        if (at_hand := held(db, LABELLING, me.id, now + project.lease_seconds)) is not None:
+            return int(at_hand.item)
         free = or_(*((leases.c.turn == turn_of(one)) & (items.c.stage == one) for one in get_args(Stage)))
-        begun = mine.join(items).where(leases.c.state == "lapsed", items.c.rank > NOTHING, free)
-        for row in db.execute(begun.order_by(leases.c.opened.desc())).all():
+        begun = in_state(LABELLING, me.id, "lapsed").join(items, items.c.id == leases.c.item)
+        for row in db.execute(begun.where(items.c.rank > NOTHING, free)).all():
             if take_up(store, db, row, project, now):
                 return int(row.item)
         for skip in (True,) if store.sqlite else (True, False):  # then wait for those that others work on just now
@@ -122,21 +118,17 @@ def view(store: Store, person: Person, item: int) -> Work:
 
 def skip(store: Store, person: Person, item: int, reason: str, *, distress: bool = False, form: str = "") -> None:
     """Give an item back for good, with a reason; `distress` when it was too hard to read. Others get it instead."""
-    said = reason.replace("\x00", "").strip()[:_LONGEST_REASON]
 
     def work(db: Connection) -> None:
-        me = locked(store, db, person)
-        use(store, db, me, form)
+        me = acting(store, db, person, form)
         row = lock_item(store, db, item)
         lease = lease_of(db, item, me.id)
         if row is None or lease is None:
             raise not_yours(me, item)
         if lease.state not in ("held", "lapsed"):
-            raise Refused("closed", "This item is handed in or skipped already.", annotator=me.id, project=me.project)
+            raise refuse(me, "closed", "This item is handed in or skipped already.")
         now = store.clock()
-        over = {"state": "skipped", "place": None, "finished": now}
-        db.execute(update(leases).where(leases.c.id == lease.id).values(**over))
-        db.execute(insert(skips).values(lease=lease.id, at=now, reason=said, distress=distress))
+        put_away(db, LABELLING, lease.id, now, reason, distress)
         settle(db, row, now)
 
     store.write(work)
@@ -163,8 +155,8 @@ def take_up(store: Store, db: Connection, lease: Row[Any], project: Row[Any], no
 
 
 def not_yours(person: Person, item: int) -> Refused:
-    return Refused("not-yours", "This item was not given to you. The next one that is waits on your labelling page.",
-                   annotator=person.id, project=person.project, detail=f"item {item}")  # fmt: skip
+    message = "This item was not given to you. The next one that is waits on your labelling page."
+    return refuse(person, "not-yours", message, f"item {item}")
 
 
 def _seat(store: Store, db: Connection, number: int, me: Person, project: Row[Any], now: float) -> bool:

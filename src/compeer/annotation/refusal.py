@@ -6,9 +6,12 @@ A page answers with `status`, the HTTP status that fits.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from compeer.errors import UserError
+
+if TYPE_CHECKING:  # people refuse, too
+    from compeer.annotation.people import Person
 
 Kind = Literal[
     "token",  # forged, revoked or mistyped
@@ -38,6 +41,11 @@ class Refused(UserError):
     @property
     def status(self) -> int:
         return STATUS[self.kind]
+
+
+def refuse(person: Person, kind: Kind, message: str, detail: str = "") -> Refused:
+    """What is refused to somebody whom we know."""
+    return Refused(kind, message, annotator=person.id, project=person.project, detail=detail)
 
 
 class BadAnswers(UserError, ValueError):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
+from compeer.annotation import lease as leasing
 from compeer.annotation.protocol import PLACES, Answer, Ballot, Pass, Stage, answer_of, disputed, stage
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import audit_draws, items, leases, projects, votes
@@ -115,8 +116,7 @@ def give_back(store: Store, db: Connection, lease: int) -> None:
     """Free the place of a lease that is held; whoever held it may take it up again while it is free."""
     row = db.execute(select(leases.c.item).where(leases.c.id == lease)).one()
     item = lock_item(store, db, row.item)
-    held = update(leases).where(leases.c.id == lease, leases.c.state == "held")
-    if item is not None and db.execute(held.values(state="lapsed", place=None)).rowcount:
+    if item is not None and leasing.lapse(db, leasing.LABELLING, leases.c.id == lease):
         settle(db, item, store.clock())
 
 
@@ -132,8 +132,8 @@ def lapse(store: Store) -> None:
     def work(db: Connection) -> None:
         for lease, number in db.execute(due).all():
             item = db.execute(store.locked(_ITEM, skip=True), {"number": number}).first()
-            still = update(leases).where(leases.c.id == lease, leases.c.state == "held", leases.c.expires < now)
-            if item is not None and db.execute(still.values(state="lapsed", place=None)).rowcount:
+            due_still = (leases.c.id == lease) & (leases.c.expires < now)
+            if item is not None and leasing.lapse(db, leasing.LABELLING, due_still):
                 settle(db, item, now)
 
     store.write(work)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
+from compeer.annotation.effort import PersonProgress
 from compeer.annotation.progress import Progress
 from compeer.annotation.protocol import STATUSES
 from compeer.annotation.reliability import Agreement, Confirmed
@@ -18,18 +19,27 @@ def status_tables(now: Progress) -> list[Table | str]:
     questions = Table("question", *STATUSES, box=None)
     for name, counts in now.questions.items():
         questions.add_row(name, *(f"{counts[status]:,}" for status in STATUSES))
-    people = Table("name", "role", "done", "holds", "skipped", "distressed", "s/item", "", box=None)
-    for one in now.people:
-        state = "paused" if one.paused else "" if one.invited else "no link"
-        seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
-        counts_of = (one.done, one.held, one.skipped, one.distressed)
-        people.add_row(one.name, one.role, *(f"{count:,}" for count in counts_of), seconds, state)
     head = (
         f"{now.project}: {now.items:,} items, {now.closed:,} closed, {now.disputed:,} wait for a third vote, "
         f"{now.begun:,} begun, {now.untouched:,} untouched. Audit: {now.audited:,} of {now.audit_drawn:,} drawn."
     )
     refused = f"Refused so far: {now.refusals:,}." if now.refusals else ""
-    return [head, questions, people, refused]
+    return [head, questions, people_table(now.people), refused]
+
+
+def people_table(people: Sequence[PersonProgress], more: Mapping[str, Sequence[str]] | None = None) -> Table:
+    """Everybody with what they have done; `more` columns by their heads, a value for each person."""
+    more = more or {}
+    table = Table("name", "role", box=None)
+    for head in ("done", "holds", "skipped", "distressed", "seconds", *more):
+        table.add_column(head, justify="right")
+    table.add_column("")
+    for place, one in enumerate(people):
+        state = "paused" if one.paused else "" if one.invited else "no link"
+        seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
+        counts = (f"{count:,}" for count in (one.done, one.held, one.skipped, one.distressed))
+        table.add_row(one.name, one.role, *counts, seconds, *(values[place] for values in more.values()), state)
+    return table
 
 
 def agreement_tables(found: Agreement, confirmed: Mapping[Question, Confirmed]) -> list[Table | str]:

@@ -8,26 +8,24 @@ nobody has been given it since. Votes are never overwritten.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from compeer.annotation.forms import use
+from compeer.annotation.forms import acting
+from compeer.annotation.given import note_of, seconds_of
+from compeer.annotation.lease import LABELLING, hand_in, in_state, renew, take_back
 from compeer.annotation.people import Person, locked
 from compeer.annotation.protocol import PLACES, Answer, answer_text
 from compeer.annotation.queue import Work, draft_of, not_yours, take_up, view
-from compeer.annotation.refusal import BadAnswers, Refused
+from compeer.annotation.refusal import BadAnswers, refuse
 from compeer.annotation.seats import give_back, lapse, lease_of, lock_item, questions_of, settle, sitting
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import drafts, leases, projects, votes
 from compeer.cer.item import Question
 from compeer.reward.verdict import CHOICES, preference_of
-
-LONGEST_NOTE = 10_000
-_MOST_SECONDS = 86400.0
 
 
 def submit(
@@ -51,28 +49,25 @@ def submit(
         now = store.clock()
         if lease.state == "lapsed":
             if not take_up(store, db, lease, project, now):
-                raise Refused("lapsed", "You were away for long, and somebody else has this item now. Your draft is "
-                              "kept; please go on with the next one.", annotator=me.id, project=me.project,
-                              detail=f"item {item}")  # fmt: skip
+                message = "You were away for long, and somebody else has this item now. Your draft is kept; please "
+                raise refuse(me, "lapsed", message + "go on with the next one.", f"item {item}")
             lease = db.execute(select(leases).where(leases.c.id == lease.id)).one()
         elif lease.state == "done" and (why := _locked_in(store, db, row, lease)):
-            raise Refused("closed", why, annotator=me.id, project=me.project, detail=f"item {item}")
+            raise refuse(me, "closed", why, f"item {item}")
         values = read_answers(questions_of(lease.questions), answers, lease.candidate_first)
         shared = {
             "lease": lease.id,
-            "revision": lease.revision + 1,
+            "revision": hand_in(db, LABELLING, lease, now, note_of(note)),
             "item": item,
             "annotator": me.id,
             "turn": lease.turn,
             "at": now,
-            "seconds": _seconds(seconds),
+            "seconds": seconds_of(seconds),
             "candidate_first": lease.candidate_first,
             "guideline": guideline or project.guideline,
         }
         rows = [{**shared, "question": name, "answer": answer_text(value)} for name, value in values.items()]
         db.execute(insert(votes), rows)
-        done = {"state": "done", "revision": lease.revision + 1, "finished": now, "note": _note(note)}
-        db.execute(update(leases).where(leases.c.id == lease.id).values(**done))
         db.execute(delete(drafts).where(drafts.c.lease == lease.id))
         settle(db, row, now)
 
@@ -84,20 +79,17 @@ def undo(store: Store, person: Person, *, form: str = "") -> Work | None:
     lapse(store)
 
     def work(db: Connection) -> int | None:
-        query = select(leases).where(leases.c.annotator == person.id, leases.c.state == "done")
-        last = db.execute(query.order_by(leases.c.finished.desc(), leases.c.id.desc())).first()
+        last = db.execute(in_state(LABELLING, person.id, "done")).first()
         if last is None:
             return None
         me, row, lease, project = _mine(store, db, person, last.item, form)
         now = store.clock()
         why = _locked_in(store, db, row, lease, window=project.undo_seconds)
         if lease.state != "done" or why:
-            raise Refused("closed", why or "It was taken back already.", annotator=me.id, project=me.project,
-                          detail=f"undo of item {lease.item}")  # fmt: skip
+            raise refuse(me, "closed", why or "It was taken back already.", f"undo of item {lease.item}")
         draft = draft_of(db, lease)
         _keep(db, lease.id, draft.answers, draft.note, draft.seconds, now)
-        again = {"state": "held", "opened": now, "expires": now + project.lease_seconds, "finished": None}
-        db.execute(update(leases).where(leases.c.id == lease.id).values(**again))
+        take_back(db, LABELLING, lease.id, now, now + project.lease_seconds)
         settle(db, row, now)
         return int(lease.item)
 
@@ -120,14 +112,9 @@ def save_draft(
         asked = questions_of(lease.questions)
         given = {name: _checked(name, value) for name, value in answers.items() if name in asked and value is not None}
         now = store.clock()
-        _keep(db, lease.id, given, _note(note), _seconds(seconds) or 0.0, now)
+        _keep(db, lease.id, given, note_of(note), seconds_of(seconds) or 0.0, now)
         length = select(projects.c.lease_seconds).where(projects.c.id == me.project)
-        longer = {"expires": now + db.execute(length).scalar_one()}
-        return bool(
-            db.execute(
-                update(leases).where(leases.c.id == lease.id, leases.c.state == "held").values(**longer)
-            ).rowcount
-        )
+        return renew(db, LABELLING, lease.id, now + db.execute(length).scalar_one())
 
     return store.write(work)
 
@@ -160,17 +147,15 @@ def _checked(question: str, value: Any) -> Any:
 
 def _mine(store: Store, db: Connection, person: Person, item: int, form: str) -> tuple[Person, Any, Any, Any]:
     """Person, item, lease and project, locked and checked."""
-    me = locked(store, db, person)
-    use(store, db, me, form)
+    me = acting(store, db, person, form)
     row = lock_item(store, db, item)
     lease = lease_of(db, item, me.id)
     if row is None or lease is None:
         raise not_yours(me, item)
     if me.paused:
-        raise Refused("paused", "Your coordinator has paused your work. Your draft is kept.",
-                      annotator=me.id, project=me.project)  # fmt: skip
+        raise refuse(me, "paused", "Your coordinator has paused your work. Your draft is kept.")
     if lease.state == "skipped":
-        raise Refused("closed", "You skipped this item.", annotator=me.id, project=me.project, detail=f"item {item}")
+        raise refuse(me, "closed", "You skipped this item.", f"item {item}")
     return me, row, lease, db.execute(select(projects).where(projects.c.id == me.project)).one()
 
 
@@ -193,16 +178,3 @@ def _keep(db: Connection, lease: int, answers: Mapping[Any, Any], note: str, sec
     row = {"answers": msgspec.json.encode(answers).decode(), "note": note, "seconds": seconds, "at": now}
     if not db.execute(update(drafts).where(drafts.c.lease == lease).values(**row)).rowcount:
         db.execute(insert(drafts).values(lease=lease, **row))
-
-
-def _seconds(given: float | None) -> float | None:
-    if given is None or not math.isfinite(given):
-        return None
-    return min(max(float(given), 0.0), _MOST_SECONDS)
-
-
-def _note(given: str) -> str:
-    note = given.replace("\x00", "").strip()
-    if len(note) > LONGEST_NOTE:
-        raise BadAnswers(f"A note has at most {LONGEST_NOTE:,} characters; this one has {len(note):,}.")
-    return note

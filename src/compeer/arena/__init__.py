@@ -13,8 +13,8 @@ results     all of it for one arena, now
 progress    how far it is
 figure      the stacked bars as SVG or PNG
 
-The store, the people and their personal links are those of `compeer.annotation`: an arena is a project there, so
-`people.invite`, `new_link`, `pause` and `revoke` work as they do for labelling.
+The store, the people, their personal links and the life of a lease are those of `compeer.annotation`: an arena is a
+project there, so `people.invite`, `new_link`, `pause` and `revoke` work as they do for labelling.
 
     from compeer.annotation.store import open_store
     store = open_store("annotation.db")

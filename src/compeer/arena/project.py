@@ -6,7 +6,6 @@ of cases and models are given in a shuffled order, so that not even the database
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -15,7 +14,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
-from compeer.annotation.project import inside
+from compeer.annotation import founding
+from compeer.annotation.pictures import inside
 from compeer.annotation.store import Store
 from compeer.annotation.store.arena_tables import arena_cases, arena_models, arena_replies, arena_slots, arenas
 from compeer.annotation.store.tables import projects
@@ -72,34 +72,20 @@ def create_arena(
 
     Without a seed one is drawn, and nobody can foretell sides and order.
     """
-    name = name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
-        raise UserError(f"An arena's name has 1 to 100 printable characters; got {name[:120]!r}.")
+    terms = founding.Terms(
+        name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed
+    )  # fmt: skip
+    founding.check(terms)
     if not 1 <= votes <= 100:
         raise UserError(f"Each comparison gets 1 to 100 votes; got {votes}.")
-    if lease_minutes <= 0 or undo_minutes < 0:
-        raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
     models, usable, said = _fitting(cases, replies, focus)
     for case in usable:
         for path in case.images:
             if not inside(images, path, case.id).is_file():
                 raise UserError(f"The picture {path} of case {case.id} is not in {images}; name its folder.")
-    drawn = secrets.randbits(31) if seed is None else seed
 
     def work(db: Connection) -> tuple[int, int]:
-        if db.execute(select(projects.c.id).where(projects.c.name == name)).first() is not None:
-            raise UserError(f"There is a project or an arena {name} in this database already; choose another name.")
-        settings = {
-            "name": name,
-            "created": store.clock(),
-            "seed": drawn,
-            "guideline": "1",
-            "lease_seconds": 60 * lease_minutes,
-            "undo_seconds": 60 * undo_minutes,
-            "audit_share": 0.0,
-            "images": str(images.resolve()) if images else None,
-        }
-        number = int(db.execute(insert(projects).values(**settings).returning(projects.c.id)).scalar_one())
+        number, drawn = founding.found(db, terms, store.clock())
         about = {"project": number, "votes": votes, "focus": focus, "show_reasoning": show_reasoning}
         db.execute(insert(arenas).values(**about))
         mixed = Random(f"numbers {drawn}")
@@ -140,15 +126,7 @@ def arena(store: Store, number: int) -> Arena:
 
 def arena_named(store: Store, name: str | None) -> Arena:
     """An arena by name, or the only one."""
-    known = arenas_of(store)
-    found = [one for one in known if name is None or one.name == name]
-    if len(found) == 1:
-        return found[0]
-    if not known:
-        raise UserError("There is no arena in this database yet; compeer arena create makes one.")
-    names = ", ".join(one.name for one in known)
-    raise UserError(f"Which arena? Name it with --name; there are: {names}." if name is None
-                    else f"There is no arena {name}; there are: {names}.")  # fmt: skip
+    return founding.called(arenas_of(store), name, "arena", "compeer arena create")
 
 
 def models_of(store: Store, number: int) -> list[str]:

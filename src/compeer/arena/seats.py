@@ -1,12 +1,14 @@
-"""The slots of an arena: giving one to a person, going on with one that lapsed, and returning those of who is gone."""
+"""The slots of an arena: giving one to a person, going on with one that lapsed, and returning those that ran out."""
 
 from __future__ import annotations
 
 import secrets
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, exists, func, insert, select
 
+from compeer.annotation import lease as leasing
+from compeer.annotation.lease import COMPARING
 from compeer.annotation.people import Person
 from compeer.annotation.store.arena_tables import arena_leases, arena_slots
 from compeer.annotation.store.tables import annotators
@@ -45,17 +47,14 @@ def take_up(db: Connection, lease: Row[Any], expires: float) -> bool:
     """Go on with what lapsed, if nobody has taken the slot."""
     if db.execute(select(arena_leases.c.id).where(arena_leases.c.seat == lease.slot)).first() is not None:
         return False
-    change(db, lease.id, state="held", seat=lease.slot, expires=expires)
+    leasing.change(db, COMPARING, lease.id, state="held", seat=lease.slot, expires=expires)
     return True
 
 
 def lapse(db: Connection, project: int, now: float) -> None:
-    """Return the slots of leases that have run out, and of people who may not go on."""
-    gone = or_(annotators.c.paused.is_(True), annotators.c.token.is_(None))
+    """Return the slots of leases that have run out."""
     people = select(annotators.c.id).where(annotators.c.project == project)
-    over = or_(arena_leases.c.expires < now, arena_leases.c.annotator.in_(people.where(gone)))
-    held = and_(arena_leases.c.state == "held", arena_leases.c.annotator.in_(people), over)
-    db.execute(update(arena_leases).where(held).values(state="lapsed", seat=None))
+    leasing.lapse(db, COMPARING, (arena_leases.c.expires < now) & arena_leases.c.annotator.in_(people))
 
 
 def is_complete(db: Connection, project: int) -> bool:
@@ -68,7 +67,3 @@ def is_complete(db: Connection, project: int) -> bool:
 
 def slot_of(row: Row[Any]) -> Slot:
     return Slot(row.case, row.one, row.two, row.place, row.one_left)
-
-
-def change(db: Connection, lease: int, **values: Any) -> None:
-    db.execute(update(arena_leases).where(arena_leases.c.id == lease).values(**values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from compeer.annotation.tables_shown import people_table
 from compeer.arena.outcome import OUTCOMES
 from compeer.arena.progress import Progress
 from compeer.arena.results import Results
@@ -19,16 +20,7 @@ def status_tables(now: Progress) -> list[Table]:
     for head in ("comparisons", "done", "held", "left"):
         whole.add_column(head, justify="right")
     whole.add_row(*(f"{n:,}" for n in (now.comparisons, now.done, now.held, now.comparisons - now.done)))
-    people = Table(title="People", title_justify="left")
-    people.add_column("name")
-    for head in ("done", "held", "skipped", "distressed", "seconds", "side lean"):
-        people.add_column(head, justify="right")
-    for one in now.people:
-        if one.role == "annotator":
-            seconds = "" if one.seconds is None else f"{one.seconds:.0f}"
-            numbers = (one.done, one.held, one.skipped, one.distressed)
-            people.add_row(one.name, *(f"{n:,}" for n in numbers), seconds, str(one.lean))
-    return [whole, people]
+    return [whole, people_table(now.people, {"side lean": [str(one.lean) for one in now.people]})]
 
 
 def result_tables(found: Results) -> list[Table]:

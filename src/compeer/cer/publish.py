@@ -27,7 +27,7 @@ import yaml
 
 from compeer.cer.card import MARK, About, Tally, card
 from compeer.cer.item import Item, Split
-from compeer.dialogue import read_rows
+from compeer.dialogue import RecordError, read_rows
 from compeer.errors import UserError
 
 _BATCH = 512
@@ -98,6 +98,21 @@ def publish(items: Iterable[Item], folder: Path, about: About = About(), *, imag
 def read(folder: Path, split: Split) -> Iterator[Item]:
     """The items of one published split, from its JSON lines, pictures with their full paths."""
     return (from_row(row, folder) for row in read_rows(folder / "jsonl" / f"{split}.jsonl", dict))
+
+
+def read_items(path: str | Path) -> Iterator[Item]:
+    """The items of a file, as a stage writes them or as they were published; pictures of the latter with full paths."""
+    home = Path(path).parent.parent  # a published file lies in jsonl/, its pictures beside that
+    for number, row in enumerate(read_rows(path, dict), start=1):
+        try:
+            yield from_row(row, home) if published(row) else msgspec.convert(row, Item)
+        except msgspec.ValidationError as error:
+            raise RecordError(str(path), number, str(error), row.get("id")) from None
+
+
+def published(row: Any) -> bool:
+    """Whether a row is one of a published dataset, where what has no fixed shape is a string."""
+    return isinstance(row, dict) and isinstance(row.get("trace"), str)
 
 
 def to_row(item: Item) -> dict[str, Any]:

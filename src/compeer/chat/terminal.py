@@ -79,8 +79,9 @@ def _greet(console: Console, conversation: Conversation) -> None:
     place = f"goes to {plain(address)}" if at else "stays on this machine"
     console.print(Text(conversation.guarded.notice(conversation.settings.language or "en")))
     console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.", style="dim"))
-    if name == "embedded":
-        console.print(Text("The model that comes along is tiny and untrained: it often makes no sense.", style="dim"))
+    if name.startswith(("embedded", "hf:embedded")):
+        said = "The model that comes along is tiny: it shows how such a model thinks, and it often makes no sense."
+        console.print(Text(said, style="dim"))
     console.print()
     console.print(Text("/why shows its thinking, /pin strategy=question steers it, /help lists the rest.", style="dim"))
     if conversation.settings.pins.items():

@@ -10,11 +10,12 @@ compeer arena results --figure pilot.svg
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from compeer.cli.people import DB, AsJson, Db, Name, add, opened, ready, show, tell
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from compeer.annotation.store import Store
@@ -22,14 +23,8 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Db = Annotated[
-    str, typer.Option("--db", envvar="COMPEER_ANNOTATION_DB", help="A SQLite file, or postgresql://USER@HOST/NAME.")
-]
-Name = Annotated[str | None, typer.Option("--name", help="The arena, where the database holds several.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Images = Annotated[Path | None, typer.Option("--images", help="Folder of the pictures. Default: that of the cases.")]
 CasesFile = Annotated[Path, typer.Argument(help="Cases, JSON lines.", show_default=False)]
-_DB = "annotation.db"
 
 
 @app.command()
@@ -50,7 +45,7 @@ def cases(
     if not made:
         out.unlink(missing_ok=True)
         raise UserError(f"{dialogues} gave no case" + (" with a picture." if pictures else "."))
-    _print({"cases": made, "out": str(out)}, as_json, [f"{made:,} cases are in {out}."])
+    tell({"cases": made, "out": str(out)}, as_json, [f"{made:,} cases are in {out}."])
 
 
 @app.command()
@@ -119,7 +114,7 @@ def generate(
         )
         if row["without_pictures"]:
             said.append(f"  This model takes no pictures: {row['without_pictures']} cases were asked without theirs.")
-    _print(done, as_json, said)
+    tell(done, as_json, said)
 
 
 @app.command("import")
@@ -142,7 +137,7 @@ def import_(
     lacking = missing(known, found)
     said = [f"{len(found):,} replies are in {out}, {reasoned:,} of them with complete reasoning."]
     said += [f"  {name} has not answered {count:,} cases." for name, count in lacking.items()]
-    _print({"replies": len(found), "reasoned": reasoned, "missing": dict(lacking), "out": str(out)}, as_json, said)
+    tell({"replies": len(found), "reasoned": reasoned, "missing": dict(lacking), "out": str(out)}, as_json, said)
 
 
 @app.command()
@@ -150,7 +145,7 @@ def create(
     source: CasesFile,
     replies: Annotated[list[Path], typer.Argument(help="Replies of the models, JSON lines.", show_default=False)],
     name: Annotated[str, typer.Option("--name", help="What the arena is called.")] = "arena",
-    db: Db = _DB,
+    db: Db = DB,
     images: Images = None,
     votes: Annotated[int, typer.Option(min=1, max=100, help="People for each comparison.")] = 1,
     focus: Annotated[
@@ -162,7 +157,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make an arena from cases and replies."""
-    _ready()
+    ready()
     import msgspec
 
     from compeer.annotation.store import open_store
@@ -179,73 +174,43 @@ def create(
         f"The arena {name} has {made.comparisons:,} comparisons of {len(made.models)} models on {made.cases:,} cases "
         f"in {db}.{left} Next: compeer arena invite NAME, and compeer studio --db {db}"
     )
-    _print(msgspec.to_builtins(made), as_json, [said])
+    tell(msgspec.to_builtins(made), as_json, [said])
+
+
+def find(store: Store, name: str | None) -> Arena:
+    from compeer.arena.project import arena_named
+
+    return arena_named(store, name)
+
+
+add(app, find)
 
 
 @app.command()
-def invite(
-    people: Annotated[list[str], typer.Argument(help="One name or more.", show_default=False)],
-    role: Annotated[str, typer.Option(help="annotator or coordinator.")] = "annotator",
-    new_link: Annotated[bool, typer.Option("--new-link", help="Replace the link of somebody who is in.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="End somebody's access; their votes stay.")] = False,
-    address: Annotated[str, typer.Option(help="Where the studio is reached, for the links.")] = "http://127.0.0.1:8030",
-    name: Name = None,
-    db: Db = _DB,
-    as_json: AsJson = False,
-) -> None:
-    """Make personal links. Each is shown once: only its hash is kept."""
-    _ready()
-    from compeer.annotation import people as access
-    from compeer.errors import UserError
-
-    if role not in ("annotator", "coordinator"):
-        raise UserError(f"--role is annotator or coordinator, not {role!r}.")
-    store, arena = _open(db, name)
-    if revoke:
-        for person in people:
-            access.revoke(store, arena.id, person)
-        _print({"revoked": people}, as_json, [f"The links of {', '.join(people)} no longer work."])
-        return
-    made = [
-        access.new_link(store, arena.id, person) if new_link else access.invite(store, arena.id, person, role)  # type: ignore[arg-type]
-        for person in people
-    ]
-    base = address.rstrip("/")
-    rows = [{"name": one.person.name, "role": one.person.role, "link": f"{base}/enter/{one.token}"} for one in made]
-    _print(rows, as_json, [f"{row['name']}: {row['link']}" for row in rows])
-
-
-@app.command()
-def status(name: Name = None, db: Db = _DB, as_json: AsJson = False) -> None:
+def status(name: Name = None, db: Db = DB, as_json: AsJson = False) -> None:
     """How far an arena is, as a whole and by person."""
-    _ready()
-    import msgspec
-
+    store = opened(db)
     from compeer.arena.progress import progress
     from compeer.arena.tables_shown import status_tables
 
-    store, arena = _open(db, name)
-    now = progress(store, arena.id)
-    if as_json:
-        _print(msgspec.to_builtins(now), True, [])
-    else:
-        _show(status_tables(now))
+    now = progress(store, find(store, name).id)
+    show(now, as_json, lambda: status_tables(now))
 
 
 @app.command()
 def close(
     reopen: Annotated[bool, typer.Option("--reopen", help="Let people go on.")] = False,
     name: Name = None,
-    db: Db = _DB,
+    db: Db = DB,
     as_json: AsJson = False,
 ) -> None:
     """End an arena before every comparison has its vote; everybody in it sees the results then."""
-    _ready()
+    store = opened(db)
     from compeer.arena.project import close as change
 
-    store, arena = _open(db, name)
+    arena = find(store, name)
     change(store, arena.id, not reopen)
-    _print({"closed": not reopen}, as_json, [f"The arena {arena.name} is {'open again' if reopen else 'closed'}."])
+    tell({"closed": not reopen}, as_json, [f"The arena {arena.name} is {'open again' if reopen else 'closed'}."])
 
 
 @app.command()
@@ -254,13 +219,11 @@ def results(
     draws: Annotated[int, typer.Option(min=100, help="Resamples of the bootstrap.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     name: Name = None,
-    db: Db = _DB,
+    db: Db = DB,
     as_json: AsJson = False,
 ) -> None:
     """Win, tie and loss by pair and a ranking, with 95 % intervals from a paired bootstrap over cases."""
-    _ready()
-    import msgspec
-
+    store = opened(db)
     from compeer.arena.figure import png, svg
     from compeer.arena.results import results_of
     from compeer.arena.tables_shown import result_tables
@@ -268,14 +231,9 @@ def results(
 
     if figure is not None and figure.suffix not in (".svg", ".png"):
         raise UserError(f"--figure ends in .svg or .png; {figure.name} does not.")
-    store, arena = _open(db, name)
+    arena = find(store, name)
     found = results_of(store, arena.id, draws=draws, seed=seed)
-    if as_json:
-        _print(msgspec.to_builtins(found), True, [])
-    elif found.votes:
-        _show(result_tables(found))
-    else:
-        typer.echo("There are no votes yet.")
+    show(found, as_json, lambda: result_tables(found) if found.votes else ["There are no votes yet."])
     if figure is not None and figure.suffix == ".svg":
         figure.write_text(svg(found), encoding="utf-8")
     elif figure is not None:
@@ -287,18 +245,18 @@ def export_(
     out: Annotated[Path, typer.Option("--out", "-o", help="The votes, JSON lines.")],
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names, no notes.")] = False,
     name: Name = None,
-    db: Db = _DB,
+    db: Db = DB,
     as_json: AsJson = False,
 ) -> None:
     """Write every vote that counts: case, the models on both sides, the choice, who, when, how long."""
-    _ready()
+    store = opened(db)
     from compeer.arena.ballots import ballots
     from compeer.dialogue import write_rows
 
-    store, arena = _open(db, name)
+    arena = find(store, name)
     count = write_rows(out, ballots(store, arena.id, anonymous=anonymous))
     if str(out) != "-":
-        _print({"votes": count, "out": str(out)}, as_json, [f"{count:,} votes are in {out}."])
+        tell({"votes": count, "out": str(out)}, as_json, [f"{count:,} votes are in {out}."])
 
 
 def _model(given: str) -> tuple[str, str]:
@@ -309,31 +267,3 @@ def _model(given: str) -> tuple[str, str]:
 
 def _file(name: str) -> str:
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
-
-
-def _open(db: str, name: str | None) -> tuple[Store, Arena]:
-    from compeer.annotation.store import open_store
-    from compeer.arena.project import arena_named
-
-    store = open_store(db, create=False)
-    return store, arena_named(store, name)
-
-
-def _ready() -> None:
-    """Say what to install before anything is imported that needs it."""
-    from importlib.util import find_spec
-
-    from compeer.errors import UserError
-
-    if missing := [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]:
-        raise UserError(f'The arena needs {" and ".join(missing)}: pip install "compeer[studio]"')
-
-
-def _show(tables: Any) -> None:
-    from rich.console import Console
-
-    Console().print(*tables, sep="\n")
-
-
-def _print(result: Any, as_json: bool, said: list[str]) -> None:
-    typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else "\n".join(said))

@@ -110,11 +110,28 @@ def parse(
     raise typer.Exit(0 if parsed.complete else 1)
 
 
-def demo() -> None:
-    """A first look: one turn of a bundled conversation by the embedded model, with its reasoning."""
-    from compeer.chat.demo import run_demo
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the demo; run again to go on in it.")] = Path(
+        "demo"
+    ),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only one turn of a conversation; needs no torch.")] = False,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Show the report where there is a display.")] = True,
+) -> None:
+    """The whole paper in miniature: data, judge, policy, evaluation, report, in minutes on two cores."""
+    if quick:
+        from compeer.demo.turn import show_turn
 
-    run_demo()
+        return show_turn()
+    from compeer.demo import needs
+    from compeer.demo.story import tell
+
+    needs.check()
+    try:
+        tell(out, fresh=fresh, browser=browser)
+    except KeyboardInterrupt:
+        typer.echo("\nStopped. compeer demo goes on where it was.", err=True)
+        raise typer.Exit(130) from None
 
 
 def _text(argument: str) -> str:

@@ -205,11 +205,10 @@ def _open(spec: str, kind: str | None, base_url: str | None) -> Judge:
 def _items(path: Path, limit: int | None) -> list[Item]:
     from itertools import islice
 
-    from compeer.cer.item import Item
-    from compeer.dialogue import read_rows
+    from compeer.cer.publish import read_items
     from compeer.errors import UserError
 
-    items = list(islice(read_rows(path, Item), limit))
+    items = list(islice(read_items(path), limit))
     if not items:
         raise UserError(f"{path} holds no items.")
     return items

@@ -5,8 +5,10 @@ embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, i
 endpoint    any OpenAI-compatible server, the wire protocol over aiohttp; retry, its patience
 local       a transformers model in this process, with an optional LoRA adapter; checkpoint, sampling
 cache       answers on disk, keyed on the rendered request
-spec        "embedded", "hf:DIR+ADAPTER", "openai:MODEL"
+spec        "embedded", "embedded:plain", "hf:DIR+ADAPTER", "openai:MODEL"
+shipped     the supporter's and the judge's adapter that come along; lora_gguf converts them, tensors reads them
 reasoner    a supporter's turn through the contract
+meter       what services in front of a model count, as Prometheus reads it
 """
 
 from compeer.models.cache import CachedModel, RequestCache

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from compeer.models.request import ModelError, image_bytes
+from compeer.models.shipped import is_adapter, sha256
 from compeer.models.weights import locate
 
 LOADING = threading.RLock()
@@ -97,8 +98,11 @@ def takes_images(path: str) -> bool:
 
 
 def identity(path: str) -> bytes:
-    """What tells this model from another in the same place: the state of its files, or its name on the hub."""
+    """What tells this model from another in the same place: the state of its files, an adapter's hash, or its name on
+    the hub."""
     where = locate() if path == "embedded" else Path(path)
+    if is_adapter(where):
+        return sha256(where).encode()
     files = sorted(where.iterdir()) if where.is_dir() else [where] if where.is_file() else []
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
     return msgspec.json.encode([path, state])

@@ -9,6 +9,9 @@ With quantised weights llama.cpp also rounds what passes between the layers to e
 several hundredths. `precise` works on a copy of the weights in 16-bit floats, with attention in 32 bits: alike to
 transformers within a few thousandths, no slower at reading, slower at writing. Judges want it.
 
+An adapter is a file for llama.cpp, or a folder that peft has saved, which is converted on first use and kept in the
+cache. The class itself takes none; it is the name `embedded` that means the one that comes along (`spec`, `shipped`).
+
 A seed repeats an answer while requests come one after another. Those decoded side by side are rounded
 differently, and at a temperature a small difference soon leads elsewhere.
 """
@@ -29,8 +32,11 @@ from typing import Any
 
 import msgspec
 
+from compeer.models.lora_gguf import converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.room import Room
+from compeer.models.shipped import is_adapter
+from compeer.models.shipped import sha256 as adapter_sha256
 from compeer.models.weights import as_floats, locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
 
@@ -50,12 +56,21 @@ class Embedded:
     sees = False
 
     def __init__(
-        self, adapter: str | Path | None = None, *, slots: int = 4, context: int = 8192, precise: bool = False
+        self,
+        adapter: str | Path | None = None,
+        *,
+        name: str | None = None,
+        slots: int = 4,
+        context: int = 8192,
+        precise: bool = False,
     ) -> None:
         self.adapter = Path(adapter) if adapter else None
-        if self.adapter and not self.adapter.is_file():
-            raise ModelError(f"There is no adapter {self.adapter}. An adapter for the embedded model is a .gguf file.")
-        self.name = "embedded" + (f"+{self.adapter.name}" if self.adapter else "")
+        if self.adapter and not (self.adapter.is_file() or is_adapter(self.adapter)):
+            raise ModelError(
+                f"There is no adapter {self.adapter}. An adapter for the embedded model is a .gguf file, or a folder "
+                "that peft has saved."
+            )
+        self.name = name or "embedded" + (f"+{self.adapter.name}" if self.adapter else "")
         self.slots, self.context, self.precise = slots, context, precise
         self._server: Any = None
         self._starting = threading.Lock()
@@ -103,8 +118,10 @@ class Embedded:
 
     def rendered(self, request: Request) -> bytes:
         if self._identity is None:
-            files = [locate()] + ([self.adapter] if self.adapter else [])
-            self._identity = "embedded " + " ".join(_sha256(file) for file in files) + " precise" * self.precise
+            hashes = [_sha256(locate())]
+            if self.adapter:
+                hashes.append(_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
+            self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
         return self._identity.encode() + b"\x00" + msgspec.json.encode(self._body(request), order="sorted")
 
     async def close(self) -> None:
@@ -116,9 +133,10 @@ class Embedded:
         with self._starting:
             if self._server is None:
                 weights = as_floats(locate()) if self.precise else locate()
+                folder = self.adapter if self.adapter and self.adapter.is_dir() else None
                 self._server = start_server(
                     weights,
-                    self.adapter,
+                    converted(folder, weights) if folder else self.adapter,
                     slots=self.slots,
                     context=self.context,
                     key=self.key,

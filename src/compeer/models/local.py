@@ -25,11 +25,19 @@ from compeer.reasoning.grammar import Literal, after_prefix, prefix
 class Local:
     """A causal language model (or vision-language model) loaded by transformers."""
 
-    def __init__(self, model: str, adapter: str | None = None, *, batch: int = 8, device: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        adapter: str | None = None,
+        *,
+        name: str | None = None,
+        batch: int = 8,
+        device: str | None = None,
+    ) -> None:
         self.path, self.adapter, self.batch, self.device = model, adapter, batch, device
         if adapter and not Path(adapter).exists() and adapter.count("/") != 1:
             raise ModelError(f"There is no adapter {adapter}. An adapter is a folder written by peft.")
-        self.name = f"hf:{model}" + (f"+{adapter}" if adapter else "")
+        self.name = name or f"hf:{model}" + (f"+{adapter}" if adapter else "")
         self._sees: bool | None = None
         self._identity: bytes | None = None
         self._loaded: _Loaded | None = None

@@ -5,6 +5,7 @@ folder that peft has saved (so that a trained adapter can be talked to with the 
 
     write_adapter(model, Path("adapter.gguf"))
     convert_adapter(Path("run/model"), Path("adapter.gguf"), weights=locate())
+    converted(Path("run/model"), locate())      the same, kept in the cache: made once for an adapter
 
 llama.cpp rotates neighbouring pairs of a head's components where transformers rotates the first half against the
 second. The rows of the query and key projections are therefore in another order in the base's GGUF file, and the rows
@@ -21,6 +22,7 @@ import math
 import os
 import re
 import struct
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +30,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from compeer.models.request import ModelError
+from compeer.models.shipped import CONFIG, WEIGHTS, sha256
+from compeer.models.tensors import Damaged, read_tensors
+from compeer.models.weights import cache_dir
 
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.(?:self_attn|mlp)\.(\w+)$")
 _NAMES = {
@@ -77,19 +82,36 @@ def write_adapter(model: Any, path: Path, *, adapter: str = "default") -> Path:
 
 def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
     """The adapter that peft saved in `folder`, for the base in the GGUF file `weights`, into `path`."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file  # numpy has no bfloat16
-
     try:
-        settings = msgspec.json.decode((folder / "adapter_config.json").read_bytes())
-        tensors = load_file(folder / "adapter_model.safetensors")
-    except (OSError, msgspec.DecodeError, SafetensorError) as error:
+        settings = msgspec.json.decode((folder / CONFIG).read_bytes())
+        tensors = read_tensors(folder / WEIGHTS)
+    except (OSError, msgspec.DecodeError, Damaged) as error:
         raise ModelError(
             f"{folder} holds no adapter that can be read: {error}. "
             "Give the folder with adapter_config.json and adapter_model.safetensors."
         ) from None
     _check_settings(settings)
     return _write(_pairs_in(tensors, settings, folder), heads_of(weights), path)
+
+
+def converted(folder: Path, weights: Path) -> Path:
+    """The same in the cache, under the hash of the adapter: made on first use, about twice the adapter's size."""
+    heads = heads_of(weights)
+    target = cache_dir() / "adapters" / f"{sha256(folder)[:24]}-{heads.query}-{heads.key}.gguf"
+    if target.is_file():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as aside:  # whoever looks sees a whole file or none
+            convert_adapter(folder, Path(aside) / target.name, weights=weights).replace(target)
+    except ImportError:
+        raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer[embedded]".') from None
+    except OSError as error:
+        raise ModelError(
+            f"The adapter {folder} cannot be kept for llama.cpp in {target.parent}: {error.strerror or error}. "
+            "Set COMPEER_CACHE to a folder that can be written."
+        ) from error
+    return target
 
 
 def heads_of(weights: Path) -> Heads:
@@ -220,7 +242,8 @@ def _interleaved(b: Any, heads: int) -> Any:
 
 
 def _array(weight: Any) -> Any:
-    return weight.detach().float().cpu().numpy()
+    """Of torch or of numpy, as numpy's."""
+    return weight.detach().float().cpu().numpy() if hasattr(weight, "detach") else weight
 
 
 def _misplaced(layer: str) -> ModelError:

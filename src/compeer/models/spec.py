@@ -1,4 +1,9 @@
-"""Naming a model on the command line: `embedded`, `hf:DIR_OR_NAME[+ADAPTER]`, `openai:MODEL`."""
+"""Naming a model on the command line: `embedded`, `hf:DIR_OR_NAME[+ADAPTER]`, `openai:MODEL`.
+
+`embedded` is the small model with the adapter that comes along (`compeer.models.shipped`), in llama.cpp, and
+`hf:embedded` is the same in transformers. `:plain` leaves the adapter out, `+ADAPTER` puts another in its place.
+In the settings of a training `embedded` is a base, and a base has no adapter.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,14 @@ from pathlib import Path
 
 from compeer.models.request import Model, ModelError
 from compeer.models.retry import Patience
+from compeer.models.shipped import Role
+from compeer.models.shipped import adapter as shipped_adapter
 
+PLAIN = "embedded:plain"
 FORMS = """Write one of
-  embedded                     the small model that comes along
-  embedded+ADAPTER.gguf        the same with an adapter
+  embedded                     the small model that comes along, with its adapter
+  embedded:plain               the same as it was published, untrained
+  embedded+ADAPTER             with another adapter: a .gguf file, or a folder that peft has saved
   hf:DIR_OR_NAME[+ADAPTER]     a transformers model, with an optional LoRA adapter
   openai:MODEL                 any OpenAI-compatible server (--base-url or OPENAI_BASE_URL, OPENAI_API_KEY)"""
 
@@ -32,10 +41,21 @@ def open_model(
     """
     spec = spec or os.environ.get("COMPEER_MODEL") or "embedded"
     home, _, rest = spec.partition(":")
-    if spec == "embedded" or (spec.startswith("embedded+") and spec != "embedded+"):
+    if is_embedded(spec):
         from compeer.models.embedded import Embedded
 
-        return Embedded(spec.partition("+")[2] or None, slots=slots or 4, context=context or 8192)
+        given = spec.partition("+")[2]
+        return Embedded(
+            given or embedded_adapter(spec, "supporter"),
+            name=None if given else spec,
+            slots=slots or 4,
+            context=context or 8192,
+        )
+    if home == "hf" and is_embedded(rest) and "+" not in rest:
+        from compeer.models.local import Local
+
+        shipped = embedded_adapter(rest, "supporter")
+        return Local("embedded", str(shipped) if shipped else None, name=spec, batch=slots or 8)
     if home == "hf" and rest:
         from compeer.models.local import Local
 
@@ -52,3 +72,17 @@ def open_model(
         key = api_key or os.environ.get("OPENAI_API_KEY")
         return Endpoint(rest, address, key, concurrency=concurrency, patience=patience)
     raise ModelError(f"{spec!r} names no model. {FORMS}")
+
+
+def is_embedded(spec: str) -> bool:
+    """Whether a spec, without `hf:`, names the model that comes along.
+
+    >>> [is_embedded(spec) for spec in ("embedded", "embedded:plain", "embedded+a.gguf", "embedded+", "embedded:x")]
+    [True, True, True, False, False]
+    """
+    return spec in ("embedded", PLAIN) or (spec.startswith("embedded+") and spec != "embedded+")
+
+
+def embedded_adapter(spec: str, role: Role) -> Path | None:
+    """The adapter that `embedded` has in this role; none for `embedded:plain`, or where none lies here."""
+    return None if spec == PLAIN else shipped_adapter(role)

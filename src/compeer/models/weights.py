@@ -57,6 +57,18 @@ def locate() -> Path:
     return path
 
 
+def published() -> bool:
+    """Whether the embedded model is the published one: always, unless $COMPEER_WEIGHTS names another file."""
+    chosen = os.environ.get("COMPEER_WEIGHTS")
+    if not chosen or not Path(chosen).is_file():  # where there is none, loading says so
+        return True
+    try:
+        _check(Path(chosen))
+    except ModelError:
+        return False
+    return True
+
+
 def as_floats(path: Path) -> Path:
     """The same weights in 16-bit floats, made once and kept in the cache; a file without quantised weights itself."""
     stat = path.stat()

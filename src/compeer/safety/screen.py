@@ -12,7 +12,7 @@ A finding is words, not a diagnosis. How a match is read:
 - inside a frame (a film, the news, a course, a job in prevention) mentions and third persons do not count, while
   what someone says of themselves does.
 
-Both languages are always read: people mix them. Only the standard library is used.
+Both languages are always read: people mix them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from compeer.safety.lexicon import LEVELS, Lexicon, Rule, lexicon
 
 Level = Literal["none", "watch", "high"]
 LANGUAGES = ("en", "zh")
-HARMLESS = -1.0  # below this sum a message sounds plainly harmless
 LONGEST = 20_000  # characters that are read of one message; beginning and end of a longer one
 _HAN = re.compile("[\u3400-\u9fff]")
 _LATIN = re.compile("[a-z]{2}|zs|zc")
@@ -114,11 +113,10 @@ def _weigh(text: str, finding: Finding, language: str | None) -> Finding:
     heard = sounds(text, {f"{span.kind} {span.level}" for span in finding.spans}, language)
     if heard is None:
         return finding
-    amount, model = heard
     level = finding.level
-    if amount >= model.watch:
+    if heard.risky:
         level = worst("watch", level)
-    elif amount < HARMLESS:
+    elif heard.harmless:
         level = "watch" if level == "high" else "none"
     kinds = finding.kinds if finding.level != "none" or level == "none" else (*finding.kinds, "hint")
     return msgspec.structs.replace(finding, level=level, kinds=kinds)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compeer.reward.service.meter import SECONDS, Counter, Gauge, Histogram
+from compeer.models.meter import SECONDS, Counter, Gauge, Histogram, Metrics
 
 
-class ServeMeter:
+class ServeMeter(Metrics):
     """Everything on the page /metrics."""
 
     def __init__(self) -> None:
@@ -21,9 +21,3 @@ class ServeMeter:
         self.safety = Counter("compeer_serve_safety_total", "Turns by level of risk.")
         self.first = Histogram("compeer_serve_first_token_seconds", "From a request to its first token.", SECONDS)
         self.seconds = Histogram("compeer_serve_seconds", "From a request to the end of its answer.", SECONDS)
-
-    def page(self) -> str:
-        lines: list[str] = []
-        for one in vars(self).values():
-            lines += [f"# HELP {one.name} {one.about}", f"# TYPE {one.name} {one.kind}", *one.lines()]
-        return "\n".join(lines) + "\n"

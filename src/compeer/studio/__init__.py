@@ -6,8 +6,8 @@ words       the interface in English and Chinese
 look        colours, type, the frame of every page
 pages       templates, words and static files made into pages
 front       home, entering, leaving, theme and language
-room        what a room is
-rooms       a package for each: runs
+room        what a room is, and a part that several rooms share
+rooms       a package for each: talk, label, arena, runs; and workplace, what label and arena share
 app, serve  the application, and running it
 
 Adding a room is one package and one line:

@@ -2,8 +2,9 @@
 
     return pages(request).page(request, "runs/list.html", runs=found)
 
-Templates of the shell lie in look/templates, those of a room in its own templates folder and are named "ROOM/FILE".
-Whatever a template prints is escaped. Every template has `say` (words), `visit`, `person`, `rooms`, `asset`.
+Templates of the shell lie in look/templates, those of a room, or of a part that rooms share, in its own templates
+folder and are named "ROOM/FILE". Whatever a template prints is escaped. Every template has `say` (words), `visit`,
+`person`, `rooms`, `room` (the name of the one it stands in), `asset`.
 
 Files for the browser (look/static, a room's static) are read once at the start, so an address can only name one of
 them; they carry a hash, so a browser keeps them until they change.
@@ -25,7 +26,7 @@ from compeer.reasoning.ontology import LANGUAGES
 from compeer.studio.access.person import Person
 from compeer.studio.access.refused import Refused
 from compeer.studio.access.visit import THEMES, visit
-from compeer.studio.room import Room
+from compeer.studio.room import Room, parts_of
 from compeer.studio.words import Say, gather
 from compeer.studio.words.shell import SHELL
 
@@ -36,10 +37,11 @@ CUT = "\f"  # nothing that a page shows
 class Pages:
     def __init__(self, rooms: Sequence[Room]) -> None:
         self.rooms = tuple(rooms)
-        words = gather([SHELL, *(room.words for room in rooms)])
+        parts = parts_of(rooms)
+        words = gather([SHELL, *(part.words for part in parts)])
         self.say = {language: Say(words, language) for language in LANGUAGES}
-        self.assets = Assets({"look": LOOK, **{room.name: room.folder for room in rooms}})
-        inner = {room.name: jinja2.FileSystemLoader(room.folder / "templates") for room in rooms}
+        self.assets = Assets({"look": LOOK, **{part.name: part.folder for part in parts}})
+        inner = {part.name: jinja2.FileSystemLoader(part.folder / "templates") for part in parts}
         self.templates = jinja2.Environment(
             loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(LOOK / "templates"), jinja2.PrefixLoader(inner)]),
             autoescape=True,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -24,7 +25,7 @@ from msgspec import Meta
 from compeer.errors import UserError
 from compeer.training.batches import Collator, Order
 from compeer.training.encode import Example, Words
-from compeer.training.model import Settings, Trainable, arguments, on_gpu, open_model, save_model
+from compeer.training.model import Settings, Trainable, arguments, on_gpu, save_model
 from compeer.training.run import Run, processes
 
 Count = Annotated[int, Meta(ge=1)]
@@ -67,15 +68,20 @@ def sft(
     name: str,
     beside: Mapping[str, Any] | None = None,
     quiet: bool = False,
+    adapter: Path | None = None,
 ) -> Outcome:
-    """Train from where the run stands, and put the result into `run.model`. Every process calls it."""
+    """Train from where the run stands, and put the result into `run.model`. Every process calls it.
+
+    `adapter`: a folder with an adapter of the model's shape, to begin with instead of a new one.
+    """
     import datasets
 
+    from compeer.training.adapter import open_with
     from compeer.training.watch import watch
 
     _check(train, valid, plan.max_length)
     config = _config(train, valid, model, plan, run)  # before the model: ZeRO-3 shards while loading
-    opened = open_model(model, plan.seed)
+    opened = open_with(adapter, model, plan.seed)
     examples = [*train, *valid]
     numbers = range(len(train)), range(len(train), len(examples))
     trainer = _trainer()(

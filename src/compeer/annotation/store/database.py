@@ -100,7 +100,8 @@ def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], floa
         file = Path(address.database or "")
         if not create and not file.is_file():
             raise UserError(
-                f"There is no database {file} here. compeer annotate create makes one, or name it with --db."
+                f"There is no database {file} here. compeer annotate create makes one, and so does compeer arena "
+                "create; or name it with --db."
             )
         if not file.parent.is_dir():
             raise UserError(f"{file} cannot be made: there is no folder {file.parent}.")

@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     earlier: Path | None = None
     turns: int = 8
     emotions: int = 4
+    limit: int | None = None  # only the first trials
     language: Language | None = None
     corpus: str | None = None
     judge: str | None = None
@@ -51,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def trials(self) -> list[trials.Trial]:
-        return trials.trials(self.turns, self.emotions, self.language, self.seed)
+        return trials.trials(self.turns, self.emotions, self.language, self.seed)[: self.limit]
 
     def calls(self) -> int:
         """How many outputs the model will be asked for."""

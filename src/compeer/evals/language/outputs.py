@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Item
 from compeer.cer.item import Said as Before
+from compeer.cer.publish import read_items
 from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
 from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Said, Transcript, load_result
@@ -136,7 +136,7 @@ def _of_transcript(transcript: Transcript) -> list[Output]:
 
 def _of_items(path: Path, limit: int | None) -> Outputs:
     outputs, transcripts, generators = [], [], set()
-    for item in _first(read_rows(path, Item), limit):
+    for item in _first(read_items(path), limit):
         if item.candidate is None:
             raise UserError(f"{path}: item {item.id} has no candidate. `compeer cer reason` writes them.")
         thought = item.candidate.reasoning

@@ -22,6 +22,7 @@ _OF: dict[str, tuple[str, ...]] = {
         "The seeker is played by a model, and the judge's prompt shapes the score. A figure compares models only under "
         "the same seeker, the same judge and the same prompts.",
     ),
+    "reward": ("A judge's reward says what the judge prefers. It was trained on labels that may be silver.",),
     "diversity": (
         "Distinct-n falls and self-BLEU rises as a set grows, and both depend on how long replies are. Compare sets of "
         "about the same size.",

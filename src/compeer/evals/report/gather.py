@@ -14,10 +14,11 @@ import msgspec
 from compeer.errors import UserError
 from compeer.evals.result import TRANSCRIPTS, Result, Transcript, load_result, load_transcripts
 
-ORDER = ("sage", "esc-eval", "diversity", "control", "safety")
+ORDER = ("sage", "esc-eval", "reward", "diversity", "control", "safety")
 TITLES = {
     "sage": "SAGE",
     "esc-eval": "ESC-Eval",
+    "reward": "Reward under a judge",
     "diversity": "Language and diversity",
     "control": "Control",
     "safety": "Safety",

@@ -16,6 +16,14 @@ from compeer.evals.safety.table import MEANINGS as SAFETY
 ESC_COLUMNS: tuple[str, ...] = (*DIMENSIONS.values(), AVERAGE)
 SAGE_COLUMNS: tuple[str, ...] = ("Sentient", "Success", "Failure")
 LANGUAGES = {"en": "English", "zh": "Chinese"}
+REWARD = {
+    "reward": "three steps, preference and format, -5 to 5",
+    "history": "share of outputs whose first step is right",
+    "emotion": "share of outputs whose second step is right",
+    "strategy": "share of outputs whose third step is right",
+    "preference": "share of replies at least as good as the reference",
+    "complete": "share of outputs in the form of the contract, without a grammar",
+}
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -54,4 +62,6 @@ def meaning_of(benchmark: str, name: str) -> str:
         return NAMES.get(named(name).column, "")
     if benchmark == "safety":
         return SAFETY.get(name, "")
+    if benchmark == "reward":
+        return REWARD.get(name, "")
     return control_meaning(name) if benchmark == "control" else ""

@@ -39,6 +39,7 @@ from compeer.evals.report.transcripts import inline, run_json
 HEADLINES = {
     "sage": ("Sentient", "mean emotion at the end, of 100"),
     "esc-eval": ("Average", "mean of seven dimensions, of 100"),
+    "reward": ("reward", "of -5 to 5"),
     "diversity": ("distinct-2", "different pairs of words"),
     "control": ("adherence", "pins kept"),
 }

@@ -28,7 +28,7 @@ from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
 from compeer.reward.conversation import Thread, messages, threads
 from compeer.reward.homes.fit import shorter
-from compeer.reward.homes.identity import file_sha256, prompts_sha256
+from compeer.reward.homes.identity import file_sha256, model_sha256, prompts_sha256
 from compeer.reward.homes.trie import Trie, likeliest
 from compeer.reward.homes.weigh import option_trie, told, weighed
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
@@ -56,7 +56,7 @@ class AskedJudge:
                 "home": "llama.cpp",
                 "precise": self._home.precise,
                 "weights": await asyncio.to_thread(file_sha256, locate()),
-                "adapter": await asyncio.to_thread(file_sha256, adapter) if adapter else None,
+                "adapter": await asyncio.to_thread(model_sha256, str(adapter)) if adapter else None,
             }
         name = self._home.model if isinstance(self._home, Endpoint) else self._home.name
         return told | {"home": "asked", "model": name}

@@ -60,6 +60,11 @@ class Line:
         return messages(self.threads[0], self.answers)
 
     @property
+    def later(self) -> int:
+        """Characters of the turns after the open question, for sorting."""
+        return sum(len(str(turn.content)) for turn in self.threads[0].turns[len(self.answers) + 1 :])
+
+    @property
     def question(self) -> Question:
         return self.threads[0].turns[len(self.answers)].question
 

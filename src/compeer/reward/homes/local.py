@@ -54,13 +54,14 @@ class LocalJudge:
         model: str,
         adapter: str | None = None,
         *,
+        name: str | None = None,
         kind: Kind | None = None,
         batch: int = 16,
         device: str | None = None,
         max_length: int | None = None,
         explain: bool = False,
     ) -> None:
-        self.name = f"hf:{model}" + (f"+{adapter}" if adapter else "")
+        self.name = name or f"hf:{model}" + (f"+{adapter}" if adapter else "")
         if (Path(model) / "model" / "judge.json").is_file():  # the folder of a training run
             model = str(Path(model) / "model")
         told = read_judge_file(adapter or model)
@@ -105,10 +106,12 @@ class LocalJudge:
     def load(self) -> Walk:
         """The model, opened on first use."""
         if self._walk is None:
+            from compeer.reward.homes.attention import use_folded
             from compeer.reward.homes.rendering import Rendering
             from compeer.reward.homes.walk import Walk
 
             checkpoint = open_checkpoint(self.path, self.adapter, self.device)
+            use_folded(checkpoint.model)
             if self.max_length is None:
                 stated = getattr(checkpoint.model.config.get_text_config(), "max_position_embeddings", None)
                 self.max_length = min(int(stated or 1 << 20), int(checkpoint.tokenizer.model_max_length))

@@ -38,7 +38,11 @@ class Walk:
     def judge(self, pack: Sequence[Sequence[Docket]]) -> None:
         """Judge groups of one language; verdicts go into the dockets."""
         rows, lines, tokens = self._histories(pack)
-        for chunk in _chunks(lines, self.rows):
+        own = [
+            len(whole) - len(rows.tokens[line.group]) + line.later // 4
+            for line, whole in zip(lines, tokens, strict=True)
+        ]
+        for chunk in _chunks(lines, own, self.rows):
             chosen = [lines[number] for number in chunk]
             self._turns(rows.branch([line.group for line in chosen]), chosen, [tokens[number] for number in chunk])
 
@@ -216,11 +220,12 @@ def _continued(positions: torch.Tensor, length: int) -> torch.Tensor:
     return torch.cat([positions, after.expand(positions.shape[0], -1)], dim=1)
 
 
-def _chunks(lines: list[Line], batch: int) -> Iterator[list[int]]:
-    """The lines a batch at a time; a line counts as many rows as it will have at its end."""
+def _chunks(lines: list[Line], lengths: list[int], batch: int) -> Iterator[list[int]]:
+    """The lines a batch at a time, those of like length together, because what is padded is computed all the same; a
+    line counts as many rows as it will have at its end."""
     chunk: list[int] = []
     rows = 0
-    for number, line in enumerate(lines):
+    for _, number, line in sorted(zip(lengths, range(len(lines)), lines, strict=True), key=lambda one: one[:2]):
         if chunk and rows + len(line.threads) > batch:
             yield chunk
             chunk, rows = [], 0

@@ -27,14 +27,26 @@ from compeer.dialogue.jsonl import RecordError
 from compeer.errors import UserError
 from compeer.reward.learning.rows import Choices, Made, make
 from compeer.reward.verdict import Kind
-from compeer.training.model import Lora, Settings, base_identity
+from compeer.training.adapter import find_adapter, shape_of, start_identity
+from compeer.training.model import Lora, Settings
 from compeer.training.record import Record, data_file, revision
 from compeer.training.run import Run, is_main, open_run
 from compeer.training.sft import Outcome, Plan, sft
 
 Files = Annotated[tuple[str, ...], Meta(min_length=1)]
 #: settings that may differ when a run is resumed: where things lie, how much is shown and kept, what fits a device
-FREE = ("out", "train", "valid", "base", "log_every", "keep", "micro_batch", "device", "gradient_checkpointing")
+FREE = (
+    "out",
+    "train",
+    "valid",
+    "base",
+    "adapter",
+    "log_every",
+    "keep",
+    "micro_batch",
+    "device",
+    "gradient_checkpointing",
+)
 
 
 class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +58,7 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     valid: tuple[str, ...] = ()
     kind: Kind = "unified"
     lora: Lora | None = None  # without it all of the language model is trained; {} takes the defaults
+    adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gradient_checkpointing: bool | None = None
@@ -56,10 +69,14 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1)] | None = None  # items, for a trial
 
     @property
+    def start(self) -> Path | None:
+        return find_adapter(self.adapter, "judge")
+
+    @property
     def model(self) -> Settings:
         return Settings(
             base=self.base,
-            lora=self.lora,
+            lora=shape_of(found, self.lora) if (found := self.start) else self.lora,
             dtype=self.dtype,
             device=self.device,
             gradient_checkpointing=self.gradient_checkpointing,
@@ -145,6 +162,7 @@ def _train(config: Config, run: Run) -> Trained:
         run=run,
         name=f"judge ({config.kind})",
         beside={"judge.json": judge},
+        adapter=config.start,
     )
     run.record.results = _results(outcome, made, checked)
     _write_card(run, config, made)
@@ -161,7 +179,7 @@ def _record(config: Config) -> Record:
         kind="judge",
         config=msgspec.to_builtins(config),
         data={role: [data_file(path) for path in paths] for role, paths in roles.items() if paths},
-        base=base_identity(config.base),
+        base=start_identity(config.base, config.start),
         seed=config.seed,
     )
 
@@ -241,7 +259,7 @@ def _write_card(run: Run, config: Config, made: Made) -> None:
         About(
             title=f"A judge of emotional support ({config.kind})",
             what=f"It judges {asked}, after UnifiReward (arXiv:2508.09521). "
-            f"{'An adapter (LoRA) for' if config.lora else 'Trained from'} {config.base}; labels: "
+            f"{'An adapter (LoRA) for' if config.model.lora else 'Trained from'} {config.base}; labels: "
             f"{', '.join(made.label_sources) or 'none'}.",
             use=f"    compeer reward score items.jsonl --model hf:{run.model} --out scores.jsonl\n"
             f"    compeer reward eval items.jsonl --model hf:{run.model}",

@@ -28,6 +28,7 @@ from compeer.cer.item import Item
 from compeer.cer.ledger import Ledger, NoAnswers
 from compeer.cer.manifest import Done, Fingerprint, Manifest, State, measure
 from compeer.cer.progress import Progress
+from compeer.cer.publish import from_row, published
 from compeer.cer.runner import Interrupted
 from compeer.cer.stage import Reject
 from compeer.cer.work import read_lines
@@ -177,7 +178,7 @@ def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
     decoder = msgspec.json.Decoder(Item)
     for number, data in read_lines(source, after=after, limit=limit):
         try:
-            item = decoder.decode(data)
+            item = _item(data, decoder, Path(source).parent.parent)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             text = data.decode("utf-8", "replace").rstrip("\n")
             yield Line(number, reject=Reject(f"line {number}", "unreadable", str(problem), text))
@@ -187,6 +188,17 @@ def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
             yield Line(number, reject=Reject(item.id, "no-candidate", detail, item))
         else:
             yield Line(number, case=case_of(item))
+
+
+def _item(data: bytes, decoder: msgspec.json.Decoder[Item], home: Path) -> Item:
+    """As a stage wrote it or, else, as it was published."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        row = msgspec.json.decode(data)
+        if not published(row):
+            raise
+        return from_row(row, home)
 
 
 def _windows(lines: Iterator[Line], size: int) -> Iterator[list[Line]]:

@@ -14,17 +14,18 @@ from starlette.responses import Response
 from compeer.annotation.store import Store
 from compeer.arena.ballots import ballots
 from compeer.arena.figure import png, svg
+from compeer.arena.project import Arena
 from compeer.arena.results import results_of
-from compeer.studio.rooms.arena.links import coordinated
-from compeer.studio.rooms.label.downloads import disposition
+from compeer.studio.rooms.workplace.door import Door
+from compeer.studio.rooms.workplace.files import disposition
 
 Kind = Literal["votes.jsonl", "results.json", "figure.svg", "figure.png"]
 
 
-def add(router: APIRouter, store: Store) -> None:
+def add(router: APIRouter, store: Store, door: Door[Arena]) -> None:
     @router.get("/arenas/{number}/files/{kind}")
     def file(request: Request, number: int, kind: Kind, anonymous: bool = False) -> Response:
-        found = coordinated(store, request, number)
+        found = door.coordinated(request, number)
         if kind == "votes.jsonl":
             rows = ballots(store, number, anonymous=anonymous)
             data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
 
-from compeer.annotation.store import Store
-from compeer.studio.access.roles import person
-from compeer.studio.rooms.arena.arenas import add as add_arenas
-from compeer.studio.rooms.arena.downloads import add as add_downloads
-from compeer.studio.rooms.arena.told import Told
-from compeer.studio.rooms.arena.work import add as add_work
+from compeer.arena.progress import shelf
+from compeer.arena.project import Arena
+from compeer.studio.rooms.arena import arenas, downloads, work
+from compeer.studio.rooms.workplace.bench import Bench
+from compeer.studio.rooms.workplace.coordinate import Coordination
+from compeer.studio.rooms.workplace.door import Door
+from compeer.studio.rooms.workplace.routes import workplace
 from compeer.studio.settings import Settings
 
 
-def routes(store: Store, settings: Settings) -> APIRouter:
-    router = APIRouter(route_class=Told)
-    welcome = add_work(router, store, settings)
-    shelf = add_arenas(router, store, settings)
-    add_downloads(router, store)
-
-    @router.get("")
-    def first(request: Request) -> Response:
-        """The coordinator's arenas, or an annotator's welcome."""
-        return shelf(request) if person(request).role == "coordinator" else welcome(request)
-
+def routes(door: Door[Arena], settings: Settings) -> APIRouter:
+    store = door.store
+    bench = Bench(door, work.Comparing(store), settings)
+    coordination = Coordination(door, settings, "arenas", shelf)
+    router = workplace(bench, coordination)
+    work.add(router, store, bench)
+    arenas.add(router, store, coordination)
+    downloads.add(router, store, door)
     return router

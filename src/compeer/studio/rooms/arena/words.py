@@ -1,4 +1,4 @@
-"""Words of the arena in both languages. What labelling says in the same way stands there."""
+"""Words of the arena in both languages. What labelling says in the same way is in `workplace`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,6 @@ WORDS = {
     "arena.ask": Text("Which reply helps more?", "哪句回复更有帮助？"),
     "arena.thoughts": Text("How it was thought through", "它是怎么想的"),
     "arena.missing": Text("Choose one of the four first.", "请先在四个选项里选一个。"),
-    "arena.lapsed": Text(
-        "You were away for long. Handing in still works unless somebody took this over.",
-        "你离开得有点久。只要还没被别人领走，仍然可以交。",
-    ),
     "arena.counts": Text(
         "You have compared {done}, today {today}. Put away: {skipped}.",
         "你已比较 {done} 次，今天 {today} 次；跳过 {skipped} 次。",
@@ -50,7 +46,7 @@ WORDS = {
         "Make one from cases and the replies of at least two models, then invite people.",
         "先用案例和至少两个模型的回复建一个，再邀请大家来比较。",
     ),
-    "arena.list.done": Text("{done} of {comparisons} comparisons", "{comparisons} 次比较中已完成 {done} 次"),
+    "arena.list.done": Text("{done} of {total} comparisons", "{total} 次比较中已完成 {done} 次"),
     "arena.list.new": Text("New arena", "新建竞技场"),
     "arena.list.all": Text("All arenas", "全部竞技场"),
     "arena.new.title": Text("A new arena", "新建竞技场"),
@@ -68,13 +64,11 @@ WORDS = {
     "arena.new.do": Text("Make the arena", "建立竞技场"),
     "arena.new.wrong": Text("The arena was not made", "竞技场没有建成"),
     "arena.new.no_replies": Text("The replies of the models are missing.", "缺少模型的回复。"),
-    "arena.one.progress": Text("Progress", "进度"),
     "arena.one.comparisons": Text("comparisons", "次比较"),
     "arena.one.done": Text("done", "已完成"),
     "arena.one.held": Text("being read", "正在比较"),
     "arena.one.models": Text("models", "个模型"),
     "arena.one.cases": Text("cases", "个案例"),
-    "arena.one.closed": Text("closed", "已结束"),
     "arena.one.close": Text("Close the arena", "结束竞技场"),
     "arena.one.reopen": Text("Open it again", "重新开放"),
     "arena.one.close.what": Text(

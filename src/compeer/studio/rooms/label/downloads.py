@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter
@@ -20,17 +19,18 @@ from compeer.annotation.formats import label_studio, potato
 from compeer.annotation.project import Project
 from compeer.annotation.store import Store
 from compeer.cer.item import Item
-from compeer.studio.rooms.label.links import coordinated
+from compeer.studio.rooms.workplace.door import Door
+from compeer.studio.rooms.workplace.files import disposition
 
 Format = Literal["cer", "label-studio", "potato"]
 
 
-def add(router: APIRouter, store: Store) -> None:
+def add(router: APIRouter, store: Store, door: Door[Project]) -> None:
     @router.get("/projects/{number}/export/{form}")
     def export(
         request: Request, number: int, form: Format, everything: bool = False, anonymous: bool = False
     ) -> Response:
-        found = coordinated(store, request, number)[1]
+        found = door.coordinated(request, number)
         items = labelled(store, number, everything=everything or form != "cer", anonymous=anonymous)
         if form == "cer":
             headers = {"content-disposition": disposition(f"{found.name}.jsonl")}
@@ -60,14 +60,3 @@ def _zipped(project: Project, items: Iterable[Item], form: Format) -> Response:
     tidy = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
     headers = {"content-disposition": disposition(f"{project.name}-{form}.zip")}
     return FileResponse(packed, media_type="application/zip", headers=headers, background=tidy)
-
-
-def disposition(name: str) -> str:
-    """A file name in any script, as browsers read it, without a way out of the header.
-
-    >>> disposition('pi"lot\\n一.jsonl')
-    'attachment; filename="pi_lot__.jsonl"; filename*=UTF-8\\'\\'pi_lot_%E4%B8%80.jsonl'
-    """
-    clean = "".join(one if one.isalnum() or one in "-_. " else "_" for one in name)
-    plain = "".join(one if one.isascii() else "_" for one in clean)
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(clean)}"

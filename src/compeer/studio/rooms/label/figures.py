@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -13,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from compeer.annotation import project as projects
+from compeer.annotation.people import Person
 from compeer.annotation.progress import Disagreement, disagreements
 from compeer.annotation.project import Project
 from compeer.annotation.protocol import answer_text
@@ -34,8 +33,9 @@ from compeer.reward.judge import Judgement
 from compeer.studio.access import pictures
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label.bars import Stretch, stretches
-from compeer.studio.rooms.label.links import coordinated
-from compeer.studio.rooms.label.sheet import turns
+from compeer.studio.rooms.workplace.door import Door
+from compeer.studio.rooms.workplace.files import received
+from compeer.studio.rooms.workplace.talk import turns
 
 PER_PAGE = 10
 PAIRS = 40
@@ -57,23 +57,20 @@ class Confusion(msgspec.Struct, frozen=True):
     table: list[list[int]]
 
 
-def add(router: APIRouter, store: Store) -> None:
+def add(router: APIRouter, store: Store, door: Door[Project]) -> None:
     @router.get("/projects/{number}/agreement")
     def agree(request: Request, number: int, question: Annotated[Question, Query()] = "history") -> Response:
-        return figures(request, coordinated(store, request, number)[1], question)
+        return figures(request, door.coordinated(request, number), question)
 
     @router.post("/judgements/{number}")
     def judged(request: Request, number: int, file: Annotated[UploadFile, File()]) -> Response:
         """The same page with a judge beside the audit. The file is read and forgotten."""
-        found = coordinated(store, request, number)[1]
-        with tempfile.TemporaryDirectory() as home:
-            copy = Path(home) / "judgements.jsonl"
-            copy.write_bytes(file.file.read())
-            try:
+        found = door.coordinated(request, number)
+        try:
+            with received(file) as (copy,):
                 judgements = read_judgements(copy)
-            except UserError as error:
-                reason = str(error).replace(str(copy), file.filename or "judgements")
-                return figures(request, found, "history", wrong=reason)
+        except UserError as error:
+            return figures(request, found, "history", wrong=str(error))
         return figures(request, found, "history", judgements)
 
     def figures(
@@ -106,7 +103,7 @@ def add(router: APIRouter, store: Store) -> None:
 
     @router.get("/projects/{number}/disagreements")
     def differ(request: Request, number: int, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> Response:
-        found = coordinated(store, request, number)[1]
+        found = door.coordinated(request, number)
         start = (page - 1) * PER_PAGE
 
         def find() -> list[Disagreement]:
@@ -124,7 +121,10 @@ def add(router: APIRouter, store: Store) -> None:
 
     @router.get("/projects/{number}/pictures/{item}/{which}")
     def picture(request: Request, number: int, item: int, which: int) -> Response:
-        file = projects.picture(store, coordinated(store, request, number)[0], item, which)
+        door.coordinated(request, number)
+        # whoever coordinates the studio has no number in the store; pictures are asked for in this person's name
+        asking = door.coordinator(request) or Person(0, number, "", "coordinator", False, "")
+        file = projects.picture(store, asking, item, which)
         return pictures.picture([file.name], 0, file.parent)
 
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
 
-from compeer.annotation.store import Store
-from compeer.studio.access.roles import person
-from compeer.studio.rooms.label.downloads import add as add_downloads
-from compeer.studio.rooms.label.figures import add as add_figures
-from compeer.studio.rooms.label.projects import add as add_projects
-from compeer.studio.rooms.label.told import Told
-from compeer.studio.rooms.label.work import add as add_work
+from compeer.annotation.project import Project
+from compeer.annotation.shelf import shelf
+from compeer.studio.rooms.label import downloads, figures, projects, work
+from compeer.studio.rooms.workplace.bench import Bench
+from compeer.studio.rooms.workplace.coordinate import Coordination
+from compeer.studio.rooms.workplace.door import Door
+from compeer.studio.rooms.workplace.routes import workplace
 from compeer.studio.settings import Settings
 
 
-def routes(store: Store, settings: Settings) -> APIRouter:
-    router = APIRouter(route_class=Told)
-    welcome = add_work(router, store, settings)
-    shelf = add_projects(router, store, settings)
-    add_figures(router, store)
-    add_downloads(router, store)
-
-    @router.get("")
-    def first(request: Request) -> Response:
-        """The coordinator's projects, or an annotator's welcome."""
-        return shelf(request) if person(request).role == "coordinator" else welcome(request)
-
+def routes(door: Door[Project], settings: Settings) -> APIRouter:
+    store = door.store
+    bench = Bench(door, work.Labelling(store), settings)
+    coordination = Coordination(door, settings, "projects", shelf)
+    router = workplace(bench, coordination)
+    work.add(router, store, bench)
+    projects.add(router, store, coordination)
+    figures.add(router, store, door)
+    downloads.add(router, store, door)
     return router

@@ -1,48 +1,27 @@
-"""Words of the coordinator's pages."""
+"""Words of the coordinator's pages that are about labelling."""
 
 from __future__ import annotations
 
 from compeer.studio.words import Text
 
 COORDINATE = {
-    "label.projects.title": Text("Labelling projects", "标注项目"),
-    "label.projects.none": Text("There is no project yet", "还没有项目"),
-    "label.projects.none.next": Text(
+    "label.list.title": Text("Labelling projects", "标注项目"),
+    "label.list.none": Text("There is no project yet", "还没有项目"),
+    "label.list.none.next": Text(
         "Make one from CER items with candidates, then invite people. Each gets a link of their own.",
         "先用带候选回复的 CER 条目建一个项目，再邀请标注者，每人一个专属链接。",
     ),
-    "label.projects.closed": Text("{closed} of {items} items closed", "{items} 条中已完成 {closed} 条"),
-    "label.projects.people": Text("{count} people", "{count} 人"),
-    "label.projects.new": Text("New project", "新建项目"),
-    "label.projects.all": Text("All projects", "全部项目"),
+    "label.list.done": Text("{done} of {total} items closed", "{total} 条中已完成 {done} 条"),
+    "label.list.new": Text("New project", "新建项目"),
+    "label.list.all": Text("All projects", "全部项目"),
     "label.new.title": Text("A new project", "新建项目"),
-    "label.new.name": Text("Name", "名称"),
     "label.new.upload": Text("Upload items", "上传条目"),
     "label.new.upload.hint": Text("CER items as JSON lines, up to 16 MB", "JSON lines 格式的 CER 条目，不超过 16 MB"),
     "label.new.path": Text("Or name a file on this machine", "或填写本机上的文件"),
-    "label.new.path.hint": Text("In one of: {folders}", "须在这些文件夹内：{folders}"),
-    "label.new.images": Text("Folder of the pictures", "图片文件夹"),
-    "label.new.images.hint": Text(
-        "Only when the items have pictures. For a named file: the folder it lies in.",
-        "条目里有图片时才需要；填写本机文件时，默认是文件所在的文件夹。",
-    ),
-    "label.new.more": Text("More settings", "更多设置"),
     "label.new.guideline": Text("Version of the guideline, noted on every vote", "指南版本，会记在每一票上"),
-    "label.new.lease": Text("Minutes after which an abandoned item goes back", "离开多少分钟后条目退回"),
     "label.new.audit": Text("Percent of closed items that go out again as an audit", "完成的条目里抽查的百分比"),
     "label.new.do": Text("Make the project", "建立项目"),
     "label.new.wrong": Text("The project was not made", "项目没有建成"),
-    "label.new.nothing": Text("Choose a file to upload, or name one.", "请选择要上传的文件，或填写一个文件。"),
-    "label.new.taken": Text(
-        "There is a project {name} already; choose another name.", "已有名为 {name} 的项目，请换一个名称。"
-    ),
-    "label.new.no_file": Text("There is no file {path} to read.", "找不到可读的文件 {path}。"),
-    "label.new.outside": Text(
-        "Behind a public address only files in these folders can be named: {folders}.",
-        "对外开放时，只能使用这些文件夹里的文件：{folders}。",
-    ),
-    "label.new.no_folder": Text("none (the studio was started without --items)", "无（启动时没有用 --items 指定）"),
-    "label.project.progress": Text("Progress", "进度"),
     "label.project.items": Text("items", "条目"),
     "label.project.untouched": Text("untouched", "未开始"),
     "label.project.begun": Text("begun", "已开始"),
@@ -57,7 +36,6 @@ COORDINATE = {
     "label.status.open": Text("open", "未完成"),
     "label.bar.label": Text("{name}: {parts}", "{name}：{parts}"),
     "label.project.read": Text("Read on", "细看"),
-    "label.people": Text("People", "人员"),
     "label.people.none": Text(
         "Nobody is in this project yet. Invite at least three.", "项目里还没有人，至少邀请三位。"
     ),
@@ -65,43 +43,6 @@ COORDINATE = {
         "Three people are needed: two for every item, and a third where they differ.",
         "至少需要三人：每条由两人判断，意见不同时由第三人决定。",
     ),
-    "label.people.name": Text("Name", "姓名"),
-    "label.people.role": Text("Role", "角色"),
-    "label.role.annotator": Text("annotator", "标注者"),
-    "label.role.coordinator": Text("coordinator", "负责人"),
-    "label.people.done": Text("Done", "已交"),
-    "label.people.held": Text("Holds", "手头"),
-    "label.people.skipped": Text("Skipped", "跳过"),
-    "label.people.distressed": Text("Distressed", "难受"),
-    "label.people.seconds": Text("Seconds an item", "每条秒数"),
-    "label.people.paused": Text("paused", "已暂停"),
-    "label.people.no_link": Text("no link", "无链接"),
-    "label.people.change": Text("Change {name}", "更改 {name}"),
-    "label.people.actions": Text("Actions", "操作"),
-    "label.people.pause": Text("Pause", "暂停"),
-    "label.people.resume": Text("Resume", "恢复"),
-    "label.people.link": Text("New link", "新链接"),
-    "label.people.revoke": Text("End access", "收回访问"),
-    "label.invite.title": Text("Invite", "邀请"),
-    "label.invite.names": Text("Names, one a line", "姓名，每行一个"),
-    "label.invite.do": Text("Make links", "生成链接"),
-    "label.people.nobody": Text("Give 1 to {most} names, one a line.", "请填写 1 到 {most} 个姓名，每行一个。"),
-    "label.people.odd": Text(
-        "A name has 1 to 100 printable characters; this has not: {name}",
-        "姓名须是 1 到 100 个可显示的字符，这个不是：{name}",
-    ),
-    "label.people.twice": Text(
-        "These have a link already: {names}. Nobody was invited. To replace a lost link, use New link beside the name.",
-        "这些人已有链接：{names}。没有邀请任何人。链接丢了，请用姓名旁的“新链接”。",
-    ),
-    "label.links.title": Text("Personal links", "专属链接"),
-    "label.links.once": Text(
-        "They are shown this once: only hashes are kept. Send each to its person, by a way that others do not read.",
-        "链接只显示这一次，系统只保存散列值。请用别人看不到的方式分别发给本人。",
-    ),
-    "label.links.of": Text("Link of {name}", "{name} 的链接"),
-    "label.links.copy": Text("Copy", "复制"),
-    "label.links.copied": Text("Copied", "已复制"),
     "label.links.back": Text("I have them. Back to the project", "已保存，回到项目"),
     "label.export.title": Text("Take the labels out", "导出标签"),
     "label.export.what": Text(

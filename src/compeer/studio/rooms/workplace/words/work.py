@@ -1,0 +1,98 @@
+"""Words of the pages on which people work: the warning, help, keys, handing in, skipping."""
+
+from __future__ import annotations
+
+from compeer.studio.words import Text
+
+WORK = {
+    "workplace.warning.title": Text("Before you begin", "开始之前"),
+    "workplace.warning.what": Text(
+        "These conversations can be painful. People write about loss, fear, violence, illness and the wish to die.",
+        "这些对话可能让人难受：里面会谈到失去、恐惧、暴力、疾病，也会谈到不想活的念头。",
+    ),
+    "workplace.warning.may": Text(
+        "You may put away any of them at any time, with the button under it or the key D, without giving a reason. "
+        "Nobody counts that against you. Take breaks; stop when it is enough.",
+        "任何一条，随时可以用下面的按钮或按 D 放下，不需要理由，也不会影响你。累了就休息，够了就停。",
+    ),
+    "workplace.help.title": Text("If it gets heavy, talk to a person", "如果心里难受，请找人聊聊"),
+    "workplace.help.us": Text("United States and Canada", "美国和加拿大"),
+    "workplace.help.china": Text("China", "中国大陆"),
+    "workplace.help.elsewhere": Text("Elsewhere", "其他地区"),
+    "workplace.begin": Text("I have read this. Begin", "我看过了，开始"),
+    "workplace.paused": Text(
+        "Your coordinator has paused your work for now. Everything you handed in is kept.",
+        "负责人暂时停下了你的工作。你交过的都还在。",
+    ),
+    "workplace.keys.title": Text("Everything by keyboard", "全部可以用键盘"),
+    "workplace.keys.pair": Text("A better, B better, both, neither", "A 更好、B 更好、差不多好、都不可取"),
+    "workplace.keys.enter": Text("hand in (in the note: Ctrl and Enter)", "交上去（写备注时按 Ctrl 加 Enter）"),
+    "workplace.keys.undo": Text("undo: the last answer, then the item before", "撤销：先撤上一个答案，再撤上一条"),
+    "workplace.keys.skip": Text("skip, with a reason", "跳过，并说明理由"),
+    "workplace.keys.distress": Text("this one distresses me", "这一条让我难受"),
+    "workplace.keys.note": Text("write a note; Esc leaves it", "写备注，按 Esc 离开"),
+    "workplace.keys.help": Text("show these keys", "显示这些按键"),
+    "workplace.bar.today": Text("yours today {today}", "今天已交 {today} 条"),
+    "workplace.bar.done": Text("handed in", "已交"),
+    "workplace.conversation": Text("Conversation", "对话"),
+    "workplace.speaker.seeker": Text("Seeker", "求助者"),
+    "workplace.speaker.supporter": Text("Supporter", "支持者"),
+    "workplace.picture": Text("Picture {number} of the conversation", "对话里的第 {number} 张图片"),
+    "workplace.ask.history": Text("History", "处境"),
+    "workplace.ask.emotion": Text("Emotion", "情绪"),
+    "workplace.ask.strategy": Text("Strategy", "策略"),
+    "workplace.ask.preference": Text("Replies", "回复"),
+    "workplace.answer.true": Text("True", "正确"),
+    "workplace.answer.false": Text("False", "错误"),
+    "workplace.answer.first": Text("A is better", "A 更好"),
+    "workplace.answer.second": Text("B is better", "B 更好"),
+    "workplace.answer.both": Text("Both about equally good", "差不多好"),
+    "workplace.answer.neither": Text("Neither is acceptable", "都不可取"),
+    "workplace.reply.a": Text("Reply A", "回复 A"),
+    "workplace.reply.b": Text("Reply B", "回复 B"),
+    "workplace.note": Text("Note", "备注"),
+    "workplace.hand_in": Text("Hand in", "交上去"),
+    "workplace.undo": Text("Undo", "撤销"),
+    "workplace.skip": Text("Skip", "跳过"),
+    "workplace.distress": Text("This one distresses me", "这一条让我难受"),
+    "workplace.help": Text("Keys", "按键"),
+    "workplace.state.lapsed": Text(
+        "You were away for long. Handing in still works unless somebody took this over.",
+        "你离开得有点久。只要还没被别人领走，仍然可以交。",
+    ),
+    "workplace.state.away": Text(
+        "Not handed in: the studio does not answer. Your answers stay here; press Enter again in a moment.",
+        "没能交上去：工作室没有回应。答案还在页面上，过一会儿再按 Enter。",
+    ),
+    "workplace.state.nothing": Text("There is nothing to take back.", "没有可以撤销的。"),
+    "workplace.close": Text("Close", "关闭"),
+    "workplace.skip.title": Text("Skip this one", "跳过这一条"),
+    "workplace.skip.what": Text(
+        "It goes to somebody else and does not come back to you. Why do you skip it?",
+        "它会交给别人，不会再出现在你这里。为什么跳过？",
+    ),
+    "workplace.skip.unclear": Text("I cannot make sense of it", "看不懂"),
+    "workplace.skip.language": Text("I do not read this language well", "这种语言我读不好"),
+    "workplace.skip.private": Text("It shows who somebody is", "里面有别人的隐私"),
+    "workplace.skip.broken": Text("Something is missing or broken", "内容缺失或有错"),
+    "workplace.skip.other": Text("Something else", "其他原因"),
+    "workplace.skip.words": Text("A word on it, if you like", "想说的话，选填"),
+    "workplace.skip.do": Text("Skip it", "跳过"),
+    "workplace.stay": Text("Stay here", "留在这里"),
+    "workplace.distress.title": Text("You need not read this one", "这一条可以不读"),
+    "workplace.distress.what": Text(
+        "Put it away: it goes to somebody else, no reason is asked, and it does not count against you.",
+        "把它放下吧：它会交给别人，不问理由，也不会影响你。",
+    ),
+    "workplace.distress.do": Text("Put it away", "放下它"),
+    "workplace.rest.title": Text("It is put away", "已经放下了"),
+    "workplace.rest.what": Text(
+        "It will not come back to you. Take the time you need: stand up, look out of the window, drink something. The "
+        "work waits, and stopping for today is fine.",
+        "它不会再出现。按自己的节奏来：站起来走走，看看窗外，喝口水。工作可以等，今天就到这里也没关系。",
+    ),
+    "workplace.rest.on": Text("Go on when you are ready", "准备好了再继续"),
+    "workplace.idle.paused": Text("Your work is paused", "你的工作已暂停"),
+    "workplace.idle.look": Text("Look again", "再看看"),
+    "workplace.idle.undo": Text("Take back my last one", "撤回我交的最后一条"),
+}

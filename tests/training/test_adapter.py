@@ -1,0 +1,64 @@
+"""Training goes on from an adapter that is there: its shape, its matrices, its identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compeer.errors import UserError
+from compeer.policy.sft import Config
+from compeer.reward.learning.train import Config as JudgeConfig
+from compeer.training.adapter import open_with, shape_of, start_identity
+from compeer.training.model import Lora, Settings
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter with a shape of its own, on two kinds of layers."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder = tmp_path_factory.mktemp("saved") / "adapter"
+    config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "up_proj"])
+    model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model_dir), config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if ".lora_" in name:
+                weight.normal_()
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_the_adapter_brings_shape_and_matrices(saved: Path, tiny_model_dir: Path) -> None:
+    from safetensors.torch import load_file
+
+    config = Config(out="run", model=str(tiny_model_dir), data=("x",), adapter=str(saved))
+    assert config.training.lora == shape_of(saved) == Lora(r=4, alpha=6, dropout=0.0, targets=("q_proj", "up_proj"))
+    opened = open_with(config.start, config.training, seed=0)
+    there = {name.replace(".default", ""): weight for name, weight in opened.model.named_parameters()}
+    written = load_file(saved / "adapter_model.safetensors")
+    assert written and all((there[name] == weight).all() for name, weight in written.items())
+    assert opened.parameters()[0] == sum(weight.numel() for weight in written.values())
+
+
+def test_a_run_from_an_adapter_is_another_run(saved: Path, tiny_model_dir: Path) -> None:
+    plain = start_identity(str(tiny_model_dir), None)
+    assert start_identity(str(tiny_model_dir), saved) == plain | {"adapter": start_identity(str(saved), None)["sha256"]}
+
+
+def test_what_does_not_fit_is_refused(
+    saved: Path, tiny_model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"out": "run", "base": str(tiny_model_dir), "train": ("x",)}
+    with pytest.raises(UserError, match=r"has r 4 and alpha 6; lora asks for r 16"):
+        _ = JudgeConfig(**given, adapter=str(saved), lora=Lora()).model  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"There is no adapter in {tmp_path}"):
+        _ = JudgeConfig(**given, adapter=str(tmp_path)).start  # type: ignore[arg-type]
+    monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
+    with pytest.raises(UserError, match="the judge that comes along, and there is none"):
+        _ = JudgeConfig(**given, adapter="shipped").start  # type: ignore[arg-type]
+    deeper = Settings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
+    with pytest.raises(UserError, match=r"does not fit .*up_proj.* has no place there"):
+        open_with(saved, deeper, seed=0)
