@@ -77,7 +77,7 @@ def test_forty_at_once_over_three_hundred_items_with_ten_abandoned_browsers(stor
 
 def test_every_acknowledged_vote_survives_kill_9(database: str) -> None:
     store = open_store(database)
-    project, _ = start(store, 80, " ".join(f"p{n}" for n in range(12)))
+    project, _ = start(store, 120, " ".join(f"p{n}" for n in range(12)))
     command = [sys.executable, "-m", "tests.annotation.crowd", database]
     processes = [
         subprocess.Popen(
@@ -93,7 +93,9 @@ def test_every_acknowledged_vote_survives_kill_9(database: str) -> None:
             process.stdin.flush()
         for process in processes:
             told += [process.stdout.readline() for _ in range(15)]
-            process.kill()  # in the middle, with six people at work
+        for process in processes:
+            process.kill()  # in the middle, with six people at work; both at once, or one would come to its end
+        for process in processes:
             told += process.stdout.readlines()  # what was acknowledged before it died
             assert process.wait() == -9
     finally:
@@ -106,6 +108,6 @@ def test_every_acknowledged_vote_survives_kill_9(database: str) -> None:
         done = db.execute(select(leases.c.annotator, leases.c.item).where(leases.c.state == "done")).all()
     assert acknowledged <= {(row.annotator, row.item) for row in done}
     until_nothing_is_left(store, everybody(store, project.id), [])  # started again
-    assert progress(store, project.id).closed == 80
+    assert progress(store, project.id).closed == 120
     check(store, project.id)
     store.close()
