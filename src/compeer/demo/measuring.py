@@ -8,6 +8,7 @@ the grammar, whatever the model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from compeer.errors import UserError
 from compeer.evals.interval import Figure, mean_figure
 from compeer.evals.language.measure import cases_hash
 from compeer.evals.result import Result, Said, Transcript, load_transcripts, save_result
+from compeer.policy.embedding import Embedder
 from compeer.reward.judge import PARTS
 from compeer.reward.service.wire import Scored
 
@@ -41,11 +43,12 @@ def spec_of(folder: Folder, name: str) -> str:
 
 def make(folder: Folder) -> Made:
     """All figures; what they came to, in a sentence."""
-    found: dict[str, dict[str, float]] = {}
+    answers = {name: answered(folder, name) for name in NAMES}
+    figures = {name: [*result.figures] for name, result in judged(folder, answers).items()}
+    embedder = Embedder()
     for name in NAMES:
-        items = answered(folder, name)
-        rewards = judged(folder, name)
-        found[name] = {figure.name: figure.value for figure in (*rewards.figures, *spoken(folder, name, items))}
+        figures[name] += spoken(folder, name, answers[name], embedder)
+    found = {name: {figure.name: figure.value for figure in own} for name, own in figures.items()}
     control = controlled(folder)
 
     def both(figure: str, form: str) -> str:
@@ -97,39 +100,43 @@ def answered(folder: Folder, name: str) -> list[Item]:
     return items
 
 
-def judged(folder: Folder, name: str) -> Result:
-    """The reward of the answers under one judge, part by part."""
+def judged(folder: Folder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
+    """The rewards of all answers under one judge, part by part; those to one moment are judged beside each other."""
     from compeer.reward.scores.score import score
     from compeer.reward.spec import open_judge
 
+    by_moment: dict[str, list[Item]] = {}
+    for name, items in answers.items():
+        for item in items:
+            by_moment.setdefault(item.id, []).append(msgspec.structs.replace(item, id=f"{item.id}@{name}"))
+    source, out = folder.path("answers", "both.jsonl"), folder.path("answers", "scores.jsonl")
+    write_rows(source, (item for beside in by_moment.values() for item in beside))
     spec = "hf:embedded" if "judge" in folder.settings.adapters else f"hf:{folder.path('judge', 'model')}"
-    out = folder.path("answers", f"{name}.scores.jsonl")
-    summary = score(_all(folder, name), out, open_judge(spec, batch=8, device="cpu"), orders="both", window=4)
+    summary = score(source, out, open_judge(spec, batch=8, device="cpu"), orders="both", window=4)
     rows = {row.id: row for row in read_rows(out, Scored)}
-    items = [item for item in read_rows(_all(folder, name), Item) if rows[item.id].total is not None]
-    scores = [_scores(rows[item.id]) for item in items]
-    figures = [mean_figure(part, [one[part] for one in scores]) for part in ("reward", *map(_named, PARTS))]
-    result = Result(
-        "reward",
-        name,
-        {"judge": summary.judge, "cases": cases_hash(item.id for item in items)},
-        tuple(figures),
-        {"seed": folder.sizes.seed, "judge identity": dict(summary.identity), "answers": len(items)},
-        (_honest(folder),),
-    )
-    save_result(folder.path("results", f"reward-{name}"), result, map(_transcript, items, scores))
-    return result
+    results = {}
+    for name, items in answers.items():
+        known = [item for item in items if rows[f"{item.id}@{name}"].total is not None]
+        scores = [_scores(rows[f"{item.id}@{name}"]) for item in known]
+        results[name] = Result(
+            "reward",
+            name,
+            {"judge": summary.judge, "cases": cases_hash(item.id for item in known)},
+            tuple(mean_figure(part, [one[part] for one in scores]) for part in ("reward", *map(_named, PARTS))),
+            {"seed": folder.sizes.seed, "judge identity": dict(summary.identity), "answers": len(known)},
+            (_honest(folder),),
+        )
+        save_result(folder.path("results", f"reward-{name}"), results[name], map(_transcript, known, scores))
+    return results
 
 
-def spoken(folder: Folder, name: str, items: list[Item]) -> tuple[Figure, ...]:
+def spoken(folder: Folder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
     """How varied and how long the replies are; nothing where there are none."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
-    from compeer.policy.embedding import Embedder
 
     if not any(item.candidate and item.candidate.response.strip() for item in items):
         return ()
-    embedder = Embedder()
     measured = measure(read_outputs(_all(folder, name)), name, embedder, embedder=embedder.name)
     save_result(folder.path("results", f"language-{name}"), measured.result, measured.transcripts)
     return measured.result.figures

@@ -6,9 +6,11 @@ are told by their config and come with their processor.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from compeer.models.weights import locate
 LOADING = threading.RLock()
 """Held while transformers opens weights. It switches the tying of weights off for the whole process meanwhile: of two
 loads at once the later one would switch it off for good, and a tied model would speak with random last weights."""
+
+
+_READ: dict[tuple[str, str, int, int], Any] = {}  # configs and tokenizers of GGUF files
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -46,11 +51,13 @@ def open_checkpoint(
         raise ModelError(needs) from None
     source, gguf = _source(path)
     stored = torch.float32 if path == "embedded" else "auto"
-    options = {"dtype": stored if dtype == "auto" else getattr(torch, dtype), **gguf}
+    options: dict[str, Any] = {"dtype": stored if dtype == "auto" else getattr(torch, dtype), **gguf}
     try:
-        config = transformers.AutoConfig.from_pretrained(source, gguf_file=gguf.get("gguf_file"))
+        config = _config(source, gguf)
         vision = getattr(config, "vision_config", None) is not None
         kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
+        if gguf:
+            options["config"] = config  # or it would be read once more
         with LOADING:
             model = kind.from_pretrained(source, **options)
             if adapter:
@@ -66,12 +73,10 @@ def open_checkpoint(
 
 def open_tokenizer(path: str) -> tuple[Any, Any | None]:
     """A model's tokenizer and, when it takes images, its processor, without its weights."""
-    import transformers
-
     source, gguf = _source(path)
     try:
-        config = transformers.AutoConfig.from_pretrained(source, **gguf)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **gguf)
+        config = _config(source, gguf)
+        tokenizer = _tokenizer(source, gguf)
         processor = _processor(source, config) if getattr(config, "vision_config", None) is not None else None
     except Exception as error:
         raise _cannot_load(path, error) from error
@@ -128,6 +133,34 @@ def _source(path: str) -> tuple[str, dict[str, str]]:
         return path, {}
     weights = locate()
     return str(weights.parent), {"gguf_file": weights.name}
+
+
+def _config(source: str, gguf: dict[str, str]) -> Any:
+    """The model's config. Reading the words of a GGUF file takes seconds, so in a process it is done once."""
+    import transformers
+
+    if not gguf:
+        return transformers.AutoConfig.from_pretrained(source)
+    return _once("config", source, gguf, lambda: transformers.AutoConfig.from_pretrained(source, **gguf))
+
+
+def _tokenizer(source: str, gguf: dict[str, str]) -> Any:
+    import transformers
+
+    if not gguf:
+        return transformers.AutoTokenizer.from_pretrained(source)
+    return _once("tokenizer", source, gguf, lambda: transformers.AutoTokenizer.from_pretrained(source, **gguf))
+
+
+def _once(what: str, source: str, gguf: dict[str, str], read: Callable[[], Any]) -> Any:
+    """What was read from this state of the file, a copy for each who asks."""
+    file = Path(source) / gguf["gguf_file"]
+    stat = file.stat()
+    key = (what, str(file), stat.st_size, stat.st_mtime_ns)
+    with LOADING:
+        if key not in _READ:
+            _READ[key] = read()
+        return copy.deepcopy(_READ[key])
 
 
 def _split_digits(tokenizer: Any) -> None:
