@@ -60,7 +60,7 @@ def check(answers: list[Any]) -> None:
     assert not wrong, f"{len(wrong)} of {len(judged)}: {wrong}"
     assert {answer.finish for answer in answers} == {"stop"}
     pairs = Counter((turn.parsed.labels["stage"], turn.parsed.labels["strategy"]) for turn in judged)
-    assert len(pairs) == len(STAGES) * len(STRATEGIES)
+    assert len(pairs) == min(len(judged), len(STAGES) * len(STRATEGIES))
     assert {turn.parsed.language for turn in judged} == {"en", "zh"}
     assert all(turn.parsed.language == language(number) for number, turn in enumerate(judged))
     free = Counter(turn.parsed.labels["emotion"] for number, turn in enumerate(judged) if number % 5)

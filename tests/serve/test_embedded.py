@@ -85,7 +85,8 @@ class TestManyClients:
             time.sleep(0.02)
         assert tiny.metric("compeer_serve_slots_busy") == 0, "llama.cpp works for nobody"
         assert tiny.metric("compeer_serve_in_flight") == tiny.metric("compeer_serve_queue") == 0
-        assert tiny.metric("compeer_serve_cancelled_total") == 10
+        # an answer may have been written to its end a moment before its client left
+        assert 8 <= tiny.metric("compeer_serve_cancelled_total") <= 10
         theirs = sum(answer["tokens"] for answer in (*finished, whole))
         wasted = tiny.metric("compeer_serve_tokens_total", "completion") - theirs
         assert wasted < 10 * whole["tokens"] / 2, f"a whole answer is {whole['tokens']} tokens; {wasted} for ten left"

@@ -109,6 +109,8 @@ def sounds(text: str, found: Iterable[str] = (), language: str | None = None) ->
     model, seen = weighed(spoken), tuple(found)
     read = pieces(plain, PIECE[spoken])
     words = [_sum(piece, spoken, seen, model) for piece in read]
+    if not seen and max(words) < HARMLESS:  # no meaning has ever outweighed that, and the encoder takes time to load
+        return Sounds(max(words), None, model.watch)
     meant = meanings(read)
     if meant is None:
         return Sounds(max(words), None, model.words_watch)
