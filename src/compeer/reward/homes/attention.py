@@ -49,9 +49,30 @@ def folded(
         found = scaled_dot_product_attention(query, key, value, is_causal=new > 1, scale=scaling, enable_gqa=True)
         return found.transpose(1, 2).contiguous(), None
     together = heads // groups
-    mask = attention_mask.expand(rows, 1, new, places)
-    mask = mask.unsqueeze(2).expand(rows, 1, together, new, places).reshape(rows, 1, together * new, places)
     found = scaled_dot_product_attention(
-        query.reshape(rows, groups, together * new, size), key, value, attn_mask=mask, scale=scaling
+        query.reshape(rows, groups, together * new, size),
+        key,
+        value,
+        attn_mask=_tall(attention_mask, (rows, together, new, places), query.dtype),
+        scale=scaling,
     )
     return found.reshape(rows, heads, new, size).transpose(1, 2).contiguous(), None
+
+
+def _tall(mask: torch.Tensor, shape: tuple[int, int, int, int], dtype: torch.dtype) -> torch.Tensor:
+    """The mask for heads that stand behind one another, as what is added to the scores. Every layer of a model asks
+    with the same mask, so the last answer is kept; which thread it was made for does not matter."""
+    global _last
+    known, made = _last
+    if known is not mask:
+        rows, together, new, places = shape
+        added = mask
+        if mask.dtype == torch.bool:
+            added = torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, float("-inf"))
+        added = added.expand(rows, 1, new, places).unsqueeze(2).expand(rows, 1, together, new, places)
+        made = added.reshape(rows, 1, together * new, places)
+        _last = (mask, made)
+    return made
+
+
+_last: tuple[torch.Tensor | None, torch.Tensor] = (None, torch.empty(0))
