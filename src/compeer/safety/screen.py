@@ -23,7 +23,7 @@ from typing import Literal, cast
 import msgspec
 
 from compeer.safety.fold import Folded, fold
-from compeer.safety.learned import sounds
+from compeer.safety.learned import meanings, sounds
 from compeer.safety.lexicon import LEVELS, Lexicon, Rule, lexicon
 
 Level = Literal["none", "watch", "high"]
@@ -67,9 +67,10 @@ def worst(*levels: Level) -> Level:
 
 
 def ready() -> None:
-    """Read the lexicons now: two seconds that the first message need not wait for."""
+    """Read the lexicons and load the encoder now: some seconds that the first message need not wait for."""
     for name in (*LANGUAGES, *(f"out_{language}" for language in LANGUAGES)):
         lexicon(name)
+    meanings(["warm"])
 
 
 def screen(text: str, language: str | None = None) -> Finding:
