@@ -64,7 +64,7 @@ def check(answers: list[Any]) -> None:
     assert {turn.parsed.language for turn in judged} == {"en", "zh"}
     assert all(turn.parsed.language == language(number) for number, turn in enumerate(judged))
     free = Counter(turn.parsed.labels["emotion"] for number, turn in enumerate(judged) if number % 5)
-    assert len(free) > 4, "what is not pinned is the model's to choose"
+    assert len(free) > (4 if len(judged) >= 24 else 1), "what is not pinned is the model's to choose"
     assert len({turn.raw for turn in judged}) == len(judged)
 
 
