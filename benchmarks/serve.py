@@ -1,13 +1,15 @@
 """`compeer serve` with the embedded model against raw xllamacpp: first token, speed, eight clients at once, leaving.
 
 The server is the installed command in a process of its own, asked over one kept connection. The raw arm calls llama.cpp
-in this process with the very body that the server would hand it: same prompt, sampling, grammar, slots, context and
-threads. The arms take turns, each round with a message that neither has read before, so both read the same new tokens.
-The first token counts when its words have arrived, not the title before them.
+in this process with the very body that the server would hand it: same prompt (with what the screening adds to it), same
+sampling, grammar, slots, context and threads. The arms take turns, each round with a message that neither has read
+before, so both read the same new tokens; that they did is checked. The first token counts when its words have arrived,
+not the title before them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -28,6 +30,7 @@ from compeer.chat.view import TITLES
 from compeer.models.embedded import Embedded, start_server, threads
 from compeer.models.weights import locate
 from compeer.serve.asked import asked
+from compeer.serve.care import care_for, warm, without_helpline
 from compeer.serve.pictures import Album
 from compeer.serve.settings import Settings
 from compeer.serve.wire import read_request
@@ -36,17 +39,20 @@ SLOTS, CONTEXT = 8, 8 * 4096
 
 
 class Told(msgspec.Struct):
-    """One answer: seconds to its first words and to its end, and tokens written. `at`: when it ended."""
+    """One answer: seconds to its first words and to its end, and tokens written. `at`: when it ended. `read`: tokens
+    of its prompt, and how many of them were known already."""
 
     first: float
     whole: float
     tokens: int
+    read: tuple[int, int] = (0, 0)
     first_at: float = 0.0
     at: float = 0.0
 
 
 def run(rounds: int = 12, tokens: int = 64) -> list[Ratio]:
     decoding = int(os.environ.get("COMPEER_THREADS") or threads())
+    warm()
     raw = start_server(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
     with _serving(decoding) as address:
         body, line = _body(tokens), http.client.HTTPConnection(address, timeout=600)
@@ -61,6 +67,7 @@ def run(rounds: int = 12, tokens: int = 64) -> list[Ratio]:
             ours.append(_through(line, message))
             if not number % 2:
                 theirs.append(_raw(raw, message))
+            assert (ours[-1].read, ours[-1].tokens) == (theirs[-1].read, theirs[-1].tokens), (ours[-1], theirs[-1])
         results = [
             _against("serve: time to first token", [t.first for t in ours], [t.first for t in theirs], "s", 1.10),
             _against("serve: tokens a second", [_speed(t) for t in ours], [_speed(t) for t in theirs], "tokens/s", 0.9),
@@ -144,7 +151,8 @@ def _body(tokens: int) -> Callable[[str], dict[str, Any]]:
 def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
     """Ask the server and read its stream."""
     data = json.dumps(body).encode()
-    began, first, seen, tokens = time.perf_counter(), 0.0, 0, 0
+    first, seen, tokens, read = 0.0, 0, 0, (0, 0)
+    began = time.perf_counter()
     line.request("POST", "/v1/chat/completions", data, {"Content-Type": "application/json"})
     response = line.getresponse()
     assert response.status == 200, response.read()
@@ -153,21 +161,23 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
         if not event.startswith(b"data: {"):
             continue
         chunk = msgspec.json.decode(event[6:])
-        if chunk.get("usage"):
-            tokens = chunk["usage"]["completion_tokens"]
+        if usage := chunk.get("usage"):
+            tokens = usage["completion_tokens"]
+            read = (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"])
         if not first and chunk["choices"]:
             seen += len(chunk["choices"][0]["delta"].get("reasoning", ""))
             if seen > title:
                 first = time.perf_counter()
     now = time.perf_counter()
-    return Told(first - began, now - began, tokens, first, now)
+    return Told(first - began, now - began, tokens, read, first, now)
 
 
 def _raw(server: Any, body: dict[str, Any]) -> Told:
-    """Hand llama.cpp what the server would hand it."""
-    request = asked(
-        read_request(json.dumps(body).encode()), Settings(prompt="brief", history=600), Album(), False
-    ).request
+    """Hand llama.cpp what the server would hand it, screened beforehand: the message gives cause for care, and the
+    prompt says so."""
+    settings = Settings(prompt="brief", history=600)
+    question = asked(read_request(json.dumps(body).encode()), settings, Album(), False, without_helpline)
+    _, request = asyncio.run(care_for(question))
     given = Embedded()._body(request)
     told = Told(0.0, 0.0, 0)
     began = time.perf_counter()
@@ -176,7 +186,8 @@ def _raw(server: Any, body: dict[str, Any]) -> Told:
         if not told.first and chunk.get("choices") and chunk["choices"][0]["text"]:
             told.first = time.perf_counter() - began
         if timings := chunk.get("timings"):
-            told.tokens = int(timings["predicted_n"])
+            told.tokens, known = int(timings["predicted_n"]), int(timings["cache_n"])
+            told.read = (int(timings["prompt_n"]) + known, known)
         told.whole = time.perf_counter() - began
 
     server.handle_completions(given, deliver)

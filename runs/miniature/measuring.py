@@ -14,9 +14,6 @@ from compeer.cer.item import Candidate, Item, chat_history
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models.reasoner import request_for
-from compeer.models.request import Answer, ask_all
-from compeer.models.request import run as wait
-from compeer.models.spec import open_model
 from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
 from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
@@ -28,6 +25,7 @@ from compeer.reward.spec import open_judge
 from runs.miniature import data
 from runs.miniature.pieces import Work, say
 from runs.miniature.training import judge_spec
+from runs.miniature.writing import answer
 
 SET = "silver ESConv valid"
 NAMES = {"unified": "UnifiReward", "prm": "PRM", "orm": "ORM", "untrained": "untrained", "evaluation": "evaluation"}
@@ -104,21 +102,11 @@ def sample(work: Work, name: str) -> dict[str, Any]:
             grammar=False,
             max_tokens=settings.max_tokens,
             temperature=settings.temperature,
-            seed=work.settings.seed * 100_003 + number,  # the same for every model
         )
-        for number, item in enumerate(moments)
+        for item in moments
     ]
 
-    async def ask() -> list[Any]:
-        model = open_model(f"hf:{work.base}+{adapter(work, name)}", slots=settings.batch)
-        try:
-            return await ask_all(model, requests, concurrency=settings.batch)
-        finally:
-            await model.close()
-
-    answers = wait(ask())
-    if failed := [one for one in answers if not isinstance(one, Answer)]:
-        raise UserError(f"{name} gave no answer to {len(failed)} moments: {failed[0].reason}")
+    answers = answer(work, str(adapter(work, name)), requests)
     written = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
     path = samples_path(work, name)
     write_rows(path, written)

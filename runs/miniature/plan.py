@@ -40,8 +40,8 @@ def plan(settings: Settings) -> list[Piece]:
         piece("table1/report", measuring.table1_report, "measure", needs=("table1/probe",), **test),
     ]
     names = ["sft"]
-    for one in settings.seeds:
-        for variant in settings.variants:
+    for variant in settings.variants:
+        for one in settings.seeds:
             names.append(f"{variant}-{one}")
             needs = ("sft/train", *(("judges/prm", "judges/orm") if variant == "por" else ("judges/unified",)))
             work = partial(training.grpo, variant=variant, seed=one)

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import pytest
 import typer.main
 from tests.cli.command import COMPEER, compeer, environment
+from typer.core import TyperCommand
 
 from compeer import __version__
-from compeer.cli import app
+from compeer.cli import COMMANDS, app
 
 HEAVY = (
     "torch", "trl", "transformers", "inspect_ai", "datasets", "ray", "sklearn", "numpy", "pyarrow", "aiohttp",
@@ -33,8 +34,8 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield from below(typer.main.get_command(app), ())
 
 
-def imported(*calls: tuple[str, ...]) -> set[str]:
-    """The heavy modules that a process has imported after these calls."""
+def imported(*calls: tuple[str, ...], of: tuple[str, ...] = HEAVY) -> set[str]:
+    """Which of some modules, the heavy ones unless said, a process has imported after these calls."""
     program = (
         "import contextlib, json, sys\n"
         "from compeer.cli import main\n"
@@ -42,7 +43,7 @@ def imported(*calls: tuple[str, ...]) -> set[str]:
         "    sys.argv[1:] = words\n"
         "    with contextlib.suppress(SystemExit):\n"
         "        main()\n"
-        f"print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)\n"
+        f"print(json.dumps([name for name in {of!r} if name in sys.modules]), file=sys.stderr)\n"
     )
     command = [sys.executable, "-c", program, json.dumps(calls)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
@@ -52,6 +53,24 @@ def imported(*calls: tuple[str, ...]) -> set[str]:
 
 def test_help_imports_nothing_heavy() -> None:
     assert imported(("--help",)) == set()
+
+
+def test_help_reads_no_command_and_help_of_one_reads_only_that() -> None:
+    files = tuple({module for place in COMMANDS.values() for module in (place.module, *place.also)})
+    assert len(files) > 10
+    assert imported(("--help",), of=files) == set()
+    assert imported(("--help",), ("policy", "--help"), of=files) == {"compeer.cli.policy"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_listing_is_the_short_help_of_the_command_itself(name: str) -> None:
+    """As much of it as fits, at a narrow width and at one that cuts nothing."""
+    real = typer.main.get_group(app).commands[name]
+    listed = TyperCommand(name, help=COMMANDS[name].help)
+    assert [listed.get_short_help_str(width) for width in (45, 500)] == [
+        real.get_short_help_str(width) for width in (45, 500)
+    ]
+    assert real.name == name and not real.hidden
 
 
 def test_help_of_a_command_imports_nothing_heavy_either() -> None:

@@ -1,4 +1,7 @@
-"""The commands. Each group is a file; heavy packages are imported inside the functions that use them."""
+"""The commands. Each group is a file, and heavy packages are imported inside the functions that use them.
+
+A group's file is imported only when the group is called (see `lazy`): `compeer --help` is written from the table below.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +11,66 @@ import sys
 import typer
 
 from compeer import __version__
-from compeer.cli import (
-    annotate,
-    arena,
-    cer,
-    conversation,
-    corpus,
-    doctor,
-    eval_measures,  # noqa: F401 these three add their commands to evaluation.eval_app
-    eval_report,  # noqa: F401
-    eval_safety,  # noqa: F401
-    evaluation,
-    policy,
-    reward,
-    serve,
-    studio,
-)
+from compeer.cli.lazy import LazyGroup, Place
 from compeer.errors import UserError
+
+#: Every command and group, in the order of the listing: where it lies, and its line. The line of a command is the first
+#: paragraph of its docstring, word for word.
+COMMANDS = {
+    "demo": Place(
+        "compeer.cli.conversation",
+        "demo",
+        "The whole paper in miniature: data, judge, policy, evaluation, report, in minutes on two cores.",
+    ),
+    "chat": Place(
+        "compeer.cli.conversation", "chat", "Talk with a supporter that thinks in three steps before it answers."
+    ),
+    "parse": Place(
+        "compeer.cli.conversation",
+        "parse",
+        "Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not.",
+    ),
+    "serve": Place(
+        "compeer.cli.serve",
+        "serve",
+        "Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol.",
+    ),
+    "studio": Place(
+        "compeer.cli.studio",
+        "studio",
+        "Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more.",
+    ),
+    "doctor": Place(
+        "compeer.cli.doctor", "doctor", "Look at this installation; exit status 1 when no model can be asked."
+    ),
+    "corpus": Place("compeer.cli.corpus", "app", "Import, count and read conversations."),
+    "cer": Place("compeer.cli.cer", "app", "Build the labelled reasoning dataset."),
+    "annotate": Place("compeer.cli.annotate", "app", "Labels by people: projects, invitations, agreement, export."),
+    "reward": Place("compeer.cli.reward", "app", "Train the judge, score with it, serve it, measure it."),
+    "policy": Place("compeer.cli.policy", "app", "Train the model that thinks before it answers."),
+    "eval": Place(
+        "compeer.cli.evaluation",
+        "eval_app",
+        "Measure a supporter: benchmarks, language, control, safety.",
+        also=("compeer.cli.eval_measures", "compeer.cli.eval_report", "compeer.cli.eval_safety"),
+    ),
+    "arena": Place("compeer.cli.arena", "app", "Compare models by people, blind: replies, invitations, results."),
+}
+
+
+class _Root(LazyGroup):
+    places = COMMANDS
+
 
 app = typer.Typer(
     name="compeer",
+    cls=_Root,
     help="Controllable empathetic reasoning for emotional support conversation.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(conversation.demo)
-app.command("chat")(conversation.chat)
-app.command("parse")(conversation.parse)
-app.add_typer(corpus.app, name="corpus", help="Import, count and read conversations.")
-app.add_typer(cer.app, name="cer", help="Build the labelled reasoning dataset.")
-app.add_typer(annotate.app, name="annotate", help="Labels by people: projects, invitations, agreement, export.")
-app.add_typer(reward.app, name="reward", help="Train the judge, score with it, serve it, measure it.")
-app.add_typer(policy.app, name="policy", help="Train the model that thinks before it answers.")
-app.add_typer(evaluation.eval_app, name="eval", help="Measure a supporter: benchmarks, language, control, safety.")
-app.add_typer(arena.app, name="arena", help="Compare models by people, blind: replies, invitations, results.")
-app.command("serve")(serve.serve)
-app.command("studio")(studio.studio)
-app.command("doctor")(doctor.doctor)
 
 
 def _version(value: bool) -> None:

@@ -32,7 +32,7 @@ def open_judge(
     base_url: str | None = None,
     api_key: str | None = None,
     concurrency: int | None = None,
-    batch: int = 16,
+    batch: int | None = None,
     device: str | None = None,
     max_length: int | None = None,
     explain: bool = False,

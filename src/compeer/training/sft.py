@@ -196,12 +196,27 @@ def _trainer() -> Callable[..., Any]:
             if load_result.unexpected_keys or any(weights[name].data_ptr() not in read for name in missing):
                 raise UserError("A checkpoint does not fit the model, so training cannot go on from it.")
 
-        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-            loss = super().compute_loss(*args, **kwargs)
+        def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            inputs, padding = _unmasked(inputs)
+            loss = super().compute_loss(model, inputs, *args, **kwargs)
+            if self.model.training:
+                self._total_train_tokens -= int(self.accelerator.gather_for_metrics(padding).sum())
             self.state.num_input_tokens_seen = int(self._total_train_tokens)
             return loss
 
     return Trainer
+
+
+def _unmasked(inputs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The batch with a mask that hides nothing, and how many tokens of it are padding.
+
+    Text is padded on the right, and a token attends to what stands before it, so padding is never looked at. Without a
+    mask to apply, attention is done by the fast kernels. A batch with pictures keeps its mask: positions depend on it.
+    """
+    mask = inputs["attention_mask"]
+    if set(inputs) != {"input_ids", "attention_mask", "labels"}:
+        return inputs, mask.new_zeros(())
+    return inputs | {"attention_mask": mask.new_ones(mask.shape)}, (1 - mask).sum()
 
 
 def _finish(

@@ -1,9 +1,10 @@
 """What TRL is told: the paper's settings, the layout, and how outputs are written.
 
-Outputs can be written by four programs. vLLM is by far the fastest where there is a GPU: in this process (`colocate`)
-or as a server. On a CPU llama.cpp writes the embedded model's outputs several times as fast as transformers. All but
-transformers compute in another precision than the one that is trained; their log-probabilities come along, and the loss
-is corrected by the ratio.
+Outputs can be written by five programs. vLLM is by far the fastest where there is a GPU: in this process (`colocate`)
+or as a server. `graph` needs nothing but torch: it writes every token of a small model of the Llama kind in one launch,
+where transformers starts a thousand kernels one by one. On a CPU llama.cpp writes the embedded model's outputs several
+times as fast as transformers. All but transformers compute in another precision than the one that is trained; their
+log-probabilities come along, and the loss is corrected by the ratio.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from compeer.policy.sft import items_of
 from compeer.policy.talk.seeker import Seeker
 from compeer.reward.client.client import JudgeClient
 from compeer.training.encode import Words, pictures
+from compeer.training.model import on_gpu
 from compeer.training.record import Record, data_file
 from compeer.training.run import Run, is_main, open_run, processes
 
@@ -83,7 +84,9 @@ class Session:
         self.start: Start = find_start(config)
         self.judge = _client(config.judge if config.reward.source != "rules" else None)
         self.second = _client(config.second_judge)
-        self.reward = CompositeReward(self.judge, Embedder(config.embedder), config.reward, group=config.group)
+        device = "cuda" if on_gpu(config.training(self.start.base, self.start.lora)) else "cpu"
+        embedder = Embedder(config.embedder, device=device)
+        self.reward = CompositeReward(self.judge, embedder, config.reward, group=config.group)
         self.seeker = _seeker(config.conversation)
         self._talks: Any | None = None  # what must be closed: conversations, llama.cpp
         self._writer: Any | None = None
@@ -247,11 +250,14 @@ class Session:
         return found, apart, counts | {"prompts": len(found), "held out": len(apart)}
 
     def _rollout(self, way: str) -> Any | None:
-        if way != "llamacpp":
-            return None
-        from compeer.policy.rollout.llamacpp import llamacpp_rollout
+        if way == "llamacpp":
+            from compeer.policy.rollout.llamacpp import llamacpp_rollout
 
-        self._writer = llamacpp_rollout()
+            self._writer = llamacpp_rollout()
+        elif way == "graph":
+            from compeer.policy.rollout.graph import graph_rollout
+
+            self._writer = graph_rollout()
         return self._writer
 
 

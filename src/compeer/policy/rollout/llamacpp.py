@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -39,6 +38,7 @@ from compeer.errors import UserError
 from compeer.models.embedded import threads
 from compeer.models.lora_gguf import write_adapter
 from compeer.models.weights import locate
+from compeer.policy.rollout import conditions
 from compeer.policy.rollout.correction import correct
 from compeer.policy.rollout.scoring import share_prompts
 from compeer.policy.rollout.server import Sample, Server
@@ -163,26 +163,13 @@ class Rollout:
 
 
 def check(trainer: Any) -> None:
-    """UserError when llama.cpp would sample from another distribution than the one that is trained."""
-    wanted = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
-    for name, plain in wanted.items():
-        value = getattr(trainer, name)
-        if value != plain and (plain is not None or value not in (0, None)):
-            raise UserError(
-                f"llama.cpp's rollouts sample from the whole distribution, as the loss assumes; {name} is {value}. "
-                f"Leave it at {plain}, or use rollout: transformers."
-            )
-    if trainer.args.generation_kwargs:
-        raise UserError(
-            "generation_kwargs are for transformers; llama.cpp's rollouts do not know them. Leave them out."
-        )
+    """UserError when llama.cpp would not write what the trained policy would."""
+    conditions.check(trainer, "llama.cpp")
     if not hasattr(trainer.accelerator.unwrap_model(trainer.model), "peft_config"):
         raise UserError(
             "llama.cpp's rollouts follow a LoRA adapter; this run trains the whole model. Set lora, or use "
             "rollout: transformers."
         )
-    if not math.isfinite(trainer.temperature) or trainer.temperature <= 0:
-        raise UserError(f"Rollouts need a temperature above 0, not {trainer.temperature}.")
 
 
 def share_of_cores() -> int:

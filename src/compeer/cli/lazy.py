@@ -1,0 +1,78 @@
+"""Commands that are read only when they are called.
+
+Typer makes every command with all its options before it looks at the first word that was typed, so `compeer --help`
+would import every group and build some hundreds of options only to show one line of each. Here the root group knows of
+a command just its place: the module, the name in it, and the line of the listing. The module is imported and the
+command made when somebody asks for that command: by calling it, by asking for its help, or by looking it up in
+`.commands`, which holds all of them as in any group of typer. The listing, and the suggestion for a mistyped name,
+read none of them.
+"""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+
+class Place(NamedTuple):
+    """Where a command or a group lies, and its line in the listing."""
+
+    module: str
+    attribute: str  # a function, which becomes a command, or a `typer.Typer`, which becomes a group
+    help: str  # of a function: the first paragraph of its docstring
+    also: tuple[str, ...] = ()  # modules that add commands of their own to the group
+
+
+def read(name: str, place: Place) -> Any:
+    """The real command or group."""
+    found = getattr(import_module(place.module), place.attribute)
+    for module in place.also:
+        import_module(module)
+    parent = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name, help=place.help)
+    else:
+        parent.command(name)(found)
+    return typer.main.get_group(parent).commands[name]
+
+
+class Commands(UserDict[str, Any]):
+    """Name to command, in the order of the table. A command is read when its name is first looked up."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        super().__init__(dict.fromkeys(places))
+        self.places = places
+
+    def __getitem__(self, name: str) -> Any:
+        if self.data[name] is None:
+            self.data[name] = read(name, self.places[name])
+        return self.data[name]
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands stand in a table of places. A subclass names the table."""
+
+    places: ClassVar[Mapping[str, Place]]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands(self.places)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:  # `.get` would also take a KeyError inside a module for an unknown name
+            return None
+        return self.commands[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The listing, written by typer from commands that have a name and a line, and nothing else."""
+        lines = {name: TyperCommand(name, help=place.help) for name, place in self.places.items()}
+        TyperGroup(name=self.name, commands=dict(lines)).format_commands(ctx, formatter)
