@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from compeer.errors import UserError
@@ -42,9 +43,7 @@ def _run(chosen: argparse.Namespace, given: list[str]) -> int:
     pieces = plan(settings)
     if chosen.piece:
         return _one(work, pieces, chosen.piece)
-    if unknown := [stage for stage in chosen.stages if stage not in STAGES]:
-        raise UserError(f"{unknown[0]!r} is no stage; there are {', '.join(STAGES)}.")
-    wanted = [piece for piece in pieces if not chosen.stages or piece.stage in chosen.stages]
+    wanted = chosen_pieces(pieces, chosen.stages)
     if chosen.list:
         for piece in wanted:
             state = "finished" if finished(work, piece) else "open"
@@ -60,6 +59,19 @@ def _run(chosen: argparse.Namespace, given: list[str]) -> int:
     return 1 if left and chosen.minutes is None else 0
 
 
+def chosen_pieces(pieces: list[Piece], words: list[str]) -> list[Piece]:
+    """The pieces of these stages, or with these names (`grpo/urp-*`), in the order in which they are asked for."""
+    found: list[Piece] = []
+    for word in words or STAGES:
+        named = [piece for piece in pieces if piece.stage == word or fnmatchcase(piece.name, word)]
+        if not named:
+            raise UserError(
+                f"{word!r} is no stage and no piece; stages are {', '.join(STAGES)}, --list tells the rest."
+            )
+        found += [piece for piece in named if piece not in found]
+    return found
+
+
 def _one(work: Work, pieces: list[Piece], name: str) -> int:
     piece = next((one for one in pieces if one.name == name), None)
     if piece is None:
@@ -71,7 +83,11 @@ def _one(work: Work, pieces: list[Piece], name: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m runs.miniature", description=__doc__)
-    parser.add_argument("stages", nargs="*", help=f"which ones; default: all of {' '.join(STAGES)}")
+    parser.add_argument(
+        "stages",
+        nargs="*",
+        help=f"which ones, or single pieces such as 'grpo/urp-*'; default: all of {' '.join(STAGES)}",
+    )
     parser.add_argument("--tiny", action="store_true", help="a handful of items and two steps, on a CPU")
     parser.add_argument("--out", type=Path, help="where everything goes; default: runs/out/miniature")
     parser.add_argument("--data", type=Path, help="a folder with esconv/, escot/, mesc/; --tiny does without")

@@ -23,7 +23,7 @@ from compeer.reward.evaluation.measure import Figure, figure_of
 from compeer.reward.evaluation.report import TEXT_ONLY, Section
 from compeer.reward.spec import open_judge
 from runs.miniature import data
-from runs.miniature.pieces import Work, say
+from runs.miniature.pieces import Work, read_note, say
 from runs.miniature.training import judge_spec
 from runs.miniature.writing import answer
 
@@ -39,10 +39,14 @@ def embedders(model: str | None) -> Embedder:
 
 
 def table1_judges(work: Work) -> dict[str, Any]:
-    """The judges' verdicts on the test set, each pair in both orders; the untrained model beside them."""
+    """The verdicts of the judges that are trained so far on the test set, each pair in both orders; the untrained model
+    beside them. What was judged before is not judged again."""
     folder = Folder(work.path("table1"))
     keep_sets(folder, {SET: data.read(work.items("test"))})
     for name in ("unified", "prm", "orm", "untrained"):
+        if name != "untrained" and read_note(work, f"judges/{name}") is None:
+            say(f"{NAMES[name]} is not trained yet and is left out")
+            continue
         opened = open_judge(judge_spec(work, name), batch=work.settings.measure.batch, device=_device(work))
         ask_judge(opened, folder, NAMES[name], orders="both", say=say)
     return {"judges": [entry.name for entry in folder.run.judges]}
@@ -140,8 +144,11 @@ def samples_path(work: Work, name: str) -> Path:
 
 def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
     """The reward (-5 to 5) of every model's outputs by the evaluation judge and by the training judge, and how far
-    each model lies above the SFT model on the same moments, with intervals over dialogues."""
-    sets = {name: data.read(samples_path(work, name)) for name in names}
+    each model lies above the SFT model on the same moments, with intervals over dialogues. Of the models that have
+    answered so far; what was judged before is not judged again."""
+    sets = {name: data.read(samples_path(work, name)) for name in names if read_note(work, f"sample/{name}")}
+    if "sft" not in sets:
+        raise UserError("The SFT model has not answered the moments yet, and all others are compared with it: sample.")
     resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)
     found: dict[str, Any] = {}
     for judge in ("evaluation", "unified"):
@@ -164,7 +171,9 @@ def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
             for name, values in totals.items()
         }
         found[judge]["variants"] = {
-            variant: _pooled(totals, variant, work.settings.seeds, resamples) for variant in work.settings.variants
+            variant: _pooled(totals, variant, work.settings.seeds, resamples)
+            for variant in work.settings.variants
+            if any(f"{variant}-{seed}" in totals for seed in work.settings.seeds)
         }
     return found
 
@@ -173,7 +182,8 @@ def _pooled(
     totals: dict[str, np.ndarray], variant: str, seeds: Sequence[int], resamples: Resamples
 ) -> list[float | None]:
     """How far a variant lies above SFT, the mean over its seeds moment by moment."""
-    mean = np.mean([totals[f"{variant}-{seed}"] for seed in seeds], axis=0) - totals["sft"]
+    there = [totals[f"{variant}-{seed}"] for seed in seeds if f"{variant}-{seed}" in totals]
+    mean = np.mean(there, axis=0) - totals["sft"]
     return _triple(figure_of(float(mean.mean()), resamples.mean(mean)))
 
 

@@ -45,6 +45,7 @@ _OPENING: dict[Language, int] = {"en": 20, "zh": 13}
 _MOST: dict[Language, int] = {"en": 480, "zh": 200}
 _FIRST: dict[Language, str] = {"en": "A-Za-z0-9", "zh": "一-鿿A-Za-z0-9"}
 _END: dict[Language, str] = {"en": ".!?", "zh": "。！？!?"}
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NEVER = r"<>\x00-\x1F\x7F"
 
 
@@ -138,8 +139,7 @@ def _regex_part(part: Part) -> str:
 
 def _quoted(text: str) -> str:
     """A GBNF string."""
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return '"' + "".join(escapes.get(character, character) for character in text) + '"'
+    return '"' + text.translate(_ESCAPES) + '"'
 
 
 def _escaped(text: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple
 
 _TRADITIONAL = dict(
@@ -70,17 +71,10 @@ def fold(text: str) -> Folded:
     characters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text):
-        if character in _DROPPED:
-            continue
-        for piece in unicodedata.normalize("NFKD", character).lower().translate(_LOOKALIKES):
-            category = unicodedata.category(piece)
-            if category in ("Mn", "Cf", "Cs") or piece in _DROPPED:
+        for piece in _plain(character):
+            if piece in " \n" and characters and characters[-1] in " \n":
                 continue
-            if piece.isspace() or category == "Cc":
-                if characters and characters[-1].isspace():
-                    continue
-                piece = "\n" if piece == "\n" else " "
-            characters.append(_TRADITIONAL.get(piece, piece))
+            characters.append(piece)
             places.append(place)
     folded = _leet(characters, places)
     folded = _cut(folded, _BETWEEN_HAN, lambda match: range(match.start(), match.end()))
@@ -88,6 +82,22 @@ def fold(text: str) -> Folded:
     folded = _cut(folded, _INNER_MARK, lambda match: range(match.start(), match.end()))
     folded = _cut(folded, _REPEATED, _surplus)
     return _cut(folded, _REPEATED_HAN, lambda match: range(match.start() + 1, match.end()))
+
+
+@lru_cache(maxsize=1 << 13)
+def _plain(character: str) -> str:
+    """What becomes of one character wherever it stands: nothing, itself, or others; white space as a blank or a newline."""
+    if character in _DROPPED:
+        return ""
+    pieces: list[str] = []
+    for piece in unicodedata.normalize("NFKD", character).lower().translate(_LOOKALIKES):
+        category = unicodedata.category(piece)
+        if category in ("Mn", "Cf", "Cs") or piece in _DROPPED:
+            continue
+        if piece.isspace() or category == "Cc":
+            piece = "\n" if piece == "\n" else " "
+        pieces.append(_TRADITIONAL.get(piece, piece))
+    return "".join(pieces)
 
 
 def _leet(characters: list[str], places: list[int]) -> Folded:

@@ -22,9 +22,11 @@ thigh throat train tylenol unalive useless vein waste without_you worthless wris
 """
 STEMS = tuple(stem.replace("_", " ") for stem in _STEMS.split())
 _HAN = "死杀残伤割划跳吊绳炭煤药毒刀枪血命腕脉溺窒氰硝氦氮片粒颗克累负废垃拖解脱"
+_LONGEST = max(map(len, STEMS))
 _BEGINNINGS = frozenset(stem[:size] for stem in STEMS for size in range(3, len(stem) + 1))
 SIGNS = re.compile(rf"(?<![a-z])(?:{'|'.join(STEMS)})|[{_HAN}]", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？…]+[”’」』）]*|\n")
+_TAIL = 4 * _LONGEST  # characters at the end that are looked at; words that fill them all are no sign
 _LAST_WORDS = re.compile(r"[A-Za-z-]+(?: [A-Za-z-]*)?\Z")
 
 
@@ -35,6 +37,7 @@ class Thinking:
         self._read = ""
         self._shown = 0
         self._begun = 0  # where the current sentence begins
+        self._clear = 0  # no sign begins before this in the current sentence, whatever may follow
         self.hidden = False
 
     def feed(self, piece: str) -> str:
@@ -46,8 +49,12 @@ class Thinking:
         if ends > self._begun and self._unsafe(ends):
             return ""
         self._begun = ends
-        sign = SIGNS.search(self._read, ends)
-        return self._upto(sign.start() if sign else len(self._read) - _undecided(self._read[ends:]))
+        sign = SIGNS.search(self._read, max(ends, self._clear))
+        self._clear = len(self._read) - _LONGEST  # a sign that is not whole yet can begin from here on
+        if sign:
+            self._clear = min(self._clear, sign.start())
+            return self._upto(sign.start())
+        return self._upto(len(self._read) - _undecided(self._read[max(ends, len(self._read) - _TAIL) :]))
 
     def finish(self) -> str:
         """The rest of the step."""
