@@ -50,29 +50,37 @@ class Told(msgspec.Struct):
     at: float = 0.0
 
 
-def run(rounds: int = 12, tokens: int = 64) -> list[Ratio]:
+def run(firsts: int = 40, rounds: int = 16, tokens: int = 64) -> list[Ratio]:
     decoding = int(os.environ.get("COMPEER_THREADS") or threads())
     warm()
     raw = start_server(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
     with _serving(decoding) as address:
-        body, line = _body(tokens), http.client.HTTPConnection(address, timeout=600)
-        for warm in range(2):
-            _through(line, body(f"warm {warm}"))
-            _raw(raw, body(f"warm {warm}"))
-        ours, theirs = [], []
-        for number in range(rounds):
-            message = body(f"the {number}. time")
-            if number % 2:  # neither is always the first
-                theirs.append(_raw(raw, message))
-            ours.append(_through(line, message))
-            if not number % 2:
-                theirs.append(_raw(raw, message))
-            assert (ours[-1].read, ours[-1].tokens) == (theirs[-1].read, theirs[-1].tokens), (ours[-1], theirs[-1])
+        line = http.client.HTTPConnection(address, timeout=600)
+        _in_turn(line, raw, _body(tokens), "warm", 2)
+        brief = _in_turn(line, raw, _body(4), "first", firsts)  # a first token varies more than a whole answer
+        long = _in_turn(line, raw, _body(tokens), "speed", rounds)
         results = [
-            _against("serve: time to first token", [t.first for t in ours], [t.first for t in theirs], "s", 1.10),
-            _against("serve: tokens a second", [_speed(t) for t in ours], [_speed(t) for t in theirs], "tokens/s", 0.9),
+            _against("serve: time to first token", *([t.first for t in arm] for arm in brief), "s", 1.10),
+            _against("serve: tokens a second", *([_speed(t) for t in arm] for arm in long), "tokens/s", 0.9),
         ]
-        return results + _crowd(address, body)
+        return results + _crowd(address, _body(tokens))
+
+
+def _in_turn(
+    line: http.client.HTTPConnection, raw: Any, body: Callable[[str], dict[str, Any]], what: str, rounds: int
+) -> tuple[list[Told], list[Told]]:
+    """Both arms with the same messages, neither of them always first; both must have read and written as much."""
+    ours: list[Told] = []
+    theirs: list[Told] = []
+    for number in range(rounds):
+        message = body(f"the {number}. {what}")
+        if number % 2:
+            theirs.append(_raw(raw, message))
+        ours.append(_through(line, message))
+        if not number % 2:
+            theirs.append(_raw(raw, message))
+        assert (ours[-1].read, ours[-1].tokens) == (theirs[-1].read, theirs[-1].tokens), (ours[-1], theirs[-1])
+    return ours, theirs
 
 
 def _against(what: str, ours: list[float], theirs: list[float], unit: str, wanted: float) -> Ratio:
@@ -157,17 +165,20 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
     response = line.getresponse()
     assert response.status == 200, response.read()
     title = len(TITLES["en"]["history"]) + 1
-    while event := response.readline():
-        if not event.startswith(b"data: {"):
-            continue
-        chunk = msgspec.json.decode(event[6:])
-        if usage := chunk.get("usage"):
-            tokens = usage["completion_tokens"]
-            read = (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"])
-        if not first and chunk["choices"]:
-            seen += len(chunk["choices"][0]["delta"].get("reasoning", ""))
-            if seen > title:
-                first = time.perf_counter()
+    rest = b""
+    while part := response.read1():
+        *events, rest = (rest + part).split(b"\n\n")
+        for event in events:
+            if not event.startswith(b"data: {") or (first and b'"usage":{' not in event):
+                continue  # the other arm does not look at every token either
+            chunk = msgspec.json.decode(event[6:])
+            if usage := chunk.get("usage"):
+                tokens = usage["completion_tokens"]
+                read = (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"])
+            if not first and chunk["choices"]:
+                seen += len(chunk["choices"][0]["delta"].get("reasoning", ""))
+                if seen > title:
+                    first = time.perf_counter()
     now = time.perf_counter()
     return Told(first - began, now - began, tokens, read, first, now)
 

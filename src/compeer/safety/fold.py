@@ -86,7 +86,7 @@ def fold(text: str) -> Folded:
 
 @lru_cache(maxsize=1 << 13)
 def _plain(character: str) -> str:
-    """What becomes of one character wherever it stands: nothing, itself, or others; white space as a blank or a newline."""
+    """What becomes of one character wherever it stands: nothing, itself, others, a blank or a newline."""
     if character in _DROPPED:
         return ""
     pieces: list[str] = []

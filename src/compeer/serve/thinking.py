@@ -37,6 +37,7 @@ class Thinking:
         self._read = ""
         self._shown = 0
         self._begun = 0  # where the current sentence begins
+        self._safe = 0  # characters that were found to be safe
         self._clear = 0  # no sign begins before this in the current sentence, whatever may follow
         self.hidden = False
 
@@ -61,7 +62,9 @@ class Thinking:
         return "" if self.hidden or self._unsafe(len(self._read)) else self._upto(len(self._read))
 
     def _unsafe(self, end: int) -> bool:
-        self.hidden = review(self._read[:end]) is not None
+        if end != self._safe:  # a step with several conclusions ends several times
+            self.hidden = review(self._read[:end]) is not None
+            self._safe = end
         return self.hidden
 
     def _upto(self, end: int) -> str:
