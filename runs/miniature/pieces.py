@@ -69,6 +69,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     minutes: float = 1.0
     again: bool = False  # cheap, and made anew each time of whatever is there: the tables
+    early: bool = False  # may be made of what is there so far, and is made anew when more of its needs are
 
     @property
     def stage(self) -> str:
@@ -111,6 +112,8 @@ def finished(work: Work, piece: Piece) -> bool:
     note = None if piece.again else read_note(work, piece.name)
     if note is None:
         return False
+    if piece.early and not all(one and one.finished <= note.finished for one in _needed(work, piece)):
+        return False
     now_used = msgspec.json.decode(msgspec.json.encode(piece.settings))
     differing = [name for name in {**note.settings, **now_used} if note.settings.get(name) != now_used.get(name)]
     differing += [name for name in ("base", "tiny") if getattr(note, name) != getattr(work, name)]
@@ -122,10 +125,14 @@ def finished(work: Work, piece: Piece) -> bool:
     return True
 
 
+def _needed(work: Work, piece: Piece) -> list[Note | None]:
+    return [read_note(work, name) for name in piece.needs]
+
+
 def do(work: Work, piece: Piece) -> Note:
     """Run one piece and leave its note."""
-    missing = [name for name in piece.needs if read_note(work, name) is None]
-    if missing and not piece.again:
+    missing = [name for name, note in zip(piece.needs, _needed(work, piece), strict=True) if note is None]
+    if missing and not piece.again and not piece.early:
         raise UserError(f"{piece.name} needs {missing[0]}, which is not finished; run its stage first.")
     began = time.monotonic()
     results = piece.work(work)

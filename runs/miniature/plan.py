@@ -35,7 +35,7 @@ def plan(settings: Settings) -> list[Piece]:
     trained = tuple(f"judges/{name}" for name in training.JUDGES)
     test = {"seed": seed, "reads": _items("test")}
     made += [
-        piece("table1/judges", measuring.table1_judges, needs=trained[:3], again=True, **test),
+        piece("table1/judges", measuring.table1_judges, needs=trained[:3], early=True, **test),
         piece("table1/probe", measuring.table1_probe, needs=("table1/judges",), **test),
         piece("table1/report", measuring.table1_report, "measure", needs=("table1/probe",), **test),
     ]
@@ -53,7 +53,7 @@ def plan(settings: Settings) -> list[Piece]:
         made.append(piece(f"sample/{name}", work, "sample", needs=needs, seed=seed, reads=_items("moments")))
     needs = (*(f"sample/{name}" for name in names), "judges/evaluation", "judges/unified")
     score = partial(measuring.score, names=names)
-    made.append(piece("score/all", score, "seeds", "measure", needs=needs, seed=seed, again=True))
+    made.append(piece("score/all", score, "seeds", "measure", needs=needs, seed=seed, early=True))
     made.append(piece("studies/timing", studies.timing, "studies", needs=trained[:3], **test))
     needs = ("sample/sft", *trained[:3])
     made.append(piece("studies/consistency", studies.consistency, "studies", needs=needs, **test))

@@ -25,7 +25,7 @@ from compeer.reward.evaluation.grid import grid, hundredths, percent, shown
 from compeer.reward.evaluation.measure import Figure
 from compeer.reward.evaluation.report import COLUMNS
 from runs.miniature.measuring import over_seeds
-from runs.miniature.pieces import Work, say
+from runs.miniature.pieces import Work, read_note, say
 
 Triple = Sequence[float | None]
 Made = dict[str, Any]
@@ -104,33 +104,39 @@ def _seeds(work: Work) -> Made:
     """Differences of variants over seeds, each seed with itself."""
     names = {"URP less UR": ("urp", "ur"), "URP sign-aware less UR": ("urp-sign", "ur"),
              "URP sign-aware less URP": ("urp-sign", "urp"), "UR less POR": ("ur", "por")}  # fmt: skip
-    rows = []
+    rows, seeds = [], work.settings.seeds
     for called, (one, other) in names.items():
         row: dict[str, Any] = {"name": called}
         for figure in ("distinct-2", "similarity-across"):
-            pairs = [
-                (work.result(f"sample/{one}-{seed}").get(figure), work.result(f"sample/{other}-{seed}").get(figure))
-                for seed in work.settings.seeds
-            ]
-            known = [mine[0] - its[0] for mine, its in pairs if mine and its]
+            pairs = [(_sampled(work, one, seed, figure), _sampled(work, other, seed, figure)) for seed in seeds]
+            known = [mine - its for mine, its in pairs if mine is not None and its is not None]
             row[figure] = over_seeds(known) if known else [None, None, None]
+            row["seeds"] = len(known)
         rows.append(row)
-    return {"kind": "seeds", "made": _made(work, "score/all"), "rows": rows, "seeds": list(work.settings.seeds)}
+    return {"kind": "seeds", "made": _made(work, "sample/sft"), "rows": rows}
+
+
+def _sampled(work: Work, variant: str, seed: int, figure: str) -> float | None:
+    """A figure of a run's samples, where it has been sampled."""
+    note = read_note(work, f"sample/{variant}-{seed}")
+    value = note.results.get(figure) if note else None
+    return float(value[0]) if value else None
 
 
 def _curves(work: Work) -> Made:
-    runs = {
-        f"{variant}-{seed}": work.result(f"grpo/{variant}-{seed}")["curve"]
-        for variant in work.settings.variants
-        for seed in work.settings.seeds
-    }
-    return {"kind": "curves", "made": _made(work, f"grpo/{next(iter(runs))}"), "runs": runs}
+    names = [f"{variant}-{seed}" for variant in work.settings.variants for seed in work.settings.seeds]
+    notes = {name: note for name in names if (note := read_note(work, f"grpo/{name}"))}
+    if not notes:
+        raise UserError("No run of GRPO has ended yet.")
+    curves = {name: note.results["curve"] for name, note in notes.items()}
+    return {"kind": "curves", "made": _made(work, f"grpo/{next(iter(notes))}"), "runs": curves}
 
 
 def _samples(work: Work) -> Made:
     """The first moments' outputs as they came, of SFT and of every variant's first seed: nothing is picked."""
     names = ["sft", *(f"{variant}-{work.settings.seeds[0]}" for variant in work.settings.variants)]
-    runs = {name: work.result(f"sample/{name}")["first"] for name in names}
+    notes = {name: note for name in names if (note := read_note(work, f"sample/{name}"))}
+    runs = {name: note.results["first"] for name, note in notes.items()}
     return {"kind": "samples", "made": _made(work, "sample/sft"), "runs": runs}
 
 
@@ -194,10 +200,15 @@ def _of_policies(content: Mapping[str, Any]) -> list[str]:
 
 def _of_seeds(content: Mapping[str, Any]) -> list[str]:
     rows = [
-        [row["name"], *(_thousandths(row[name], "+") for name in ("distinct-2", "similarity-across"))]
+        [
+            row["name"],
+            str(row["seeds"]),
+            *(_thousandths(row[name], "+") for name in ("distinct-2", "similarity-across")),
+        ]
         for row in content["rows"]
+        if row["seeds"]
     ]
-    return grid((f"difference, {len(content['seeds'])} seeds", "distinct-2", "self-similarity"), rows)
+    return grid(("difference", "seeds", "distinct-2", "self-similarity"), rows)
 
 
 def _of_curves(content: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,8 @@ def rollout_of(config: Config, start: Start) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
         if on_gpu(config.training(start.base, start.lora)):
-            return "vllm-colocate" if importlib.util.find_spec("vllm") else "transformers"
+            alone = "graph" if start.base == "embedded" else "transformers"
+            return "vllm-colocate" if importlib.util.find_spec("vllm") else alone
         embedded = start.base == "embedded" and start.lora is not None
         return "llamacpp" if embedded and importlib.util.find_spec("xllamacpp") else "transformers"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
