@@ -32,7 +32,7 @@ def run(histories: int = 8, candidates: int = 4, alone: int = 16, model: str = "
     unified = LocalJudge(model)
     rendering = unified.load().rendering
     kinds: tuple[Kind, ...] = ("prm", "orm")
-    apart = [LocalJudge(model, kind=kind) for kind in kinds]
+    apart = [LocalJudge(model, kind=kind, batch=unified.batch) for kind in kinds]
     for judge in apart:  # one copy of the weights for all
         judge._walk, judge.max_length = Walk(rendering, judge.batch, explain=False), unified.max_length
     for judge in (unified, *apart):  # warm, and with its instruction encoded

@@ -121,7 +121,6 @@ def sample(work: Work, name: str) -> dict[str, Any]:
         "dialogues": resamples.dialogues,
         "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
         "cut off": sum(one.finish == "length" for one in answers) / len(answers),
-        "first": [{"id": one.id, "text": answer.text} for one, answer in zip(written[:6], answers, strict=False)],
     }
     try:
         measured = measure(read_outputs(path), name, embedders(work.settings.embedder), seed=work.settings.seed)

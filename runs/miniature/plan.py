@@ -59,6 +59,8 @@ def plan(settings: Settings) -> list[Piece]:
     made.append(piece("studies/consistency", studies.consistency, "studies", needs=needs, **test))
     made.append(piece("studies/elsewhere", studies.elsewhere, "measure", needs=trained[:3], seed=seed))
     first = settings.seeds[0]
+    needs = ("sft/train", *(f"grpo/{variant}-{first}" for variant in settings.variants))
+    made.append(piece("studies/outputs", studies.outputs, "sample", needs=needs, seed=seed, early=True))
     for scale in settings.studies.tau:
         work, needs = partial(studies.tau_run, scale=scale), ("sft/train", "judges/unified")
         made.append(piece(f"studies/tau-{scale:g}", work, "grpo", needs=needs, seed=first, reads=_items("prompts")))

@@ -8,15 +8,18 @@ accuracy stands beside the result, because it bounds what can be meant.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from compeer.cer import gold
 from compeer.cer.item import Item
 from compeer.dialogue import Dialogue, read_rows
 from compeer.errors import UserError
 from compeer.evals.control.classifier import train as train_classifier
+from compeer.models.reasoner import request_for
 from compeer.models.request import run as wait
 from compeer.policy.sweep import Point, marked, point
 from compeer.reward.case import case_of
@@ -26,13 +29,39 @@ from compeer.reward.studies.consistency import measured
 from compeer.reward.studies.following import Following
 from compeer.reward.studies.timing import Timing, time_study
 from runs.miniature import data
-from runs.miniature.measuring import embedders, reduced, samples_path
-from runs.miniature.pieces import Work, say
+from runs.miniature.measuring import adapter, embedders, reduced, samples_path
+from runs.miniature.pieces import Work, read_note, say
 from runs.miniature.training import grpo, judge_spec
+from runs.miniature.writing import answer
 
+MOMENTS = Path(__file__).with_name("moments.yaml")
 PAIR = {"PRM + ORM": "separate", "UnifiReward": "unified"}
 _FEWEST = 20  # complete samples, below which the test set's candidates are taken
 RULE = "a rule: the strategy read by a classifier, against the one stated"
+
+
+def outputs(work: Work) -> dict[str, Any]:
+    """What SFT and every variant's first seed answer to the moments of moments.yaml, as it came: nothing is picked."""
+    moments: list[list[str]] = yaml.safe_load(MOMENTS.read_text(encoding="utf-8"))
+    sample = work.settings.sample
+    requests = [
+        request_for(
+            [{"role": "assistant" if number % 2 else "user", "content": words} for number, words in enumerate(moment)],
+            "en",
+            length=work.settings.sft.get("length", "full"),
+            grammar=False,
+            max_tokens=sample.max_tokens,
+            temperature=sample.temperature,
+        )
+        for moment in moments
+    ]
+    names = ["sft", *(f"{variant}-{work.settings.seeds[0]}" for variant in work.settings.variants)]
+    found = {
+        name: [one.text for one in answer(work, str(adapter(work, name)), requests)]
+        for name in names
+        if read_note(work, "sft/train" if name == "sft" else f"grpo/{name}")
+    }
+    return {"moments": moments, "outputs": found}
 
 
 def timing(work: Work) -> dict[str, Any]:

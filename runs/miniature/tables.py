@@ -133,11 +133,8 @@ def _curves(work: Work) -> Made:
 
 
 def _samples(work: Work) -> Made:
-    """The first moments' outputs as they came, of SFT and of every variant's first seed: nothing is picked."""
-    names = ["sft", *(f"{variant}-{work.settings.seeds[0]}" for variant in work.settings.variants)]
-    notes = {name: note for name in names if (note := read_note(work, f"sample/{name}"))}
-    runs = {name: note.results["first"] for name, note in notes.items()}
-    return {"kind": "samples", "made": _made(work, "sample/sft"), "runs": runs}
+    """Outputs as they came, of SFT and of every variant's first seed: nothing is picked."""
+    return {"kind": "samples", "made": _made(work, "studies/outputs"), **work.result("studies/outputs")}
 
 
 def _timing(work: Work) -> Made:
@@ -256,10 +253,12 @@ def _of_tau(content: Mapping[str, Any]) -> list[str]:
 
 def _of_samples(content: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
-    for name, outputs in content["runs"].items():
-        for output in outputs:
+    for number, moment in enumerate(content["moments"]):
+        told = [f"> **{'Supporter' if place % 2 else 'Seeker'}:** {words}" for place, words in enumerate(moment)]
+        lines += ["\n>\n".join(told), ""]
+        for name, outputs in content["outputs"].items():
             # indented, so that tags and markers of an output stay text
-            lines += [f"{name}, {output['id']}:", "", *("    " + line for line in output["text"].splitlines()), ""]
+            lines += [f"{name}:", "", *("    " + line for line in outputs[number].splitlines()), ""]
     return [line.replace("<!--", "<! --") for line in lines[:-1]]
 
 

@@ -19,7 +19,7 @@ from tests.reward.reference import Reference
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.reward.case import Case, shortened
-from compeer.reward.homes import rendering, walk
+from compeer.reward.homes import ragged, rendering, walk
 from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
@@ -37,8 +37,16 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rows at a time as on a GPU."""
+    """As many rows at a time as on a GPU, and padded as there."""
     monkeypatch.setattr(walk, "_ON_CPU", 64)
+    monkeypatch.setattr(ragged, "use_ragged", lambda model: False)
+
+
+@pytest.fixture(params=["padded", "ragged"])
+def either(request: pytest.FixtureRequest) -> None:
+    """As on a GPU, then as on a CPU."""
+    if request.param == "padded":
+        request.getfixturevalue("wide")
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +111,7 @@ def close(one: Sequence[Judgement], other: Sequence[Judgement], by: float = 1e-5
 class TestVerdicts:
     @pytest.mark.parametrize("kind", ["unified", "prm", "orm"])
     def test_they_are_those_of_turns_encoded_one_by_one(
-        self, kind: Kind, tiny_model_dir: Path, reference: Reference, wide: None
+        self, kind: Kind, tiny_model_dir: Path, reference: Reference, either: None
     ) -> None:
         cases = varied(groups(2, 3, "en") + groups(1, 2, "zh"))
         found = judged(tiny_model_dir, cases, "both", kind=kind, batch=5)
@@ -112,7 +120,7 @@ class TestVerdicts:
             assert len(judgement.pairs) == (2 if case.comparable and kind != "prm" else 0)
             assert_like(judgement, case, kind, reference)
 
-    def test_neighbours_do_not_matter(self, tiny_model_dir: Path, wide: None) -> None:
+    def test_neighbours_do_not_matter(self, tiny_model_dir: Path, either: None) -> None:
         cases = varied(groups(4, 3))
         together = judged(tiny_model_dir, cases, "both")
         close(judged(tiny_model_dir, cases, "both", batch=1), together)

@@ -108,11 +108,13 @@ class LocalJudge:
         """The model, opened on first use."""
         if self._walk is None:
             from compeer.reward.homes.attention import use_folded
+            from compeer.reward.homes.ragged import use_ragged
             from compeer.reward.homes.rendering import Rendering
             from compeer.reward.homes.walk import Walk
 
             checkpoint = open_checkpoint(self.path, self.adapter, self.device)
-            use_folded(checkpoint.model)
+            if not use_ragged(checkpoint.model):
+                use_folded(checkpoint.model)
             self.batch = self.batch or (64 if checkpoint.model.device.type == "cuda" else 16)
             if self.max_length is None:
                 stated = getattr(checkpoint.model.config.get_text_config(), "max_position_embeddings", None)

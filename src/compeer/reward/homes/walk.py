@@ -16,11 +16,14 @@ import torch
 from compeer.reward.conversation import messages
 from compeer.reward.homes.branches import Branches
 from compeer.reward.homes.docket import Docket, Line, parted
+from compeer.reward.homes.ragged import Ragged, is_ragged
 from compeer.reward.homes.rendering import Options, Pictures, Rendering
 from compeer.reward.homes.trie import K, Path, likeliest, shared
 
 _REASON = 60  # tokens of a reason, at most
 _ON_CPU = 4  # rows at a time: more of them bring nothing there, and what is padded is computed all the same
+
+Rows = Branches | Ragged
 
 
 class Walk:
@@ -30,7 +33,7 @@ class Walk:
         self.rendering, self.explain = rendering, explain
         self.rows = min(batch, _ON_CPU) if rendering.model.device.type == "cpu" else batch
         self.encoded = 0
-        self._openings: dict[str, Branches] = {}
+        self._openings: dict[str, Rows] = {}
         tokenizer, stated = rendering.tokenizer, rendering.model.generation_config.eos_token_id
         self._ends = {tokenizer.eos_token_id, *([stated] if isinstance(stated, int) else stated or [])}
 
@@ -46,7 +49,7 @@ class Walk:
             chosen = [lines[number] for number in chunk]
             self._turns(rows.branch([line.group for line in chosen]), chosen, [tokens[number] for number in chunk])
 
-    def _histories(self, pack: Sequence[Sequence[Docket]]) -> tuple[Branches, list[Line], list[list[int]]]:
+    def _histories(self, pack: Sequence[Sequence[Docket]]) -> tuple[Rows, list[Line], list[list[int]]]:
         """One row a group, with what its conversations have in common; and the conversations, at their first turn."""
         lines: list[list[Line]] = []
         for number, group in enumerate(pack):
@@ -72,19 +75,24 @@ class Walk:
         self._extend(rows, blocks, None, [group[0] for group in pack], positions=positions, pictures=together)
         return rows, [line for own in lines for line in own], [asked for own in tokens for asked in own]
 
-    def _opening(self, docket: Docket, tokens: list[list[list[int]]]) -> Branches:
+    def _opening(self, docket: Docket, tokens: list[list[list[int]]]) -> Rows:
         """The instruction, which all conversations of a language begin with; kept from call to call."""
         system = docket.threads[0].system
         if system not in self._openings:
-            rows = Branches(self.rendering.model, 1, self.rendering.axes)
+            rows = self._begin()
             self._extend(rows, [self.rendering.opening(system)], None, [docket])
             self._openings[system] = rows
         opening = self._openings[system]
         begun = opening.tokens[0]
         alike = all(asked[: len(begun)] == begun for own in tokens for asked in own)
-        return opening if alike else Branches(self.rendering.model, 1, self.rendering.axes)
+        return opening if alike else self._begin()
 
-    def _turns(self, rows: Branches, lines: list[Line], tokens: list[list[int]]) -> None:
+    def _begin(self) -> Rows:
+        """One conversation without a word."""
+        model = self.rendering.model
+        return Ragged(model) if is_ragged(model) else Branches(model, 1, self.rendering.axes)
+
+    def _turns(self, rows: Rows, lines: list[Line], tokens: list[list[int]]) -> None:
         """Turn after turn, as long as there is a row with a question left."""
         while True:
             self._turn(rows, lines, tokens)
@@ -96,7 +104,7 @@ class Walk:
             lines = [line for _, line in following]
             tokens = self._tokens(lines)
 
-    def _turn(self, rows: Branches, lines: list[Line], tokens: list[list[int]]) -> None:
+    def _turn(self, rows: Rows, lines: list[Line], tokens: list[list[int]]) -> None:
         """One question of every row: encode what is new in it, read the verdict, and record it."""
         asked = [self._options(line) for line in lines]
         blocks: list[list[int]] = []
@@ -124,7 +132,7 @@ class Walk:
 
     def _other_ways(
         self,
-        rows: Branches,
+        rows: Rows,
         lines: list[Line],
         asked: list[Options[Any]],
         ends: list[int],
@@ -145,7 +153,7 @@ class Walk:
 
     def _reasons(
         self,
-        rows: Branches,
+        rows: Rows,
         lines: list[Line],
         asked: list[Options[Any]],
         ends: list[int],
@@ -191,7 +199,7 @@ class Walk:
 
     def _extend(
         self,
-        rows: Branches,
+        rows: Rows,
         blocks: Sequence[Sequence[int]],
         wanted: Sequence[Sequence[int]] | None,
         owners: Sequence[Docket],
@@ -200,7 +208,7 @@ class Walk:
         for block, docket in zip(blocks, owners, strict=True):
             docket.tokens += len(block)
             self.encoded += len(block)
-        return rows.extend(blocks, wanted, **pictures)
+        return rows.extend(blocks, wanted, **pictures) if isinstance(rows, Branches) else rows.extend(blocks, wanted)
 
 
 def _probabilities(options: Options[K], read: dict[Path, torch.Tensor]) -> dict[K, float]:

@@ -1,0 +1,193 @@
+"""Conversations under way in a text model on a CPU, side by side and without padding.
+
+They do for a CPU what `branches` does for a GPU. There rows of one length are what is fast; here every padded token is
+computed like any other and costs as much. So the new tokens of all conversations stand behind one another in one long
+row, which is all that embeddings, projections and norms need, and attention alone is told where each conversation
+begins: every one attends to its own keys and values and to nothing else.
+
+Each conversation keeps its keys and values in a store with room at its end. Growing writes into that room; branching
+shares the store, and who grows first takes a copy. Taking tokens back only moves the end.
+
+The query heads that share a key stand behind one another as further rows of one attention, so that nothing is copied
+for them either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+NAME = "compeer_ragged"
+_MODELS = {"llama", "mistral", "qwen2", "qwen3"}  # a token sees others through attention alone, placed by its position
+_TOGETHER = 1024  # new tokens in one pass, of whole conversations; more of them bring nothing on a CPU
+_BLOCK = 256  # new tokens that attend at once: a long block sees no more than it has to
+_ROOM = 512  # places at the end of a store for the turns to come
+
+
+class Stretch(NamedTuple):
+    """New tokens of one conversation: from `start` on in the long row, after `before` tokens of their own."""
+
+    store: torch.Tensor
+    start: int
+    new: int
+    before: int
+    mask: torch.Tensor
+
+
+def use_ragged(model: Any) -> bool:
+    """Let a text model on a CPU attend this way, if it is of a kind that can. Whether it does now."""
+    config = model.config
+    plain = getattr(config, "_attn_implementation", None) == "sdpa" and not getattr(config, "sliding_window", None)
+    if model.device.type != "cpu" or not plain or config.model_type not in _MODELS:
+        return False
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, attend)
+    model.set_attn_implementation(NAME)
+    return True
+
+
+def is_ragged(model: Any) -> bool:
+    return getattr(model.config, "_attn_implementation", None) == NAME
+
+
+class Ragged:
+    """Some conversations in a model, to be used like `Branches`. `tokens` are those of each, in order."""
+
+    def __init__(self, model: Any, count: int = 1) -> None:
+        self.model = model
+        self.tokens: list[list[int]] = [[] for _ in range(count)]
+        # keys and values of each conversation: (layers, 2, groups, places, size); None before its first token
+        self._stores: list[torch.Tensor | None] = [None] * count
+        self._shared: list[bool] = [False] * count
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def branch(self, parents: Sequence[int]) -> Ragged:
+        """New conversations that continue these ones; one may have several, and this object stays as it is."""
+        grown = Ragged(self.model, len(parents))
+        for row, parent in enumerate(parents):
+            grown.tokens[row] = list(self.tokens[parent])
+            grown._stores[row] = self._stores[parent]
+            grown._shared[row] = self._shared[parent] = True
+        return grown
+
+    def keep(self, row: int, count: int) -> None:
+        """Take back all tokens of a conversation but the first `count`."""
+        del self.tokens[row][count:]
+
+    def extend(
+        self, blocks: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]] | None = None
+    ) -> list[torch.Tensor]:
+        """Encode one block a row, and the logits at the wanted places of each block, (places, vocabulary)."""
+        wanted = wanted or [()] * len(blocks)
+        found = [torch.empty(0) for _ in blocks]
+        for rows in _together(blocks):
+            ids: list[int] = []
+            positions: list[int] = []
+            stretches: list[Stretch] = []
+            columns: list[int] = []
+            for row in rows:
+                before, start, block = len(self.tokens[row]), len(ids), blocks[row]
+                stretches += self._stretches(row, start, len(block))
+                columns += [start + place for place in wanted[row]]
+                positions += range(before, before + len(block))
+                ids += block
+                self.tokens[row] += block
+            logits = self.model(
+                input_ids=torch.tensor([ids]),
+                position_ids=torch.tensor([positions]),
+                attention_mask=_NO_MASK,
+                use_cache=False,
+                logits_to_keep=torch.tensor(columns or [0]),
+                stretches=stretches,
+            ).logits[0]
+            counts = [len(wanted[row]) for row in rows]
+            for row, read in zip(rows, logits[: len(columns)].float().split(counts), strict=True):
+                found[row] = read
+        return found
+
+    def _stretches(self, row: int, start: int, count: int) -> Iterator[Stretch]:
+        """A block in the pieces in which it attends."""
+        known = len(self.tokens[row])
+        store = self._store(row, known, known + count)
+        folds = self.model.config.num_attention_heads // store.shape[2]
+        for at in range(0, count, _BLOCK):
+            new = min(_BLOCK, count - at)
+            mask = _mask(folds, new, known + at, store.dtype)
+            yield Stretch(store, start + at, new, known + at, mask)
+
+    def _store(self, row: int, known: int, needed: int) -> torch.Tensor:
+        """The conversation's own store, with so many places at least, the known ones filled."""
+        store = self._stores[row]
+        if store is None or self._shared[row] or store.shape[3] < needed:
+            config = self.model.config
+            size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+            shape = (config.num_hidden_layers, 2, config.num_key_value_heads, needed + _ROOM, size)
+            own = torch.empty(shape, dtype=self.model.dtype)
+            if store is not None:
+                own[:, :, :, :known] = store[:, :, :, :known]
+            self._stores[row], self._shared[row] = own, False
+            return own
+        return store
+
+
+def attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    stretches: Sequence[Stretch],
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """What transformers asks of an attention function: queries (1, heads, new, size), the keys and values of the same
+    tokens (1, groups, new, size), and the result as (1, new, heads, size)."""
+    _one, heads, new, size = query.shape
+    groups = key.shape[1]
+    found = query.new_empty((1, new, heads, size))
+    for store, start, count, before, mask in stretches:
+        own, end = slice(start, start + count), before + count
+        keys, values = store[module.layer_idx]
+        keys[:, before:end] = key[0, :, own]
+        values[:, before:end] = value[0, :, own]
+        seen = scaled_dot_product_attention(
+            query[:, :, own].reshape(1, groups, -1, size),
+            keys[None, :, :end],
+            values[None, :, :end],
+            attn_mask=mask,
+            scale=scaling,
+        )
+        found[0, own] = seen.view(heads, count, size).transpose(0, 1)
+    return found, None
+
+
+def _together(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The rows that have a block, as many in a pass as are good for it."""
+    rows: list[int] = []
+    tokens = 0
+    for row, block in enumerate(blocks):
+        if rows and tokens + len(block) > _TOGETHER:
+            yield rows
+            rows, tokens = [], 0
+        if block:
+            rows.append(row)
+            tokens += len(block)
+    if rows:
+        yield rows
+
+
+def _mask(folds: int, new: int, before: int, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the scores: nothing for what came before, minus infinity for what comes later in the block."""
+    mask = torch.zeros((new, before + new), dtype=dtype)
+    mask[:, before:] = torch.full((new, new), float("-inf"), dtype=dtype).triu_(1)
+    return mask.repeat(folds, 1)[None, None]
+
+
+_NO_MASK = torch.zeros((1, 1, 1, 1))  # transformers leaves a mask of four dimensions as it is, and makes none
