@@ -80,3 +80,13 @@ def test_a_model_whose_tokens_meet_elsewhere_is_left_as_it_is(tiny_model_dir: Pa
         setattr(opened.config, name, value)
         assert not use_ragged(opened)
         assert opened.config._attn_implementation == "sdpa"
+
+
+def test_called_like_any_other_it_answers_like_any_other(plain: Any, model: Any) -> None:
+    ids, mask = torch.tensor([[4, 5, 6, 7], [0, 0, 8, 9]]), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    with torch.inference_mode():
+        expected = plain(input_ids=ids, attention_mask=mask).logits
+        found = model(input_ids=ids, attention_mask=mask).logits
+        assert torch.allclose(found[:, 2:], expected[:, 2:], atol=1e-4)
+        written = [one.generate(ids[:1], max_new_tokens=6, do_sample=False) for one in (plain, model)]
+    assert torch.equal(*written)

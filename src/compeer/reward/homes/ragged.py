@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from compeer.reward.homes.attention import folded
+
 NAME = "compeer_ragged"
 _MODELS = {"llama", "mistral", "qwen2", "qwen3"}  # a token sees others through attention alone, placed by its position
 _TOGETHER = 1024  # new tokens in one pass, of whole conversations; more of them bring nothing on a CPU
@@ -44,8 +46,10 @@ def use_ragged(model: Any) -> bool:
     if model.device.type != "cpu" or not plain or config.model_type not in _MODELS:
         return False
     from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
     AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
     model.set_attn_implementation(NAME)
     return True
 
@@ -143,12 +147,15 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[Stretch] | None = None,
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """What transformers asks of an attention function: queries (1, heads, new, size), the keys and values of the same
-    tokens (1, groups, new, size), and the result as (1, new, heads, size)."""
+    tokens (1, groups, new, size), and the result as (1, new, heads, size). Somebody who calls the model as any other
+    names no stretches, and is served as any other."""
+    if stretches is None:
+        return folded(module, query, key, value, attention_mask, scaling=scaling)
     _one, heads, new, size = query.shape
     groups = key.shape[1]
     found = query.new_empty((1, new, heads, size))
