@@ -3,7 +3,7 @@ under 24 MB together.
 
 The best supporter is the GRPO run with the highest reward under the evaluation judge among those whose outputs are
 complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2); where none is, the SFT
-model. The judge is UnifiReward. Each adapter is also converted for llama.cpp. That file holds float32 and is twice
+model. All of that on the moments of the choice: what is told of it is measured on others. The judge is UnifiReward. Each adapter is also converted for llama.cpp. That file holds float32 and is twice
 the size, so it is kept beside (OUT/adapters/gguf) when all of it together would be too much to ship; it can be made
 again from the other within a second (`compeer.models.lora_gguf`).
 """
@@ -71,13 +71,13 @@ def ship(work: Work) -> dict[str, Any]:
 
 def best(work: Work) -> tuple[str, str]:
     """The run to ship, and why it was taken."""
-    scores = work.result("score/all")["evaluation"]
-    plain = work.result("sample/sft")
+    scores = work.result("score/all")["choice"]
+    plain = work.result("sample/sft")["choice"]
     fit: list[tuple[float, str]] = []
     for name in scores:
         if name in ("sft", "variants"):
             continue
-        sampled = work.result(f"sample/{name}")
+        sampled = work.result(f"sample/{name}")["choice"]
         varied = sampled.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
         if varied and sampled["complete"][0] >= COMPLETE:
             fit.append((scores[name]["reward"][0], name))

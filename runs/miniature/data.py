@@ -6,6 +6,7 @@
     prompts      histories for GRPO, of ESConv train
     test         items of ESConv valid, and of failed conversations that no judge has seen
     moments      histories of ESConv valid that every model answers
+    choice       other moments of ESConv valid, answered too: which supporter is shipped is decided on them alone
     escot, mesc  items of corpora that nothing here was trained on
     strategies   dialogues of ESConv train as people labelled them, for the classifier of the consistency study
 
@@ -76,6 +77,15 @@ def make(work: Work) -> dict[str, Any]:
             items = _silver(work, dialogues(name, folder), ())
             write(name, drawn(items, seed)[: plan.elsewhere])
     return {"rows": counts, "dialogues": {"judge": len(train) - apart, "evaluation": apart, "valid": len(found.valid)}}
+
+
+def choice(work: Work) -> dict[str, Any]:
+    """Moments to choose a supporter on, so that what is measured on the others was not chosen for."""
+    plan = work.settings.data
+    helped = [item for item in read(work.items("test")) if item.reference_reasoning is not None]
+    first = 0 if work.tiny else plan.moments  # at the tiny size there are no others
+    chosen = _spread(helped)[first : first + work.settings.choice]
+    return {"rows": write_rows(work.items("choice"), (_asked(_cut(item, plan.turns)) for item in chosen))}
 
 
 def corpora(work: Work) -> Corpora:

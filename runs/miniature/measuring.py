@@ -92,12 +92,17 @@ def reduced(section: Section) -> dict[str, Any]:
 
 
 def sample(work: Work, name: str) -> dict[str, Any]:
-    """Let a model answer the moments, grammar off; how many outputs are complete, and how varied the replies are."""
+    """Let a model answer the moments and those of the choice, grammar off."""
+    return written(work, name, "moments") | {"choice": written(work, name, "choice")}
+
+
+def written(work: Work, name: str, where: str) -> dict[str, Any]:
+    """A model's answers to some moments: how many are complete, and how varied the replies are."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
 
     settings = work.settings.sample
-    moments = data.read(work.items("moments"))
+    moments = data.read(work.items(where))
     requests = [
         request_for(
             chat_history(item),
@@ -111,13 +116,13 @@ def sample(work: Work, name: str) -> dict[str, Any]:
     ]
 
     answers = answer(work, str(adapter(work, name)), requests)
-    written = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
-    path = samples_path(work, name)
-    write_rows(path, written)
-    complete = np.array([one.candidate is not None and one.candidate.reasoning is not None for one in written], float)
-    resamples = Resamples(dialogues_of(written), work.settings.measure.rounds, work.settings.seed)
+    outputs = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
+    path = samples_path(work, name, where)
+    write_rows(path, outputs)
+    complete = np.array([one.candidate is not None and one.candidate.reasoning is not None for one in outputs], float)
+    resamples = Resamples(dialogues_of(outputs), work.settings.measure.rounds, work.settings.seed)
     found: dict[str, Any] = {
-        "moments": len(written),
+        "moments": len(outputs),
         "dialogues": resamples.dialogues,
         "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
         "cut off": sum(one.finish == "length" for one in answers) / len(answers),
@@ -137,43 +142,47 @@ def adapter(work: Work, name: str) -> Path:
     return work.run("sft", "model") if name == "sft" else work.run("grpo", name, "model")
 
 
-def samples_path(work: Work, name: str) -> Path:
-    return work.path("samples", f"{name}.jsonl.gz")
+def samples_path(work: Work, name: str, where: str = "moments") -> Path:
+    return work.path("samples", f"{name}.jsonl.gz" if where == "moments" else f"{where}-{name}.jsonl.gz")
 
 
 def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
     """The reward (-5 to 5) of every model's outputs by the evaluation judge and by the training judge, and how far
     each model lies above the SFT model on the same moments, with intervals over dialogues. Of the models that have
-    answered so far; what was judged before is not judged again."""
-    sets = {name: data.read(samples_path(work, name)) for name in names if read_note(work, f"sample/{name}")}
+    answered so far; what was judged before is not judged again. The moments of the choice are judged apart."""
+    found = {judge: scored(work, names, judge, "moments") for judge in ("evaluation", "unified")}
+    return found | {"choice": scored(work, names, "evaluation", "choice")}
+
+
+def scored(work: Work, names: Sequence[str], judge: str, where: str) -> dict[str, Any]:
+    """What one judge makes of the models' answers to some moments."""
+    sets = {name: data.read(samples_path(work, name, where)) for name in names if read_note(work, f"sample/{name}")}
     if "sft" not in sets:
         raise UserError("The SFT model has not answered the moments yet, and all others are compared with it: sample.")
     resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)
-    found: dict[str, Any] = {}
-    for judge in ("evaluation", "unified"):
-        folder = Folder(work.path("scores", judge))
-        for name, items in sets.items():
-            folder.add_set(name, items)
-        opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
-        ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
-        totals: dict[str, np.ndarray] = {}
-        for name, items in sets.items():
-            told = folder.judgements(name, NAMES[judge])
-            totals[name] = np.array([float(told[item.id].total) for item in items])
-        found[judge] = {
-            name: {
-                "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
-                "above sft": _triple(
-                    figure_of(float((values - totals["sft"]).mean()), resamples.mean(values - totals["sft"]))
-                ),
-            }
-            for name, values in totals.items()
+    folder = Folder(work.path("scores", judge if where == "moments" else where))
+    for name, items in sets.items():
+        folder.add_set(name, items)
+    opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
+    ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
+    totals: dict[str, np.ndarray] = {}
+    for name, items in sets.items():
+        told = folder.judgements(name, NAMES[judge])
+        totals[name] = np.array([float(told[item.id].total) for item in items])
+    found: dict[str, Any] = {
+        name: {
+            "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
+            "above sft": _triple(
+                figure_of(float((values - totals["sft"]).mean()), resamples.mean(values - totals["sft"]))
+            ),
         }
-        found[judge]["variants"] = {
-            variant: _pooled(totals, variant, work.settings.seeds, resamples)
-            for variant in work.settings.variants
-            if any(f"{variant}-{seed}" in totals for seed in work.settings.seeds)
-        }
+        for name, values in totals.items()
+    }
+    found["variants"] = {
+        variant: _pooled(totals, variant, work.settings.seeds, resamples)
+        for variant in work.settings.variants
+        if any(f"{variant}-{seed}" in totals for seed in work.settings.seeds)
+    }
     return found
 
 

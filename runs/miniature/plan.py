@@ -26,6 +26,7 @@ def plan(settings: Settings) -> list[Piece]:
     seed = settings.seed
     made = [
         piece("data/all", data.make, "seed", "data", seed=seed),
+        piece("data/choice", data.choice, "choice", needs=("data/all",), reads=_items("test")),
         piece("sft/train", training.sft, "seed", "sft", seed=seed, needs=("data/all",), reads=_items("sft")),
     ]
     for name in training.JUDGES:
@@ -50,7 +51,8 @@ def plan(settings: Settings) -> list[Piece]:
     for name in names:
         needs = ("sft/train" if name == "sft" else f"grpo/{name}",)
         work = partial(measuring.sample, name=name)
-        made.append(piece(f"sample/{name}", work, "sample", needs=needs, seed=seed, reads=_items("moments")))
+        reads = _items("moments", "choice")
+        made.append(piece(f"sample/{name}", work, "sample", needs=(*needs, "data/choice"), seed=seed, reads=reads))
     needs = (*(f"sample/{name}" for name in names), "judges/evaluation", "judges/unified")
     score = partial(measuring.score, names=names)
     made.append(piece("score/all", score, "seeds", "measure", needs=needs, seed=seed, early=True))

@@ -66,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     device: str
     embedder: str | None
     data: Data
+    choice: int
     sft: dict[str, Any]
     judges: Judges
     grpo: dict[str, Any]

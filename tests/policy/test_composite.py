@@ -172,6 +172,19 @@ def test_called_as_trl_calls_it() -> None:
     assert function.judge.calls == 1, "one call to the judge for a whole batch"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_output_that_never_came_to_its_end_has_no_reply(whole: bool) -> None:
+    rewarding = reward(reweight=False, whole=whole)
+    rewarding.ends = frozenset({2})
+    row = encoded(asked())
+    texts = [output("What happened?"), output("And then what? And then what?")]
+    ended, endless = rewarding(completions=texts, asked=[row, row], completion_ids=[[5, 2], [5, 7]])
+    assert ended == 5.0
+    assert endless == (1.0 if whole else 5.0)  # the steps still count, the reply and the format do not
+    scored = rewarding.score([(asked(), texts)], cut=[False, True])
+    assert (scored[1].complete, scored[1].reply, scored[1].problems) == (False, "", ("cut-off",))
+
+
 def test_a_group_cut_in_two_is_refused_with_the_arithmetic() -> None:
     function = CompositeReward(ByRule(), Letters(), group=4)
     rows = [encoded(asked("a"))] * 2 + [encoded(asked("b"))] * 2

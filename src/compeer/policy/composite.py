@@ -9,14 +9,16 @@ What is defined beyond the paper:
   that it neither gains nor loses; a group without any judgement earns 0 throughout. Both are marked and counted;
 - a part has a weight (1 for the paper's five), and further parts can be added (`parts`);
 - `soft` takes the judge's probabilities instead of its verdicts, which leaves fewer groups without any difference;
+- with `whole` an output that did not come to its end within the limit has no reply and is incomplete. Without it a
+  policy can learn to talk on for ever: what was cut off reads like a long reply, and judges like those;
 - a group that is cut in two, because a batch does not hold whole groups, is refused.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -26,7 +28,7 @@ from compeer.errors import UserError
 from compeer.policy.embedding import Embedder
 from compeer.policy.parts import FURTHER
 from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
-from compeer.reasoning import Parsed, parse
+from compeer.reasoning import Parsed, Problem, parse
 from compeer.reasoning.language import words
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_parsed
@@ -50,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     source: Source = "unified"
     weights: dict[str, float] = {}  # over 1 for each of the paper's parts, 0 for each further one
     soft: bool = False
+    whole: bool = False
     reweight: bool = True
     variant: Variant = "paper"
     alpha: float = 0.5
@@ -108,6 +111,7 @@ class CompositeReward:
             raise UserError(f"A reward of source {settings.source} needs a judge; only `rules` does without.")
         self.judge, self.settings, self.group, self.on_scored = judge, settings, group, on_scored
         self.embedder = embedder or Embedder()
+        self.ends: frozenset[int] = frozenset()  # tokens that a whole output ends with; whoever knows them sets them
         self.seconds: dict[str, float] = {"judge": 0.0, "embedder": 0.0, "other": 0.0}
 
     def __call__(
@@ -123,7 +127,8 @@ class CompositeReward:
         """TRL's signature. `asked` is the column of the dataset that holds each row's `Asked` as JSON."""
         if len(asked) != len(completions):
             raise UserError(f"{len(completions)} outputs came with {len(asked)} rows of the column `asked`.")
-        scored = self.score(self._groups([text_of(one) for one in completions], list(asked)))
+        groups = self._groups([text_of(one) for one in completions], list(asked))
+        scored = self.score(groups, cut=self._cut(columns.get("completion_ids")))
         if log_metric:
             for name, value in summary(scored).items():
                 log_metric(name, value)
@@ -136,10 +141,14 @@ class CompositeReward:
             self.on_scored(scored)
         return [row.reward for row in scored]
 
-    def score(self, groups: Sequence[tuple[Asked, Sequence[str]]]) -> list[Scored]:
-        """Every output's reward, group after group. One call to the judge for all of them."""
+    def score(self, groups: Sequence[tuple[Asked, Sequence[str]]], *, cut: Sequence[bool] = ()) -> list[Scored]:
+        """Every output's reward, group after group. One call to the judge for all of them.
+
+        `cut` says of each output, in the same order, whether it was cut off; nothing: none was.
+        """
         began, judging, embedding = time.perf_counter(), self.seconds["judge"], self.embedder.seconds
-        parsed = [[parse(output) for output in outputs] for _, outputs in groups]
+        flags = iter(cut or itertools.repeat(False))
+        parsed = [[_read(output, next(flags)) for output in outputs] for _, outputs in groups]
         cases = [
             [
                 case_of_parsed(f"{asked.id}/{number}", asked.language, asked.history, asked.reference, one)
@@ -204,6 +213,12 @@ class CompositeReward:
             for number, (case, output, one) in enumerate(zip(cases, outputs, read, strict=True))
         ]
 
+    def _cut(self, ids: Sequence[Sequence[int]] | None) -> list[bool]:
+        """Which outputs did not come to their end, as far as that is wanted and can be known."""
+        if not (self.settings.whole and self.ends and ids):
+            return []
+        return [not one or one[-1] not in self.ends for one in ids]
+
     def _wants(self, name: str) -> bool:
         return self.settings.weight(name) != 0.0
 
@@ -211,7 +226,8 @@ class CompositeReward:
         numbered = list(zip(rows, outputs, strict=True))
         if self.group is None:
             return [
-                (_asked(row), [output for _, output in rest]) for row, rest in groupby(numbered, lambda one: one[0])
+                (_asked(row), [output for _, output in rest])
+                for row, rest in itertools.groupby(numbered, lambda one: one[0])
             ]
         size = self.group
         groups = [numbered[at : at + size] for at in range(0, len(numbered), size)]
@@ -243,6 +259,15 @@ def summary(scored: Sequence[Scored]) -> dict[str, float]:
         "format/incomplete": sum(not row.complete for row in scored) / count,
         "judge/unanswered": (count - len(judged)) / count,
     }
+
+
+def _read(output: str, cut: bool) -> Parsed:
+    """What an output holds; one that was cut off in its reply holds none."""
+    parsed = parse(output)
+    if not cut:
+        return parsed
+    problem = Problem("cut-off", "the output did not come to its end within the limit")
+    return msgspec.structs.replace(parsed, complete=False, response="", problems=(*parsed.problems, problem))
 
 
 def text_of(completion: Any) -> str:

@@ -153,6 +153,7 @@ class Session:
             processing_class=opened.processing,
             rollout_func=rollout_func or self._rollout(way),
         )
+        self.reward.ends = frozenset(trainer.eos_token_ids)
         trainer.order = Order(
             [bool(pictures(one.messages)) for one in learnt],
             layout.batch,
