@@ -251,6 +251,18 @@ def _of_tau(content: Mapping[str, Any]) -> list[str]:
     return table(msgspec.convert(content["points"], list[Point])).split("\n")
 
 
+def _of_trial(content: Mapping[str, Any]) -> list[str]:
+    head = ("model", "complete %", "cut off %", "distinct-2", "words", "reward, evaluation judge", "above SFT",
+            "reward, training judge", "above SFT")  # fmt: skip
+    rows = [
+        [row["name"], percent(row["complete"]), percent(row["cut"]), f"{row['distinct']:.3f}", f"{row['words']:.1f}",
+         f"{row['evaluation']:.2f}", row["above"].replace("±", " ± "), f"{row['training']:.2f}",
+         row["above_training"].replace("±", " ± ")]
+        for row in content["rows"]
+    ]  # fmt: skip
+    return [f"{content['moments']} moments of ESConv valid, temperature 0.7, without a grammar.", "", *grid(head, rows)]
+
+
 def _of_samples(content: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for number, moment in enumerate(content["moments"]):
@@ -284,6 +296,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "consistency": _of_consistency,
     "tau": _of_tau,
     "samples": _of_samples,
+    "trial": _of_trial,
 }
 _RESULTS: dict[str, Callable[[Work], Made]] = {
     "table1": _table1,
