@@ -3,9 +3,10 @@ under 24 MB together.
 
 The best supporter is the GRPO run with the highest reward under the evaluation judge among those whose outputs are
 complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2); where none is, the SFT
-model. All of that on the moments of the choice: what is told of it is measured on others. The judge is UnifiReward. Each adapter is also converted for llama.cpp. That file holds float32 and is twice
-the size, so it is kept beside (OUT/adapters/gguf) when all of it together would be too much to ship; it can be made
-again from the other within a second (`compeer.models.lora_gguf`).
+model. All of that on the moments of the choice: what is told of it is measured on others. The judge is UnifiReward.
+Each adapter is also converted for llama.cpp. That file holds float32 and is twice the size, so it is kept beside
+(OUT/adapters/gguf) when all of it together would be too much to ship; it can be made again from the other within a
+second (`compeer.models.lora_gguf`).
 """
 
 from __future__ import annotations

@@ -49,6 +49,10 @@ _CONTROL = re.compile(
 # what the model's own template puts first when a conversation has no system message
 _DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
+_EAGER = 12  # chunks that nobody may wait for: the first words
+_BREATH = 0.03  # seconds of writing that are handed over together, where someone reads along; a token takes about 0.02
+_PATIENCE = 0.25  # the same, where only the whole answer matters
+
 
 class Embedded:
     """The small model that needs no server, no key and no GPU."""
@@ -98,11 +102,11 @@ class Embedded:
         """The text as it is written; `ending` is told how it ended."""
         if beginning := _beginning(request):
             yield beginning
-        async for chunk in self._chunks(self._body(request)):
-            if chunk["choices"][0]["text"]:
-                yield chunk["choices"][0]["text"]
-            if ending is not None and (finish := chunk["choices"][0].get("finish_reason")):
-                ending.finish, ending.usage = "length" if finish == "length" else "stop", _usage(chunk)
+        async for chunks in self._batches(self._body(request), _BREATH):
+            if text := "".join(chunk["choices"][0]["text"] for chunk in chunks):
+                yield text
+            if ending is not None and (finish := chunks[-1]["choices"][0].get("finish_reason")):
+                ending.finish, ending.usage = "length" if finish == "length" else "stop", _usage(chunks[-1])
 
     @property
     def busy(self) -> int:
@@ -172,16 +176,34 @@ class Embedded:
         return body
 
     async def _chunks(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """Chunks as llama.cpp produces them in its own thread; leaving early frees the slot."""
+        async for chunks in self._batches(body, _PATIENCE):
+            for chunk in chunks:
+                yield chunk
+
+    async def _batches(self, body: dict[str, Any], breath: float) -> AsyncIterator[list[dict[str, Any]]]:
+        """Chunks as llama.cpp produces them in its own thread; leaving early frees the slot.
+
+        The first ones are handed over at once, later ones together with those of the last `breath` seconds: whoever
+        takes a chunk takes a core from llama.cpp for that moment, and its other threads wait meanwhile.
+        """
         loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        arrived: asyncio.Queue[list[dict[str, Any]] | None] = asyncio.Queue()
         abandoned = threading.Event()
         text = body["prompt"] if isinstance(body["prompt"], str) else body["prompt"][0]
+        kept: list[dict[str, Any]] = []
+        handed, last = 0, 0.0
 
         def deliver(chunk: dict[str, Any]) -> bool:
-            if not abandoned.is_set():
-                loop.call_soon_threadsafe(arrived.put_nowait, chunk)
-            return abandoned.is_set()  # true tells llama.cpp to stop
+            nonlocal handed, last
+            if abandoned.is_set():
+                return True  # tells llama.cpp to stop
+            kept.append(chunk)
+            now = time.monotonic()
+            if handed < _EAGER or now - last >= breath or _is_last(chunk):
+                loop.call_soon_threadsafe(arrived.put_nowait, kept.copy())
+                kept.clear()
+                handed, last = handed + 1, now
+            return False
 
         def work() -> None:
             with self._room.taken(text, body["max_tokens"], abandoned):
@@ -193,16 +215,25 @@ class Embedded:
                         self._busy.discard(threading.get_ident())
 
         task = loop.run_in_executor(self._threads, work)
-        task.add_done_callback(lambda _: arrived.put_nowait(None))
+        task.add_done_callback(lambda _: arrived.put_nowait(kept or None))
         try:
-            while (chunk := await arrived.get()) is not None:
-                if "error" in chunk:
-                    raise _refusal(chunk["error"])
-                if chunk.get("choices"):
-                    yield chunk
+            while (chunks := await arrived.get()) is not None:
+                for chunk in chunks:
+                    if "error" in chunk:
+                        raise _refusal(chunk["error"])
+                if written := [chunk for chunk in chunks if chunk.get("choices")]:
+                    yield written
+                if chunks is kept:
+                    break
             await task
         finally:
             abandoned.set()
+
+
+def _is_last(chunk: dict[str, Any]) -> bool:
+    """Whether nothing follows that anybody waits for: an end, or an error."""
+    choices = chunk.get("choices")
+    return not choices or choices[0].get("finish_reason") is not None
 
 
 def start_server(
