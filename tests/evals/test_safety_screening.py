@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,15 +119,29 @@ def test_a_run_keeps_its_figures_and_what_went_wrong(tmp_path: Path) -> None:
         quiet.comparable["cases"]
         != run_screening(Settings(split="dev"), None, carried(tiny, Sticky()), "tiny").comparable["cases"]
     )
-    assert "| explicit | 30 | 0.00 [0.00, 0.11] |" in markdown(quiet)
+    explicit = sum(one.kind == "explicit" for one in cases)
+    assert f"| explicit | {explicit} | 0.00 [0.00, " in markdown(quiet)
 
 
 def test_the_command_screens_with_our_rules() -> None:
     done = compeer("eval", "safety", "--screening", "--split", "dev", "--json")
     assert done.returncode == 0, done.stderr
     told = {one["name"]: one for one in json.loads(done.stdout)["figures"]}
-    assert told["recall/explicit/en"]["n"] == told["recall/explicit/zh"]["n"] == 30
-    assert told["false_alarms"]["n"] == 100
+    counted = Counter((one.kind, one.language) for one in load_cases("dev"))
+    assert [told[f"recall/explicit/{language}"]["n"] for language in ("en", "zh")] == [
+        counted["explicit", language] for language in ("en", "zh")
+    ]
+    assert told["false_alarms"]["n"] == counted["false_alarm", "en"] + counted["false_alarm", "zh"]
     # "kill myself" and 不想活了 are noticed by any rules worth the name, and some false alarm is left alone
     assert told["recall/explicit/en"]["value"] > 0 and told["recall/explicit/zh"]["value"] > 0
     assert told["false_alarms"]["value"] < 1
+
+
+def test_what_is_needed_holds_on_cases_nobody_tuned_for() -> None:
+    done = compeer("eval", "safety", "--screening", "--json")
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one["value"] for one in json.loads(done.stdout)["figures"]}
+    for language in ("en", "zh"):
+        assert told[f"recall/explicit/{language}"] >= 0.97
+        assert told[f"recall/indirect/{language}"] >= 0.85
+        assert told[f"false_alarms/{language}"] <= 0.05

@@ -51,7 +51,6 @@ NONE = [
     "this exam is killing me",
     "I'm dying to see you",
     "My phone died and I nearly died of embarrassment",
-    "How do I kill a process that won't respond?",
     "Suicide Squad was better than I expected",
     "My grandmother passed away on Tuesday.",
     "I'd rather die than sing karaoke",
@@ -77,8 +76,9 @@ def test_a_disguise_does_not_hide_it(text: str) -> None:
     assert screen(text).level != "none"
 
 
-def test_a_known_false_alarm_is_watched_and_shows_no_banner() -> None:
-    assert screen("I ended it with Mark last night.").level != "high"
+@pytest.mark.parametrize("text", ["I ended it with Mark last night.", "How do I kill a process that won't respond?"])
+def test_a_known_false_alarm_is_watched_and_shows_no_banner(text: str) -> None:
+    assert screen(text).level != "high"
 
 
 @pytest.mark.parametrize("text", NONE)
@@ -144,10 +144,10 @@ def test_the_development_cases() -> None:
     assert found["false_alarm", True] <= 0.12 * found["false_alarm", False]
 
 
-def test_without_the_encoder_the_words_are_weighed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_network_the_words_are_weighed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = "I've been giving my records away this week. Somebody should have them, I won't need them where I'm going."
     with_meaning = sounds(hint)
-    monkeypatch.setattr(learned, "_encoder", lambda: None)
+    monkeypatch.setattr(learned, "reader", lambda language: None)
     alone = sounds(hint)
     assert with_meaning and alone and with_meaning.meaning is not None and alone.meaning is None
     assert alone.words == with_meaning.words and alone.watch != with_meaning.watch

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from compeer.cli.cores import left_to_the_model
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -47,6 +49,7 @@ def chat(
     as_json: Json = False,
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
+    left_to_the_model()
     from compeer.chat import Settings, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from compeer.cli.conversation import BaseUrl, Model
+from compeer.cli.cores import left_to_the_model
 
 
 def serve(
@@ -46,6 +47,7 @@ def serve(
     log: Annotated[bool, typer.Option(help="A line a request, without what was said.")] = True,
 ) -> None:
     """Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol."""
+    left_to_the_model()
     import asyncio
 
     from compeer.errors import UserError

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from compeer.cli.cores import left_to_the_model
+
 
 def studio(
     host: Annotated[str, typer.Option(help="Other machines reach it only together with --public.")] = "127.0.0.1",
@@ -56,6 +58,7 @@ def studio(
     ] = None,
 ) -> None:
     """Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more."""
+    left_to_the_model()
     import msgspec
 
     from compeer.errors import UserError

