@@ -137,7 +137,7 @@ def test_the_command_screens_with_our_rules() -> None:
     assert told["false_alarms"]["value"] < 1
 
 
-def test_what_is_needed_holds_on_cases_nobody_tuned_for() -> None:
+def test_what_is_needed_holds_on_the_test_cases() -> None:
     done = compeer("eval", "safety", "--screening", "--json")
     assert done.returncode == 0, done.stderr
     told = {one["name"]: one["value"] for one in json.loads(done.stdout)["figures"]}
