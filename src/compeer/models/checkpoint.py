@@ -44,8 +44,11 @@ def open_checkpoint(
     `dtype` is that of the weights ("float32", "bfloat16"), by default the one they are stored in.
     """
     try:
-        import torch
-        import transformers
+        with LOADING:  # of two threads that import it at once, the second would meet a module that is half there
+            import torch
+            import transformers
+
+            text, pictures = transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText
     except ImportError:
         needs = 'A local transformers model needs torch and transformers: pip install "compeer[train]".'
         raise ModelError(needs) from None
@@ -55,7 +58,7 @@ def open_checkpoint(
     try:
         config = _config(source, gguf)
         vision = getattr(config, "vision_config", None) is not None
-        kind = transformers.AutoModelForImageTextToText if vision else transformers.AutoModelForCausalLM
+        kind = pictures if vision else text
         if gguf:
             options["config"] = config  # or it would be read once more
         with LOADING:

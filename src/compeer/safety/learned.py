@@ -33,6 +33,7 @@ BUCKETS = 1 << 18
 PIECE = {"en": 320, "zh": 120}  # characters that are weighed together
 # below this sum of its words a message without findings need not be read for its meaning
 CLEAR = {"en": -3.5, "zh": -2.5}
+SHORTEST = {"en": 2, "zh": 3}  # words or characters: what is shorter ("Hello", "在吗") and has no findings says nothing
 FOUND = 0.5  # how much a finding of the lexicon weighs beside the words, whose squares sum to one
 WEIGHTS = "learned.npz"
 _WORD = re.compile(r"[a-z0-9]+")
@@ -109,7 +110,7 @@ def vector(text: str, language: str, found: Iterable[str] = ()) -> dict[int, flo
 
 
 def sounds(text: str, found: Iterable[str] = (), language: str | None = None) -> Sounds | None:
-    """How much a message sounds like risk; None when there is nothing to read."""
+    """How much a message sounds like risk; None when there is too little to read."""
     plain = fold(text).text
     if not (_WORD.search(plain) or _HAN.search(plain)):
         return None
@@ -117,6 +118,8 @@ def sounds(text: str, found: Iterable[str] = (), language: str | None = None) ->
     if language in ("en", "zh") and spoken != language:
         return None
     model, seen, network = weighed(spoken), set(found), reader(spoken)
+    if not seen and len((_HAN if spoken == "zh" else _WORD).findall(plain)) < SHORTEST[spoken]:
+        return None
     given = (model.watch, model.plain, model.calm)
     heard: list[Sounds] = []
     for piece in dict.fromkeys(pieces(plain, PIECE[spoken])):

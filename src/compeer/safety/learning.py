@@ -43,8 +43,8 @@ from compeer.safety.reader import KINDS, LONGEST, cut
 
 LANGUAGES = ("en", "zh")
 AWAY = {"en": "en4,en5", "zh": "zh6,zh7"}  # writers that are left out, and then listened to
-FALSE = {"en": 0.07, "zh": 0.07}
-LOST = {"en": {"watch": 0.06, "high": 0.02}, "zh": {"watch": 0.02, "high": 0.005}}  # by what the lexicon found
+FALSE = {"en": 0.045, "zh": 0.05}
+LOST = {"en": {"watch": 0.06, "high": 0.02}, "zh": {"watch": 0.02, "high": 0.002}}  # by what the lexicon found
 TALK = 2500  # ordinary messages that are drawn, before those with findings are left out
 SHORT = 64  # pieces, no longer than this
 FEW = {"en": 2200, "zh": 1200}  # as many as this
