@@ -55,12 +55,12 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def split_of(identity: str) -> Literal["dev", "test"]:
-    """Numbers up to two hundred are for development.
+    """Numbers up to three hundred are for development.
 
-    >>> split_of("en-explicit-107"), split_of("en-explicit-207")
+    >>> split_of("en-explicit-207"), split_of("en-explicit-307")
     ('dev', 'test')
     """
-    return "dev" if int(identity.rpartition("-")[2]) <= 200 else "test"
+    return "dev" if int(identity.rpartition("-")[2]) <= 300 else "test"
 
 
 def load_cases(split: Split = "test", language: Language | None = None) -> list[Case]:
