@@ -1,12 +1,9 @@
 """The best supporter and the judge as adapters that can be shipped: in bfloat16 since they were trained, with cards,
 under 24 MB together.
 
-The best supporter is the GRPO run with the highest reward under the evaluation judge among those whose outputs are
-complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2); where none is, the SFT
-model. All of that on the moments of the choice: what is told of it is measured on others. The judge is UnifiReward.
-Each adapter is also converted for llama.cpp. That file holds float32 and is twice the size, so it is kept beside
-(OUT/adapters/gguf) when all of it together would be too much to ship; it can be made again from the other within a
-second (`compeer.models.lora_gguf`).
+Which supporter is the best, `choosing` tells; the judge is UnifiReward. Each adapter is also converted for llama.cpp.
+That file holds float32 and is twice the size, so it is kept beside (OUT/adapters/gguf) when all of it together would be
+too much to ship; it can be made again from the other within a second (`compeer.models.lora_gguf`).
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from runs.miniature.measuring import adapter
 from runs.miniature.pieces import Work
 
 MOST = 24_000_000  # bytes
-COMPLETE = 0.97
 LIMITS = (
     "A model of 135 million parameters: it can show three-step reasoning, it cannot carry a conversation that matters.",
     "It is no therapist and no replacement for help in a crisis.",
@@ -37,7 +33,8 @@ LIMITS = (
 
 
 def ship(work: Work) -> dict[str, Any]:
-    chosen, why = best(work)
+    told = work.result("score/confirm")
+    chosen = told["shipped"]
     weights = _weights(work)
     kept: dict[str, int] = {}
     converted: dict[str, int] = {}
@@ -62,30 +59,14 @@ def ship(work: Work) -> dict[str, Any]:
     shipped = together if together <= MOST else sum(kept.values())
     return {
         "supporter": chosen,
-        "why": why,
+        "chosen": told["supporter"],
+        "why": told["why"],
+        "holds": told["holds"],
         "bytes": kept,
         "gguf bytes": converted,
         "shipped bytes": shipped,
         "fits": shipped <= MOST,
     }
-
-
-def best(work: Work) -> tuple[str, str]:
-    """The run to ship, and why it was taken."""
-    scores = work.result("score/all")["choice"]
-    plain = work.result("sample/sft")["choice"]
-    fit: list[tuple[float, str]] = []
-    for name in scores:
-        if name in ("sft", "variants"):
-            continue
-        sampled = work.result(f"sample/{name}")["choice"]
-        varied = sampled.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
-        if varied and sampled["complete"][0] >= COMPLETE:
-            fit.append((scores[name]["reward"][0], name))
-    if not fit:
-        return "sft", f"no GRPO run is complete in {COMPLETE:.0%} and as varied as the SFT model"
-    reward, name = max(fit)
-    return name, f"the highest reward under the evaluation judge ({reward:.2f}) among {len(fit)} runs that qualify"
 
 
 def _weights(work: Work) -> Path | None:
@@ -100,9 +81,11 @@ def _card(work: Work, role: str, folder: Path, chosen: str) -> str:
     record = msgspec.json.decode((folder / "run.json").read_bytes(), type=Record)
     results = dict(record.results)
     if role == "supporter":
-        score, sampled = work.result("score/all")["evaluation"][chosen], work.result(f"sample/{chosen}")
+        told = work.result("score/confirm")
+        score, sampled = told["evaluation"][chosen], told["sampled"][chosen]
         results |= {"reward under the evaluation judge (mean, low, high)": score["reward"]}
         results |= {"above the SFT model": score["above sft"], "complete without a grammar": sampled["complete"]}
+        results |= {"distinct-2 of its replies": sampled.get("distinct-2")}
         what = f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature."
     else:
         section = work.result("table1/report")["sections"][0]

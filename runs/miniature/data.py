@@ -7,6 +7,7 @@
     test         items of ESConv valid, and of failed conversations that no judge has seen
     moments      histories of ESConv valid that every model answers
     choice       other moments of ESConv valid, answered too: which supporter is shipped is decided on them alone
+    confirm      further ones, answered by the SFT model and the chosen supporter
     escot, mesc  items of corpora that nothing here was trained on
     strategies   dialogues of ESConv train as people labelled them, for the classifier of the consistency study
 
@@ -81,11 +82,21 @@ def make(work: Work) -> dict[str, Any]:
 
 def choice(work: Work) -> dict[str, Any]:
     """Moments to choose a supporter on, so that what is measured on the others was not chosen for."""
-    plan = work.settings.data
+    return _further(work, "choice", work.settings.data.moments, work.settings.choice)
+
+
+def confirm(work: Work) -> dict[str, Any]:
+    """Moments that nothing was chosen on, to measure the chosen supporter on once."""
+    return _further(work, "confirm", work.settings.data.moments + work.settings.choice, work.settings.confirm)
+
+
+def _further(work: Work, name: str, first: int, many: int) -> dict[str, Any]:
+    """Moments of the test dialogues beyond the first ones."""
     helped = [item for item in read(work.items("test")) if item.reference_reasoning is not None]
-    first = 0 if work.tiny else plan.moments  # at the tiny size there are no others
-    chosen = _spread(helped)[first : first + work.settings.choice]
-    return {"rows": write_rows(work.items("choice"), (_asked(_cut(item, plan.turns)) for item in chosen))}
+    start = 0 if work.tiny else first  # at the tiny size there are no others
+    chosen = _spread(helped)[start : start + many]
+    turns = work.settings.data.turns
+    return {"rows": write_rows(work.items(name), (_asked(_cut(item, turns)) for item in chosen))}
 
 
 def corpora(work: Work) -> Corpora:

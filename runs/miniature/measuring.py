@@ -97,10 +97,13 @@ def sample(work: Work, name: str) -> dict[str, Any]:
 
 
 def written(work: Work, name: str, where: str) -> dict[str, Any]:
-    """A model's answers to some moments: how many are complete, and how varied the replies are."""
-    from compeer.evals.language.measure import measure
-    from compeer.evals.language.outputs import read_outputs
+    """A model's answers to some moments: how many are complete or cut off, and how varied the replies are."""
+    outputs, cut = asked(work, name, where)
+    return figures(work, name, where, outputs) | {"cut off": cut}
 
+
+def asked(work: Work, name: str, where: str) -> tuple[list[Item], float]:
+    """A model's answers to some moments, kept as a file, and the share of them that were cut off."""
     settings = work.settings.sample
     moments = data.read(work.items(where))
     requests = [
@@ -114,21 +117,27 @@ def written(work: Work, name: str, where: str) -> dict[str, Any]:
         )
         for item in moments
     ]
-
     answers = answer(work, str(adapter(work, name)), requests)
     outputs = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
-    path = samples_path(work, name, where)
-    write_rows(path, outputs)
+    write_rows(samples_path(work, name, where), outputs)
+    return outputs, sum(one.finish == "length" for one in answers) / len(answers)
+
+
+def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[str, Any]:
+    """How many answers are complete, and how varied the replies are."""
+    from compeer.evals.language.measure import measure
+    from compeer.evals.language.outputs import read_outputs
+
     complete = np.array([one.candidate is not None and one.candidate.reasoning is not None for one in outputs], float)
     resamples = Resamples(dialogues_of(outputs), work.settings.measure.rounds, work.settings.seed)
     found: dict[str, Any] = {
         "moments": len(outputs),
         "dialogues": resamples.dialogues,
         "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
-        "cut off": sum(one.finish == "length" for one in answers) / len(answers),
     }
     try:
-        measured = measure(read_outputs(path), name, embedders(work.settings.embedder), seed=work.settings.seed)
+        written_out = read_outputs(samples_path(work, name, where))
+        measured = measure(written_out, name, embedders(work.settings.embedder), seed=work.settings.seed)
     except UserError as error:  # a model that writes no reply at all
         return found | {"language": str(error)}
     for figure in FIGURES:
@@ -156,7 +165,11 @@ def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
 
 def scored(work: Work, names: Sequence[str], judge: str, where: str) -> dict[str, Any]:
     """What one judge makes of the models' answers to some moments."""
-    sets = {name: data.read(samples_path(work, name, where)) for name in names if read_note(work, f"sample/{name}")}
+    sets = {
+        name: data.read(path)
+        for name in names
+        if read_note(work, f"sample/{name}") and (path := samples_path(work, name, where)).is_file()
+    }
     if "sft" not in sets:
         raise UserError("The SFT model has not answered the moments yet, and all others are compared with it: sample.")
     resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from runs.miniature import adapters, data, measuring, studies, tables, training
+from runs.miniature import adapters, choosing, data, measuring, studies, tables, training
 from runs.miniature.pieces import Piece
 from runs.miniature.settings import Settings
 
@@ -27,6 +27,7 @@ def plan(settings: Settings) -> list[Piece]:
     made = [
         piece("data/all", data.make, "seed", "data", seed=seed),
         piece("data/choice", data.choice, "choice", needs=("data/all",), reads=_items("test")),
+        piece("data/confirm", data.confirm, "choice", "confirm", needs=("data/all",), reads=_items("test")),
         piece("sft/train", training.sft, "seed", "sft", seed=seed, needs=("data/all",), reads=_items("sft")),
     ]
     for name in training.JUDGES:
@@ -56,6 +57,8 @@ def plan(settings: Settings) -> list[Piece]:
     needs = (*(f"sample/{name}" for name in names), "judges/evaluation", "judges/unified")
     score = partial(measuring.score, names=names)
     made.append(piece("score/all", score, "seeds", "measure", needs=needs, seed=seed, early=True))
+    needs = ("score/all", "data/confirm")
+    made.append(piece("score/confirm", choosing.confirm, "sample", "measure", needs=needs, reads=_items("confirm")))
     made.append(piece("studies/timing", studies.timing, "studies", needs=trained[:3], **test))
     needs = ("sample/sft", *trained[:3])
     made.append(piece("studies/consistency", studies.consistency, "studies", needs=needs, **test))
@@ -69,7 +72,7 @@ def plan(settings: Settings) -> list[Piece]:
     needs = (f"grpo/ur-{first}", f"grpo/urp-{first}", *(f"studies/tau-{scale:g}" for scale in settings.studies.tau))
     made.append(piece("studies/tau", studies.tau, "studies", needs=needs, seed=first))
     everything = ("table1/report", "score/all", "studies/timing", "studies/consistency", "studies/elsewhere")
-    made.append(piece("adapters/both", adapters.ship, needs=("score/all", "table1/report"), seed=seed))
+    made.append(piece("adapters/both", adapters.ship, needs=("score/confirm", "table1/report"), seed=seed))
     made.append(piece("tables/all", tables.make, needs=(*everything, "studies/tau"), seed=seed, again=True))
     return made
 

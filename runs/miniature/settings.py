@@ -67,6 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     embedder: str | None
     data: Data
     choice: int
+    confirm: int
     sft: dict[str, Any]
     judges: Judges
     grpo: dict[str, Any]

@@ -100,6 +100,18 @@ def _policies(work: Work) -> Made:
     return {"kind": "policies", "made": _made(work, "score/all"), "rows": rows, "pooled": pooled}
 
 
+def _supporter(work: Work) -> Made:
+    """The chosen supporter beside the SFT model, on the moments that nothing was chosen on."""
+    told = work.result("score/confirm")
+    rows = []
+    for name, sampled in told["sampled"].items():
+        kept = {key: sampled.get(key) for key in ("complete", "distinct-2", "similarity-across", "length")}
+        score = told["evaluation"][name]
+        rows.append({"name": name, **kept, "reward": score["reward"], "above": score["above sft"]})
+    many = told["sampled"]["sft"]["moments"]
+    return {"kind": "supporter", "made": _made(work, "score/confirm"), "moments": many, "rows": rows}
+
+
 def _seeds(work: Work) -> Made:
     """Differences of variants over seeds, each seed with itself."""
     names = {"URP less UR": ("urp", "ur"), "URP sign-aware less UR": ("urp-sign", "ur"),
@@ -193,6 +205,17 @@ def _of_policies(content: Mapping[str, Any]) -> list[str]:
     ]
     above = ("variant, mean over seeds", "above SFT, evaluation judge", "above SFT, training judge")
     return [*grid(head, rows), "", *grid(above, pooled)]
+
+
+def _of_supporter(content: Mapping[str, Any]) -> list[str]:
+    head = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words")
+    rows = [
+        [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
+         hundredths(_figure(row["above"]), sign=True), _thousandths(row["distinct-2"]),
+         _thousandths(row["similarity-across"]), hundredths(_figure(row["length"]))]
+        for row in content["rows"]
+    ]  # fmt: skip
+    return [f"{content['moments']} moments of ESConv valid that nothing was chosen on.", "", *grid(head, rows)]
 
 
 def _of_seeds(content: Mapping[str, Any]) -> list[str]:
@@ -290,6 +313,7 @@ def _thousandths(value: Triple | None, sign: str = "") -> str:
 _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "judges": _judges,
     "policies": _of_policies,
+    "supporter": _of_supporter,
     "seeds": _of_seeds,
     "curves": _of_curves,
     "timing": _of_timing,
@@ -301,6 +325,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
 _RESULTS: dict[str, Callable[[Work], Made]] = {
     "table1": _table1,
     "policies": _policies,
+    "supporter": _supporter,
     "seeds": _seeds,
     "curves": _curves,
     "timing": _timing,

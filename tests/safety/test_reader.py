@@ -67,16 +67,23 @@ def test_a_network_is_tuned_and_written(tmp_path: Path) -> None:
         pieces=pieces.astype(np.int32),
         starts=np.arange(0, 4 * len(kinds) + 1, 4),
         kinds=kinds,
-        writers=np.array(["one"] * 30 + ["two"] * 10),
+        writers=np.array(["one"] * 20 + ["two"] * 10 + ["three"] * 6 + ["four"] * 4),
         heads=np.array(2),
         vocabulary=np.frombuffer("\n".join(VOCABULARY).encode(), dtype=np.uint8),
         **{f"start {name}": value for name, value in drawn().items()},
     )
-    tuning.run(tmp_path, "en", "two")
+    tuning.run(tmp_path, "en", "two", "three,four")
+    with np.load(tmp_path / "en.first.npz") as stored:
+        assert list(stored["rows"]) == list(range(20, 30)) and stored["heard"].shape == (10, 2)
+    with np.load(tmp_path / "en.tuned.npz") as stored:
+        before = Reader(stored)("the cat")
+    tuning.further(tmp_path, "en", "three,four")
     with np.load(tmp_path / "en.heard.npz") as stored:
         assert list(stored["rows"]) == list(range(30, 40)) and stored["heard"].shape == (10, 2)
-    with np.load(tmp_path / "en.tuned.npz") as stored:
-        assert Reader(stored)("the cat").shape == (2,)
+        assert np.isfinite(stored["heard"]).all() and len(np.unique(stored["heard"][:, 0])) > 1
+    with np.load(tmp_path / "en.further.npz") as stored:
+        after = Reader(stored)("the cat")
+    assert before.shape == after.shape == (2,) and not np.allclose(before, after)
 
 
 def test_whole_numbers_hardly_change_a_weight() -> None:

@@ -12,10 +12,10 @@ is set by *writers the model has not read* (AWAY): how much words and meaning co
 random would flatter, since a writer repeats himself. Only the last round, and the words that ship, know them too.
 
     watch   a share FALSE of the harmless examples of unread writers reaches it
-    plain   a share LOST of the risky examples in which the lexicon found something lies below it
-    calm    the same for those in which it found an emergency
+    plain   lies BELOW it: what the lexicon found something in needs less to be watched
+    calm    lies further BELOW it, for messages in which the lexicon found an emergency
 
-The shares were chosen on the development half of the red-team set.
+Shares and distances were chosen on the development half of the red-team set.
 
 Tuning takes about twenty minutes a language on one core and less than one on a graphics card. FOLDER keeps what is
 ready: `tuning.py FOLDER LANGUAGE WRITERS` may be run elsewhere, and what it wrote is taken.
@@ -42,9 +42,10 @@ from compeer.safety.learned import BUCKETS, WEIGHTS, vector
 from compeer.safety.reader import KINDS, LONGEST, cut
 
 LANGUAGES = ("en", "zh")
-AWAY = {"en": "en4,en5", "zh": "zh6,zh7"}  # writers that are left out, and then listened to
-FALSE = {"en": 0.045, "zh": 0.05}
-LOST = {"en": {"watch": 0.06, "high": 0.02}, "zh": {"watch": 0.02, "high": 0.002}}  # by what the lexicon found
+FIRST_AWAY = {"en": "en4,en5", "zh": "zh6,zh7"}  # writers that are left out at first, and then listened to
+AWAY = {"en": "en11,en12,en13,en14,en15,en16", "zh": "zh12,zh13"}  # later writers, heard before they are read
+FALSE = {"en": 0.03, "zh": 0.05}
+BELOW = {"en": {"watch": 0.2, "high": 1.4}, "zh": {"watch": 0.2, "high": 1.2}}  # by what the lexicon found
 TALK = 2500  # ordinary messages that are drawn, before those with findings are left out
 SHORT = 64  # pieces, no longer than this
 FEW = {"en": 2200, "zh": 1200}  # as many as this
@@ -168,17 +169,12 @@ def teach(folder: Path, language: str, rows: Sequence[Row]) -> tuple[dict[str, A
     both = np.stack([words, meaning], axis=1)
     joint = LogisticRegression(C=1e3).fit(both, risky[unread])
     sums = joint.decision_function(both)
-    levels = np.array([finding.level for finding in findings])[unread]
-    bars = {"watch": levels != "none", "high": levels == "high"}
     model = by_words(matrix, risky)
     scale = float(np.abs(model.coef_[0]).max()) / 127
     numbers = [scale, float(model.intercept_[0]), *map(float, joint.coef_[0]), float(joint.intercept_[0])]
     for amounts in (sums, words):
-        numbers.append(float(np.quantile(amounts[risky[unread] == 0], 1 - FALSE[language])))
-        for level, seen in bars.items():
-            numbers.append(
-                min(numbers[-1], float(np.quantile(amounts[seen & (risky[unread] == 1)], LOST[language][level])))
-            )
+        watch = float(np.quantile(amounts[risky[unread] == 0], 1 - FALSE[language]))
+        numbers += [watch, *(watch - lower for lower in BELOW[language].values())]
     arrays = {
         f"{language}_weights": np.round(model.coef_[0] / scale).astype(np.int8),
         f"{language}_numbers": np.array(numbers),
@@ -196,8 +192,10 @@ def main(folder: Path) -> None:
     for language in LANGUAGES:
         rows = prepare(folder, language, Path(os.environ["COMPEER_DATA"]))
         if not (folder / f"{language}.tuned.npz").exists():
-            tuning.run(folder, language, AWAY[language])
-        shutil.copyfile(folder / f"{language}.tuned.npz", home / f"meaning_{language}.npz")
+            tuning.run(folder, language, FIRST_AWAY[language], AWAY[language])
+        if not (folder / f"{language}.further.npz").exists():
+            tuning.further(folder, language, AWAY[language])
+        shutil.copyfile(folder / f"{language}.further.npz", home / f"meaning_{language}.npz")
         made, noticed = teach(folder, language, rows)
         arrays |= made
         print(language, len(rows), {kind: round(share, 3) for kind, share in noticed.items()})

@@ -1,11 +1,16 @@
 """Tuning a small BERT to hear risk: torch and numpy alone, so that it also runs on a machine that has nothing else.
 
-    python tuning.py FOLDER LANGUAGE en4,en5
+    python tuning.py FOLDER LANGUAGE en4,en5 en11,en12
 
 `learning` writes FOLDER/LANGUAGE.npz (the network to start from, the examples as pieces of words, kinds, writers) and
-reads what is written here. First the network reads all examples but those of the writers named, ROUNDS times; what it
-says of these is FOLDER/LANGUAGE.heard.npz, the honest measure. Then it reads all of them once more, and that is what is
-shipped: FOLDER/LANGUAGE.tuned.npz.
+reads what is written here. The writers named last are left for later (`further`). First the network reads all other
+examples but those of the writers named first, ROUNDS times; what it says of these is FOLDER/LANGUAGE.first.npz. Then it
+reads all of them once more: FOLDER/LANGUAGE.tuned.npz.
+
+The later writers write as people do who need to talk, where the earlier ones wrote to be mistaken. A network that is
+tuned reads them in one more round, with EARLIER times as many of the earlier examples, so that it does not forget. For
+each half of them this is done once without them; what is then said of their examples is FOLDER/LANGUAGE.heard.npz, the
+honest measure by which `learning` sets the thresholds. What has read all is shipped: FOLDER/LANGUAGE.further.npz.
 
 The pieces' own vectors stay as they were, and so may the lowest KEPT layers, which are then computed once: with half of
 them kept it takes half the time, and unread writers are heard a little less well. The last layer tells the seven kinds
@@ -38,6 +43,8 @@ HIDDEN_WORDS = 0.1
 SMOOTH = 0.05  # no label is taken for certain
 STEPS = 31  # of the weights that are shipped: the fewer, the smaller the file
 WORD_STEPS = 15  # of the pieces' vectors, of which a message has many
+EARLIER = 3
+FURTHER_RATE = 1e-4
 KIND_SHARE = 0.5  # of the loss over kinds, beside that over risk
 
 
@@ -47,15 +54,15 @@ class Network(nn.Module):
     def __init__(self, start: dict[str, Any], heads: int, kinds: int) -> None:
         super().__init__()
         self.heads = heads
-        self.depth = max(int(name.split(".")[0]) for name in start if name[0].isdigit()) + 1
+        weights = {
+            name.replace(".", "_"): torch.tensor(np.asarray(value, dtype=np.float32)) for name, value in start.items()
+        }
+        self.depth = max(int(name.split("_")[0]) for name in weights if name[0].isdigit()) + 1
         self.kept = KEPT
-        weights = {name: torch.tensor(np.asarray(value, dtype=np.float32)) for name, value in start.items()}
-        width = weights["words"].shape[1]
-        weights["head.w"] = nn.Linear(width, kinds).weight.detach()
-        weights["head.b"] = torch.zeros(kinds)
-        self.weights = nn.ParameterDict(
-            {name.replace(".", "_"): nn.Parameter(value) for name, value in weights.items()}
-        )
+        if "head_w" not in weights:
+            weights["head_w"] = nn.Linear(weights["words"].shape[1], kinds).weight.detach()
+            weights["head_b"] = torch.zeros(kinds)
+        self.weights = nn.ParameterDict({name: nn.Parameter(value) for name, value in weights.items()})
         self.drop, self.drop_head = nn.Dropout(0.1), nn.Dropout(0.2)
 
     def _of(self, name: str) -> Any:
@@ -133,38 +140,56 @@ class Given:
         return torch.tensor(there, device=self.device).float(), torch.tensor(spots, device=self.device)
 
 
-def tune(given: Given, network: Network, heard: Any, seed: int) -> Iterator[int]:
-    """Tunes a network, leaving out the examples at `heard` but in the last round; stops after every round."""
+def tune(given: Given, network: Network, every: Any, heard: Any, seed: int) -> Iterator[int]:
+    """Tunes a network on the examples at `every`, without those at `heard` but in the last round; stops after every
+    round."""
     torch.manual_seed(seed)
-    chance = np.random.default_rng(seed)
-    kinds = torch.tensor(given.kinds, device=given.device)
-    tuned = {name: weight for name, weight in network.weights.items() if network.rate(name)}
-    groups = [{"params": [weight], "lr": network.rate(name)} for name, weight in tuned.items()]
-    optimizer = torch.optim.AdamW(groups, weight_decay=DECAY)
-    every = np.arange(len(given.kinds))
     learn = np.setdiff1d(every, heard)
     steps = ROUNDS * math.ceil(len(learn) / BATCH) + math.ceil(len(every) / BATCH) + ROUNDS
-    warm = steps // 10
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / max(warm, 1), max(0.0, (steps - step) / (steps - warm)))
-    )
+    teacher = Teacher(given, network, steps, seed)
     for turn in range(ROUNDS + 1):
-        network.train()
-        for rows in given.batches(learn if turn < ROUNDS else every, chance):
+        teacher.round(learn if turn < ROUNDS else every)
+        yield turn
+
+
+def read_once(given: Given, network: Network, places: Any, seed: int) -> None:
+    """One round more over the examples at some places."""
+    torch.manual_seed(seed)
+    Teacher(given, network, math.ceil(len(places) / BATCH) + 1, seed, FURTHER_RATE / RATE).round(places)
+
+
+class Teacher:
+    """What moves the weights: faster at first, slower towards the last of `steps`."""
+
+    def __init__(self, given: Given, network: Network, steps: int, seed: int, share: float = 1.0) -> None:
+        self.given, self.network, self.chance = given, network, np.random.default_rng(seed)
+        self.kinds = torch.tensor(given.kinds, device=given.device)
+        self.tuned = {name: weight for name, weight in network.weights.items() if network.rate(name)}
+        groups = [{"params": [weight], "lr": share * network.rate(name)} for name, weight in self.tuned.items()]
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=DECAY)
+        warm = steps // 10
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: min((step + 1) / max(warm, 1), max(0.0, (steps - step) / (steps - warm)))
+        )
+
+    def round(self, places: Any) -> None:
+        """Show every example at some places once."""
+        given = self.given
+        self.network.train()
+        for rows in given.batches(places, self.chance):
             there, spots = given.there(rows)
             shown = (torch.rand(there.shape, device=given.device) >= HIDDEN_WORDS).float()
             shown[:, 0] = 1.0
-            sums, right = network(given.values[spots], there * shown), kinds[rows]
+            sums, right = self.network(given.values[spots], there * shown), self.kinds[rows]
             risky = (right > 0).float() * (1 - SMOOTH) + SMOOTH / 2
             loss = KIND_SHARE * functional.cross_entropy(sums, right, label_smoothing=SMOOTH)
             loss = loss + functional.binary_cross_entropy_with_logits(risk(sums), risky)
-            optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
-            torch.nn.utils.clip_grad_norm_(list(tuned.values()), 1.0)
-            optimizer.step()
-            schedule.step()
-        network.eval()
-        yield turn
+            torch.nn.utils.clip_grad_norm_(list(self.tuned.values()), 1.0)
+            self.optimizer.step()
+            self.schedule.step()
+        self.network.eval()
 
 
 def risk(sums: Any) -> Any:
@@ -189,20 +214,59 @@ def in_steps(weights: Any, steps: int = STEPS) -> tuple[Any, Any]:
     return np.round(weights / scales).astype(np.int8), scales.astype(np.float32)
 
 
-def run(folder: Path, language: str, away: str, seed: int = 0) -> None:
+def run(folder: Path, language: str, away: str, later: str = "", seed: int = 0) -> None:
     """Tune and write, as the head of this file says."""
-    with np.load(folder / f"{language}.npz") as stored:
-        told = {name: stored[name] for name in stored.files}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    told, device = _told(folder, language)
     torch.manual_seed(seed)
     start = {name[6:]: value for name, value in told.items() if name.startswith("start ")}
     network = Network(start, int(told["heads"]), int(told["kinds"].max()) + 1).to(device)
     given = Given(told, network, device)
     unread = np.flatnonzero(np.isin(given.writers, away.split(",")))
-    for turn in tune(given, network, unread, seed):
+    every = np.flatnonzero(~np.isin(given.writers, later.split(",")))
+    for turn in tune(given, network, every, unread, seed):
         print(f"{language}: round {turn + 1} of {ROUNDS + 1}", flush=True)
         if turn < ROUNDS:
-            np.savez(folder / f"{language}.heard.npz", rows=unread, heard=hear(network, given, unread))
+            np.savez(folder / f"{language}.first.npz", rows=unread, heard=hear(network, given, unread))
+    _keep(folder / f"{language}.tuned.npz", told, network)
+
+
+def further(folder: Path, language: str, later: str, seed: int = 0) -> None:
+    """Let the tuned network read the later writers, and hear each half of them by one that has not."""
+    told, device = _told(folder, language)
+    with np.load(folder / f"{language}.tuned.npz") as stored:
+        start = {
+            name: stored[name] * stored[f"{name}#"] if f"{name}#" in stored else stored[name]
+            for name in stored.files
+            if name not in ("vocabulary", "heads") and not name.endswith("#")
+        }
+    writers = later.split(",")
+    rows: list[Any] = []
+    heard: list[Any] = []
+    for without in (writers[::2], writers[1::2], []):
+        torch.manual_seed(seed)
+        network = Network(start, int(told["heads"]), len(start["head_b"])).to(device)
+        given = Given(told, network, device)
+        new = np.flatnonzero(np.isin(given.writers, [one for one in writers if one not in without]))
+        old = np.flatnonzero(~np.isin(given.writers, writers))
+        some = np.random.default_rng(seed).choice(old, min(len(old), EARLIER * len(new)), replace=False)
+        read_once(given, network, np.concatenate([new, some]), seed)
+        if without:
+            rows.append(np.flatnonzero(np.isin(given.writers, without)))
+            heard.append(hear(network, given, rows[-1]))
+            print(f"{language}: {', '.join(without)} heard", flush=True)
+        else:
+            _keep(folder / f"{language}.further.npz", told, network)
+    order = np.argsort(np.concatenate(rows))
+    np.savez(folder / f"{language}.heard.npz", rows=np.concatenate(rows)[order], heard=np.concatenate(heard)[order])
+
+
+def _told(folder: Path, language: str) -> tuple[dict[str, Any], str]:
+    with np.load(folder / f"{language}.npz") as stored:
+        return {name: stored[name] for name in stored.files}, "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _keep(path: Path, told: dict[str, Any], network: Network) -> None:
+    """The network as `reader` takes it: whole numbers with scales."""
     arrays: dict[str, Any] = {"vocabulary": told["vocabulary"], "heads": told["heads"]}
     for name, value in network.weights.items():
         weights = value.detach().cpu().numpy()
@@ -210,8 +274,9 @@ def run(folder: Path, language: str, away: str, seed: int = 0) -> None:
             arrays[name], arrays[f"{name}#"] = in_steps(weights, WORD_STEPS if name == "words" else STEPS)
         else:
             arrays[name] = weights.astype(np.float32)
-    np.savez_compressed(folder / f"{language}.tuned.npz", **arrays)
+    np.savez_compressed(path, **arrays)
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    run(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4])
+    further(Path(sys.argv[1]), sys.argv[2], sys.argv[4])
