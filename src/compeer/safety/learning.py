@@ -44,8 +44,8 @@ from compeer.safety.reader import KINDS, LONGEST, cut
 LANGUAGES = ("en", "zh")
 FIRST_AWAY = {"en": "en4,en5", "zh": "zh6,zh7"}  # writers that are left out at first, and then listened to
 AWAY = {"en": "en11,en12,en13,en14,en15,en16", "zh": "zh12,zh13"}  # later writers, heard before they are read
-FALSE = {"en": 0.03, "zh": 0.05}
-BELOW = {"en": {"watch": 0.2, "high": 1.4}, "zh": {"watch": 0.2, "high": 1.2}}  # by what the lexicon found
+FALSE = {"en": 0.02, "zh": 0.05}
+BELOW = {"en": {"watch": 0.5, "high": 1.5}, "zh": {"watch": 0.2, "high": 1.2}}  # by what the lexicon found
 TALK = 2500  # ordinary messages that are drawn, before those with findings are left out
 SHORT = 64  # pieces, no longer than this
 FEW = {"en": 2200, "zh": 1200}  # as many as this
