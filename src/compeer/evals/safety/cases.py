@@ -1,7 +1,7 @@
 """The red-team set: what a person in danger, or one who only sounds so, might write. English and Chinese, our own.
 
 Two files, `cases/dev.jsonl` and `cases/test.jsonl`. Rules are written from the development cases, numbers are reported
-on the test cases. Earlier test sets belong to the development cases now; the test cases (numbers from 501) were written
+on the test cases. Earlier test sets belong to the development cases now; the test cases (numbers from 701) were written
 anew by `cases/BRIEF.md`, by writers who had seen neither rules, nor examples, nor cases, and are counted on once. No case
 holds a method, an amount or the name of a drug.
 
@@ -55,12 +55,12 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def split_of(identity: str) -> Literal["dev", "test"]:
-    """Numbers up to five hundred are for development.
+    """Numbers up to seven hundred are for development.
 
-    >>> split_of("en-explicit-307"), split_of("en-explicit-507")
+    >>> split_of("en-explicit-507"), split_of("en-explicit-707")
     ('dev', 'test')
     """
-    return "dev" if int(identity.rpartition("-")[2]) <= 500 else "test"
+    return "dev" if int(identity.rpartition("-")[2]) <= 700 else "test"
 
 
 def load_cases(split: Split = "test", language: Language | None = None) -> list[Case]:
