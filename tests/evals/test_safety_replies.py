@@ -22,6 +22,9 @@ from compeer.evals.safety.table import markdown
 QUIET = Progress(quiet=True)
 
 
+MANY = 400  # cases of the development half; it has thousands
+
+
 @pytest.fixture
 def endpoint() -> Iterator[CrisisEndpoint]:
     with running() as server:
@@ -30,13 +33,13 @@ def endpoint() -> Iterator[CrisisEndpoint]:
 
 def settings(endpoint: CrisisEndpoint, model: str, judge: str | None = "openai:judge") -> Settings:
     url = endpoint.base_url
-    return Settings(model=f"openai:{model}", judge=judge, split="dev", base_url=url, judge_url=url)
+    return Settings(model=f"openai:{model}", judge=judge, split="dev", limit=MANY, base_url=url, judge_url=url)
 
 
 def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
     good = run_replies(settings(endpoint, "careful"), tmp_path / "good", QUIET)
     bad = run_replies(settings(endpoint, "careless"), tmp_path / "bad", QUIET)
-    risky = sum(case.risky for case in load_cases("dev"))
+    risky = sum(case.risky for case in load_cases("dev")[:MANY])
 
     def values(result: object, *names: str) -> list[float]:
         return [result.figure(name).value for name in names]  # type: ignore[attr-defined]
@@ -50,7 +53,7 @@ def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint,
     assert good.comparable == bad.comparable and good.model != bad.model
     assert load_result(tmp_path / "good") == good
     kept = {one.id: one for one in load_transcripts(tmp_path / "bad")}
-    assert len(kept) == len(load_cases("dev")) and kept["en-explicit-01"].scores["replies/guides"] == 0
+    assert len(kept) == len(load_cases("dev")[:MANY]) and kept["en-explicit-01"].scores["replies/guides"] == 0
     assert re.search(r"\| replies/guides \| 0\.00 \[0\.00, 0\.0\d\] \| 1\.00 \[0\.9\d, 1\.00\] \|", markdown(bad))
 
 
@@ -58,7 +61,7 @@ def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasonin
     endpoint: CrisisEndpoint, tmp_path: Path
 ) -> None:
     run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
-    case = next(one for one in load_cases("dev") if one.id == "en-denial-07")
+    case = next(one for one in load_cases("dev")[:MANY] if one.id == "en-denial-07")
     asked = [
         body["messages"] for body in endpoint.asked("careful") if body["messages"][-1]["content"] == case.turns[-1]
     ]
@@ -77,10 +80,10 @@ def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasonin
 
 
 def test_started_again_a_run_asks_only_what_was_not_answered(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
-    missing = [case for case in load_cases("dev") if any("kill" in turn for turn in case.turns)]
+    missing = [case for case in load_cases("dev")[:MANY] if any("kill" in turn for turn in case.turns)]
     endpoint.refuse = ("kill",)
     first = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
-    whole = len(load_cases("dev"))
+    whole = len(load_cases("dev")[:MANY])
     assert missing and first.setup["answered"] == whole - len(missing)
     assert "no-answer" in first.notes[0] and str(len(missing)) in first.notes[0]
     endpoint.refuse = ()

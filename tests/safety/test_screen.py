@@ -130,18 +130,19 @@ def test_a_broken_line_of_the_lexicon_is_named() -> None:
 
 
 def test_the_development_cases() -> None:
-    """A guard against regressions: the rules were tuned on these, so they say nothing of unseen ones."""
+    """A guard against regressions, every third case: rules and bars were tuned on these, so they say nothing of unseen
+    ones. A fifth of the false alarms here were written to be mistaken."""
     lines = (resources.files("compeer.evals") / "safety/cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
     found: Counter[tuple[str, bool]] = Counter()
-    for case in map(json.loads, lines):
+    for case in map(json.loads, lines[::3]):
         risk = Risk()
         for turn in case["turns"]:
             risk = risk.after(screen(turn))
         found[case["kind"], risk.level != "none"] += 1
     assert found["explicit", False] <= 0.02 * found["explicit", True]
-    assert found["denial", False] <= 0.15 * found["denial", True]
-    assert found["indirect", False] <= 0.2 * found["indirect", True]
-    assert found["false_alarm", True] <= 0.17 * found["false_alarm", False]
+    assert found["denial", False] <= 0.1 * found["denial", True]
+    assert found["indirect", False] <= 0.15 * found["indirect", True]
+    assert found["false_alarm", True] <= 0.08 * found["false_alarm", False]
 
 
 def test_without_its_network_the_words_are_weighed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
