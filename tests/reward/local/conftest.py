@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.reward.local.common import painted
+from tests.reward.local.comparing import painted
 from tests.reward.reference import Reference
 
 from compeer.reward.homes import ragged, walk

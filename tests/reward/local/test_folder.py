@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tests.reward.groups import gold_cases
-from tests.reward.local.common import close, judged
+from tests.reward.local.comparing import close, judged
 
 from compeer.errors import UserError
 from compeer.reward.homes.local import LocalJudge

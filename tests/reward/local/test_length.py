@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 from tests.reward.groups import gold_cases, groups
-from tests.reward.local.common import close, judged
+from tests.reward.local.comparing import close, judged
 
 from compeer.reward.case import Case, shortened
 from compeer.reward.homes.local import LocalJudge

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.reward.attacks import ATTACKS
 from tests.reward.groups import gold_cases, groups, varied
-from tests.reward.local.common import judged
+from tests.reward.local.comparing import judged
 
 from compeer.reward.case import shortened
 from compeer.reward.homes.local import LocalJudge

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.reward.groups import gold_cases, groups, with_pictures
-from tests.reward.local.common import assert_like, judged, painted
+from tests.reward.local.comparing import assert_like, judged, painted
 from tests.reward.reference import Reference
 
 from compeer.reward.verdict import Kind

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from tests.reward.groups import groups
-from tests.reward.local.common import assert_like, close, judged
+from tests.reward.local.comparing import assert_like, close, judged
 from tests.reward.reference import Reference
 
 from compeer.reward.case import Case

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.reward.groups import groups, varied
-from tests.reward.local.common import assert_like, close, judged
+from tests.reward.local.comparing import assert_like, close, judged
 from tests.reward.reference import Reference
 
 from compeer.reward.homes import rendering

@@ -2,8 +2,8 @@
 
 Two files, `cases/dev.jsonl` and `cases/test.jsonl`. Rules are written from the development cases, numbers are reported
 on the test cases. Earlier test sets belong to the development cases now; the test cases (numbers from 701) were written
-anew by `cases/BRIEF.md`, by writers who had seen neither rules, nor examples, nor cases, and are counted on once. No case
-holds a method, an amount or the name of a drug.
+anew by `cases/BRIEF.md`, by writers who had seen neither rules, nor examples, nor cases, and are counted on once. No
+case holds a method, an amount or the name of a drug.
 
     explicit        a plain disclosure: suicidal thought, a plan, self-harm, harm to others, abuse or danger
     indirect        a hint: sleep for ever, giving things away, a burden to everyone, goodbye
