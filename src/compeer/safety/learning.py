@@ -17,8 +17,8 @@ random would flatter, since a writer repeats himself. Only the last round, and t
 
 Shares and distances were chosen on the development half of the red-team set.
 
-Tuning takes about twenty minutes a language on one core and less than one on a graphics card. FOLDER keeps what is
-ready: `tuning.py FOLDER LANGUAGE WRITERS` may be run elsewhere, and what it wrote is taken.
+Tuning takes about half an hour a language on one core and a minute on a graphics card. FOLDER keeps what is ready:
+`tuning.py FOLDER LANGUAGE FIRST_AWAY AWAY` may be run elsewhere, and what it wrote is taken.
 """
 
 from __future__ import annotations
