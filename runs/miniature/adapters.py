@@ -33,7 +33,7 @@ LIMITS = (
 
 
 def ship(work: Work) -> dict[str, Any]:
-    told = work.result("score/confirm")
+    told = work.result("supporter/confirm")
     chosen = told["shipped"]
     weights = _weights(work)
     kept: dict[str, int] = {}
@@ -81,11 +81,11 @@ def _card(work: Work, role: str, folder: Path, chosen: str) -> str:
     record = msgspec.json.decode((folder / "run.json").read_bytes(), type=Record)
     results = dict(record.results)
     if role == "supporter":
-        told = work.result("score/confirm")
-        score, sampled = told["evaluation"][chosen], told["sampled"][chosen]
-        results |= {"reward under the evaluation judge (mean, low, high)": score["reward"]}
-        results |= {"above the SFT model": score["above sft"], "complete without a grammar": sampled["complete"]}
-        results |= {"distinct-2 of its replies": sampled.get("distinct-2")}
+        told = work.result("supporter/confirm")
+        row = told["sets"]["confirm"][chosen]
+        results |= {"reward under the evaluation judge (mean, low, high)": row["reward"]}
+        results |= {"above the SFT model": row["above sft"], "complete without a grammar": row["complete"]}
+        results |= {"distinct-2 of its replies": row.get("distinct-2"), "strategies in use": row["strategies"]}
         what = f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature."
     else:
         section = work.result("table1/report")["sections"][0]

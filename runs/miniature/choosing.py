@@ -1,63 +1,135 @@
 """Which model is shipped as the supporter, and whether it holds on moments that nothing was chosen on.
 
-The GRPO run with the highest reward under the evaluation judge is taken among those whose outputs are complete in 97 %
-and whose replies are at least as varied as the SFT model's (distinct-2), all of it on the moments of the choice; where
-there is none, the SFT model. It and the SFT model then answer the moments of `confirm` once. Only what holds there too
-is shipped: complete, as varied, and a reward whose interval above the SFT model's leaves out zero. Otherwise the SFT
-model is.
+Candidates are runs of the recipes in config.yaml, and means of such runs. All of them answer the moments of `choice`.
+Among those whose outputs are complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2),
+the one with the highest reward under the evaluation judge is taken; where there is none, the SFT model. It and the SFT
+model then answer the moments of `confirm` once. Only what holds there too is shipped: complete, as varied, and a reward
+whose interval above the SFT model's leaves out zero. Otherwise the SFT model is.
+
+The mean of several runs is the mean of their adapters' weights. Runs that differ in their seed drift apart in what the
+reward does not care about, such as which strategy they come to prefer; their mean keeps what they have in common.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+
+from compeer.reward.evaluation import Folder
+from compeer.reward.evaluation.answers import dialogues_of
+from compeer.reward.evaluation.bootstrap import Resamples
+from compeer.training.record import Record
 from runs.miniature import data
-from runs.miniature.measuring import asked, figures, samples_path, scored
-from runs.miniature.pieces import Work
+from runs.miniature.measuring import above, adapter, figures, judged, sample, samples_path
+from runs.miniature.pieces import Work, read_note
 
 COMPLETE = 0.97
 
 
-def best(work: Work) -> tuple[str, str]:
-    """The run to ship, and why it was taken."""
-    scores = work.result("score/all")["choice"]
-    plain = work.result("sample/sft")["choice"]
-    fit: list[tuple[float, str]] = []
-    for name in scores:
-        if name in ("sft", "variants"):
-            continue
-        sampled = work.result(f"sample/{name}")["choice"]
-        varied = sampled.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
-        if varied and sampled["complete"][0] >= COMPLETE:
-            fit.append((scores[name]["reward"][0], name))
-    if not fit:
-        return "sft", f"no GRPO run is complete in {COMPLETE:.0%} and as varied as the SFT model"
-    reward, name = max(fit)
-    return name, f"the highest reward under the evaluation judge ({reward:.2f}) among {len(fit)} runs that qualify"
+def mean(work: Work, name: str, of: Sequence[str]) -> dict[str, Any]:
+    """The mean of runs as a candidate of its own, with the first one's record to say how they were made."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folders = [work.run(*one.split("/")) for one in of]
+    weights = [load_file(folder / "model" / "adapter_model.safetensors") for folder in folders]
+    made = {
+        key: torch.stack([one[key].float() for one in weights]).mean(0).to(torch.bfloat16).contiguous()
+        for key in weights[0]
+    }
+    target = work.run("candidates", name, "model")
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folders[0] / "model" / "adapter_config.json", target / "adapter_config.json")
+    record = _record(folders[0])
+    seeds = [_record(folder).seed for folder in folders]
+    record.config |= {"name": name, "out": str(target.parent), "seed": seeds}
+    record.results = {"mean of": list(of), "seeds": seeds}
+    (target.parent / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    save_file(made, target / "adapter_model.safetensors", metadata={"format": "pt"})
+    return {"of": list(of)}
+
+
+def ask(work: Work, name: str) -> dict[str, Any]:
+    """A candidate's answers to the moments of the choice, and the reward of each."""
+    return _answered(work, name, "choice")
+
+
+def choose(work: Work) -> dict[str, Any]:
+    """All candidates that have answered so far beside the SFT model, and which of them is taken."""
+    plain = work.result("supporter/ask-sft")
+    resamples = _resamples(work, "choice")
+    rows: dict[str, Any] = {}
+    for name in ("sft", *work.settings.candidates):
+        if note := read_note(work, f"supporter/ask-{name}"):
+            rows[name] = _row(note.results, plain, resamples)
+    fit = [name for name, row in rows.items() if name != "sft" and qualifies(rows["sft"], row)]
+    taken = max(fit, key=lambda name: rows[name]["reward"][0], default="sft")
+    why = (
+        f"the highest reward under the evaluation judge among {len(fit)} of {len(rows) - 1} candidates that qualify"
+        if fit
+        else f"no candidate of {len(rows) - 1} is complete in {COMPLETE:.0%} and as varied as the SFT model"
+    )
+    return {"candidates": rows, "qualify": fit, "supporter": taken, "why": why}
 
 
 def confirm(work: Work) -> dict[str, Any]:
-    """The chosen supporter and the SFT model on fresh moments; answers that are there already are taken."""
-    chosen, why = best(work)
-    names = list(dict.fromkeys(("sft", chosen)))
-    found: dict[str, Any] = {"supporter": chosen, "why": why, "sampled": {}}
-    for name in names:
-        path = samples_path(work, name, "confirm")
-        outputs = data.read(path) if path.is_file() else asked(work, name, "confirm")[0]
-        found["sampled"][name] = figures(work, name, "confirm", outputs)
-    scores = scored(work, names, "evaluation", "confirm")
-    held = chosen != "sft" and holds(found["sampled"]["sft"], found["sampled"][chosen], scores[chosen]["above sft"])
-    return found | {"evaluation": scores, "holds": held, "shipped": chosen if held else "sft"}
+    """The chosen supporter and the SFT model on fresh moments, and on those that all models answer."""
+    told = work.result("supporter/choose")
+    taken = told["supporter"]
+    sets = {}
+    for where in ("confirm", "moments"):
+        resamples = _resamples(work, where)
+        found = {name: _answered(work, name, where) for name in dict.fromkeys(("sft", taken))}
+        sets[where] = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
+    held = taken != "sft" and holds(sets["confirm"]["sft"], sets["confirm"][taken])
+    return {"supporter": taken, "why": told["why"], "sets": sets, "holds": held, "shipped": taken if held else "sft"}
 
 
-def holds(plain: Mapping[str, Any], sampled: Mapping[str, Any], above: Sequence[float | None]) -> bool:
-    """Whether a supporter is complete, at least as varied as the SFT model, and above it beyond chance.
+def qualifies(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a supporter is complete and at least as varied as the SFT model.
 
-    >>> holds({"distinct-2": [0.5]}, {"distinct-2": [0.6], "complete": [0.98]}, [0.2, 0.1, 0.3])
+    >>> qualifies({"distinct-2": [0.5]}, {"distinct-2": [0.6], "complete": [0.98]})
     True
-    >>> holds({"distinct-2": [0.5]}, {"distinct-2": [0.4], "complete": [0.98]}, [0.2, 0.1, 0.3])
+    >>> qualifies({"distinct-2": [0.5]}, {"distinct-2": [0.4], "complete": [0.98]})
     False
     """
-    varied = sampled.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
-    return bool(varied and sampled["complete"][0] >= COMPLETE and above[1] is not None and above[1] > 0)
+    varied = row.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
+    return bool(varied and row["complete"][0] >= COMPLETE)
+
+
+def holds(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether it also lies above the SFT model beyond chance."""
+    low = row["above sft"][1]
+    return qualifies(plain, row) and low is not None and low > 0
+
+
+def _answered(work: Work, name: str, where: str) -> dict[str, Any]:
+    """Answers to some moments, with the reward of each under the evaluation judge; what is answered stays so."""
+    path = samples_path(work, name, where)
+    found = figures(work, name, where, data.read(path)) if path.is_file() else sample(work, name, where)
+    sets = {name: data.read(path)}
+    totals = judged(work, Folder(work.path("scores", f"{where}-{name}")), sets, "evaluation")
+    return found | {"rewards": totals[name].tolist()}
+
+
+def _row(found: Mapping[str, Any], plain: Mapping[str, Any], resamples: Resamples) -> dict[str, Any]:
+    values, its = (np.array(one["rewards"]) for one in (found, plain))
+    return {key: value for key, value in found.items() if key != "rewards"} | above(values, its, resamples)
+
+
+def _resamples(work: Work, where: str) -> Resamples:
+    return Resamples(dialogues_of(data.read(work.items(where))), work.settings.measure.rounds, work.settings.seed)
+
+
+def _record(run: Path) -> Record:
+    return msgspec.json.decode((run / "run.json").read_bytes(), type=Record)
+
+
+def record_of(work: Work, name: str) -> Record:
+    """How a model was made."""
+    return _record(adapter(work, name).parent)

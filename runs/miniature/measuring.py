@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,13 +92,8 @@ def reduced(section: Section) -> dict[str, Any]:
     }
 
 
-def sample(work: Work, name: str) -> dict[str, Any]:
-    """Let a model answer the moments and those of the choice, grammar off."""
-    return written(work, name, "moments") | {"choice": written(work, name, "choice")}
-
-
-def written(work: Work, name: str, where: str) -> dict[str, Any]:
-    """A model's answers to some moments: how many are complete or cut off, and how varied the replies are."""
+def sample(work: Work, name: str, where: str = "moments") -> dict[str, Any]:
+    """Let a model answer some moments, grammar off: how many answers are complete or cut off, how varied they are."""
     outputs, cut = asked(work, name, where)
     return figures(work, name, where, outputs) | {"cut off": cut}
 
@@ -124,7 +120,7 @@ def asked(work: Work, name: str, where: str) -> tuple[list[Item], float]:
 
 
 def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[str, Any]:
-    """How many answers are complete, and how varied the replies are."""
+    """How many answers are complete, and how varied the replies and the strategies are."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
 
@@ -134,6 +130,7 @@ def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[
         "moments": len(outputs),
         "dialogues": resamples.dialogues,
         "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
+        "strategies": strategies(outputs),
     }
     try:
         written_out = read_outputs(samples_path(work, name, where))
@@ -146,9 +143,18 @@ def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[
     return found
 
 
+def strategies(outputs: Sequence[Item]) -> float:
+    """How many strategies are in use: as many as would have this entropy if all were used alike, from 1 to 8."""
+    stated = [one.candidate.reasoning.strategy.strategy for one in outputs if one.candidate and one.candidate.reasoning]
+    shares = np.array(list(Counter(stated).values()), float) / max(1, len(stated))
+    return round(float(np.exp(-(shares * np.log(shares)).sum())), 3) if stated else 0.0
+
+
 def adapter(work: Work, name: str) -> Path:
-    """The adapter of `sft`, or of a GRPO run."""
-    return work.run("sft", "model") if name == "sft" else work.run("grpo", name, "model")
+    """The adapter of `sft`, of a run of a variant, or of a candidate for the supporter."""
+    if name == "sft":
+        return work.run("sft", "model")
+    return work.run("candidates" if name in work.settings.candidates else "grpo", name, "model")
 
 
 def samples_path(work: Work, name: str, where: str = "moments") -> Path:
@@ -158,45 +164,42 @@ def samples_path(work: Work, name: str, where: str = "moments") -> Path:
 def score(work: Work, names: Sequence[str]) -> dict[str, Any]:
     """The reward (-5 to 5) of every model's outputs by the evaluation judge and by the training judge, and how far
     each model lies above the SFT model on the same moments, with intervals over dialogues. Of the models that have
-    answered so far; what was judged before is not judged again. The moments of the choice are judged apart."""
-    found = {judge: scored(work, names, judge, "moments") for judge in ("evaluation", "unified")}
-    return found | {"choice": scored(work, names, "evaluation", "choice")}
+    answered so far; what was judged before is not judged again."""
+    return {judge: _scored(work, names, judge) for judge in ("evaluation", "unified")}
 
 
-def scored(work: Work, names: Sequence[str], judge: str, where: str) -> dict[str, Any]:
-    """What one judge makes of the models' answers to some moments."""
-    sets = {
-        name: data.read(path)
-        for name in names
-        if read_note(work, f"sample/{name}") and (path := samples_path(work, name, where)).is_file()
-    }
+def _scored(work: Work, names: Sequence[str], judge: str) -> dict[str, Any]:
+    """What one judge makes of the models' answers to the moments."""
+    sets = {name: data.read(samples_path(work, name)) for name in names if read_note(work, f"sample/{name}")}
     if "sft" not in sets:
         raise UserError("The SFT model has not answered the moments yet, and all others are compared with it: sample.")
     resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)
-    folder = Folder(work.path("scores", judge if where == "moments" else where))
-    for name, items in sets.items():
-        folder.add_set(name, items)
-    opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
-    ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
-    totals: dict[str, np.ndarray] = {}
-    for name, items in sets.items():
-        told = folder.judgements(name, NAMES[judge])
-        totals[name] = np.array([float(told[item.id].total) for item in items])
-    found: dict[str, Any] = {
-        name: {
-            "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
-            "above sft": _triple(
-                figure_of(float((values - totals["sft"]).mean()), resamples.mean(values - totals["sft"]))
-            ),
-        }
-        for name, values in totals.items()
-    }
+    totals = judged(work, Folder(work.path("scores", judge)), sets, judge)
+    found: dict[str, Any] = {name: above(values, totals["sft"], resamples) for name, values in totals.items()}
     found["variants"] = {
         variant: _pooled(totals, variant, work.settings.seeds, resamples)
         for variant in work.settings.variants
         if any(f"{variant}-{seed}" in totals for seed in work.settings.seeds)
     }
     return found
+
+
+def judged(work: Work, folder: Folder, sets: Mapping[str, Sequence[Item]], judge: str) -> dict[str, np.ndarray]:
+    """The reward of every answer by a judge, model by model, each pair in both orders."""
+    for name, items in sets.items():
+        folder.add_set(name, items)
+    opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
+    ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
+    told = {name: folder.judgements(name, NAMES[judge]) for name in sets}
+    return {name: np.array([float(told[name][item.id].total) for item in items]) for name, items in sets.items()}
+
+
+def above(values: np.ndarray, plain: np.ndarray, resamples: Resamples) -> dict[str, Any]:
+    """A model's mean reward, and how far it lies above the SFT model on the same moments."""
+    return {
+        "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
+        "above sft": _triple(figure_of(float((values - plain).mean()), resamples.mean(values - plain))),
+    }
 
 
 def _pooled(

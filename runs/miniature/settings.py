@@ -1,4 +1,5 @@
-"""config.yaml as a typed object. With `tiny` the part of that name is laid over the rest, level by level."""
+"""config.yaml as a typed object. With `tiny` the part of that name is laid over the rest, level by level; its recipes
+and means stand in the place of the others."""
 
 from __future__ import annotations
 
@@ -40,6 +41,13 @@ class Judges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     epochs: dict[str, int]
 
 
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A setting of GRPO from which a supporter may come: what it changes, and its seeds."""
+
+    seeds: tuple[int, ...]
+    grpo: dict[str, Any]
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     temperature: float
     max_tokens: int
@@ -73,10 +81,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grpo: dict[str, Any]
     variants: dict[str, dict[str, Any]]
     seeds: tuple[int, ...]
+    recipes: dict[str, Recipe]
+    means: dict[str, tuple[str, ...]]
     sample: Sample
     studies: Studies
     measure: Measure
     minutes: dict[str, float]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The models from which the supporter is chosen: runs of the recipes, and means of runs."""
+        runs = [f"{name}-{seed}" for name, recipe in self.recipes.items() for seed in recipe.seeds]
+        return (*runs, *self.means)
 
 
 def load(*, tiny: bool = False, path: Path = CONFIG) -> Settings:
@@ -84,7 +100,7 @@ def load(*, tiny: bool = False, path: Path = CONFIG) -> Settings:
     raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     smaller = raw.pop("tiny", {})
     if tiny:
-        raw = over(raw, smaller)
+        raw = over({name: value for name, value in raw.items() if name not in ("recipes", "means")}, smaller)
     raw["embedder"] = os.environ.get("COMPEER_EMBEDDER") or raw.get("embedder")
     try:
         return msgspec.convert(raw, Settings)

@@ -31,7 +31,7 @@ from compeer.reward.studies.timing import Timing, time_study
 from runs.miniature import data
 from runs.miniature.measuring import adapter, embedders, reduced, samples_path
 from runs.miniature.pieces import Work, read_note, say
-from runs.miniature.training import grpo, judge_spec
+from runs.miniature.training import judge_spec
 from runs.miniature.writing import answer
 
 MOMENTS = Path(__file__).with_name("moments.yaml")
@@ -113,12 +113,6 @@ def _following(work: Work, items: list[Item]) -> tuple[dict[str, Following], dic
         stated = item.candidate.reasoning.strategy.strategy
         found[item.id] = Following(item.id, strategy == stated, stated in item.reference_strategies)
     return found, msgspec.to_builtins(reader.quality)
-
-
-def tau_run(work: Work, scale: float) -> dict[str, Any]:
-    """A run of URP with another multiplier."""
-    seed = work.settings.seeds[0]
-    return grpo(work, "urp", seed, work.run("tau", f"{scale:g}-{seed}"), scale)
 
 
 def tau(work: Work) -> dict[str, Any]:

@@ -24,13 +24,20 @@ from compeer.policy.sweep import Point, table
 from compeer.reward.evaluation.grid import grid, hundredths, percent, shown
 from compeer.reward.evaluation.measure import Figure
 from compeer.reward.evaluation.report import COLUMNS
-from runs.miniature.measuring import over_seeds
+from runs.miniature import data
+from runs.miniature.measuring import over_seeds, samples_path, strategies
 from runs.miniature.pieces import Work, read_note, say
 
 Triple = Sequence[float | None]
 Made = dict[str, Any]
 MARKED = re.compile(r"(<!-- miniature: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOTHING = "Not measured yet."
+_HEAD = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words",
+         "strategies")  # fmt: skip
+_SETS = {
+    "confirm": "moments of ESConv valid that nothing was chosen on",
+    "moments": "moments that all models answer",
+}
 
 
 def make(work: Work) -> dict[str, Any]:
@@ -94,22 +101,36 @@ def _policies(work: Work) -> Made:
             continue
         sampled = work.result(f"sample/{name}")
         other = scores["unified"][name]["reward"]
-        kept = {key: sampled.get(key) for key in ("complete", "distinct-2", "similarity-across", "length")}
-        rows.append({"name": name, **kept, "reward": told["reward"], "above": told["above sft"], "training": other})
+        used = sampled.get("strategies") or strategies(data.read(samples_path(work, name)))
+        rows.append(_beside(name, sampled | told | {"strategies": used}) | {"training": other})
     pooled = {judge: scores[judge]["variants"] for judge in ("evaluation", "unified")}
     return {"kind": "policies", "made": _made(work, "score/all"), "rows": rows, "pooled": pooled}
 
 
+def _candidates(work: Work) -> Made:
+    """All models from which the supporter was chosen, on the moments of the choice."""
+    told = work.result("supporter/choose")
+    rows = [_beside(name, row) | {"qualifies": name in told["qualify"]} for name, row in told["candidates"].items()]
+    shown = {"moments": told["candidates"]["sft"]["moments"], "rows": rows, "taken": told["supporter"]}
+    return {"kind": "candidates", "made": _made(work, "supporter/choose"), **shown}
+
+
 def _supporter(work: Work) -> Made:
-    """The chosen supporter beside the SFT model, on the moments that nothing was chosen on."""
-    told = work.result("score/confirm")
-    rows = []
-    for name, sampled in told["sampled"].items():
-        kept = {key: sampled.get(key) for key in ("complete", "distinct-2", "similarity-across", "length")}
-        score = told["evaluation"][name]
-        rows.append({"name": name, **kept, "reward": score["reward"], "above": score["above sft"]})
-    many = told["sampled"]["sft"]["moments"]
-    return {"kind": "supporter", "made": _made(work, "score/confirm"), "moments": many, "rows": rows}
+    """The chosen supporter beside the SFT model: fresh moments, and those that all models answer."""
+    sets = [
+        {
+            "what": _SETS[where],
+            "moments": rows["sft"]["moments"],
+            "rows": [_beside(name, row) for name, row in rows.items()],
+        }
+        for where, rows in work.result("supporter/confirm")["sets"].items()
+    ]
+    return {"kind": "supporter", "made": _made(work, "supporter/confirm"), "sets": sets}
+
+
+def _beside(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: row.get(key) for key in ("complete", "distinct-2", "similarity-across", "length", "strategies")}
+    return {"name": name, **kept, "reward": row["reward"], "above": row["above sft"]}
 
 
 def _seeds(work: Work) -> Made:
@@ -191,12 +212,12 @@ def _judges(content: Mapping[str, Any]) -> list[str]:
 
 def _of_policies(content: Mapping[str, Any]) -> list[str]:
     head = ("model", "complete %", "reward, evaluation judge", "above SFT", "reward, training judge", "distinct-2",
-            "self-similarity", "words")  # fmt: skip
+            "self-similarity", "words", "strategies")  # fmt: skip
     rows = [
         [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
          hundredths(_figure(row["above"]), sign=True), hundredths(_figure(row["training"])),
          _thousandths(row["distinct-2"]), _thousandths(row["similarity-across"]),
-         hundredths(_figure(row["length"]))]
+         hundredths(_figure(row["length"])), f"{row['strategies']:.1f}"]
         for row in content["rows"]
     ]  # fmt: skip
     pooled = [
@@ -207,15 +228,26 @@ def _of_policies(content: Mapping[str, Any]) -> list[str]:
     return [*grid(head, rows), "", *grid(above, pooled)]
 
 
-def _of_supporter(content: Mapping[str, Any]) -> list[str]:
-    head = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words")
+def _of_candidates(content: Mapping[str, Any]) -> list[str]:
     rows = [
-        [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
-         hundredths(_figure(row["above"]), sign=True), _thousandths(row["distinct-2"]),
-         _thousandths(row["similarity-across"]), hundredths(_figure(row["length"]))]
+        [*_row(row), "taken" if row["name"] == content["taken"] else "yes" if row["qualifies"] else ""]
         for row in content["rows"]
-    ]  # fmt: skip
-    return [f"{content['moments']} moments of ESConv valid that nothing was chosen on.", "", *grid(head, rows)]
+    ]
+    return [f"{content['moments']} moments of ESConv valid.", "", *grid((*_HEAD, "qualifies"), rows)]
+
+
+def _of_supporter(content: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for one in content["sets"]:
+        lines += ["", f"{one['moments']} {one['what']}.", "", *grid(_HEAD, [_row(row) for row in one["rows"]])]
+    return lines[1:]
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    return [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
+            hundredths(_figure(row["above"]), sign=True), _thousandths(row["distinct-2"]),
+            _thousandths(row["similarity-across"]), hundredths(_figure(row["length"])),
+            f"{row['strategies']:.1f}" if row.get("strategies") else "-"]  # fmt: skip
 
 
 def _of_seeds(content: Mapping[str, Any]) -> list[str]:
@@ -313,6 +345,7 @@ def _thousandths(value: Triple | None, sign: str = "") -> str:
 _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "judges": _judges,
     "policies": _of_policies,
+    "candidates": _of_candidates,
     "supporter": _of_supporter,
     "seeds": _of_seeds,
     "curves": _of_curves,
@@ -325,6 +358,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
 _RESULTS: dict[str, Callable[[Work], Made]] = {
     "table1": _table1,
     "policies": _policies,
+    "candidates": _candidates,
     "supporter": _supporter,
     "seeds": _seeds,
     "curves": _curves,

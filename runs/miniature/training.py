@@ -65,29 +65,23 @@ def judge_spec(work: Work, name: str) -> str:
     return f"hf:{work.run('judges', name, 'model')}"
 
 
-def grpo(
-    work: Work, variant: str, seed: int, folder: Path | None = None, tau_scale: float | None = None
-) -> dict[str, Any]:
-    """One run of GRPO from the SFT model; `tau_scale` for the sweep."""
+def grpo(work: Work, name: str, change: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One run of GRPO from the SFT model, in the folder OUT/runs/NAME; `change` goes over what all runs share."""
     from compeer.policy.grpo.config import config_of
     from compeer.policy.grpo.run import train
 
-    chosen = work.settings.variants[variant]
-    out = folder or work.run("grpo", f"{variant}-{seed}")
+    out = work.run(*name.split("/"))
     given: dict[str, Any] = {
         "out": str(out),
         "model": str(work.run("sft")),
         "data": [str(work.items("prompts"))],
-        "name": f"{variant}, seed {seed}",
-        "judge": {"spec": judge_spec(work, "separate" if chosen.get("variant") == "por" else "unified")},
+        "name": name,
+        "judge": {"spec": judge_spec(work, "separate" if change.get("variant") == "por" else "unified")},
         "embedder": work.settings.embedder,
         "seed": seed,
         "device": work.settings.device,
     }
-    raw = over(over(work.settings.grpo, chosen), given)
-    if tau_scale is not None:
-        raw = over(raw, {"reward": {"tau_scale": tau_scale}})
-    done = train(config_of(raw), quiet=work.tiny)
+    done = train(config_of(over(over(work.settings.grpo, change), given)), quiet=work.tiny)
     settle(out)
     return _brief(done) | {"curve": curve(out / "metrics.jsonl")}
 

@@ -88,6 +88,18 @@ def test_weights_soft_rewards_and_further_parts() -> None:
         Settings(weights={"charm": 1.0})
 
 
+def test_a_reply_outside_of_the_lengths_that_are_wanted_earns_less() -> None:
+    said = [output(" ".join(["and"] * count) + "?") for count in (2, 4, 6, 12)]
+    guarded = reward(reweight=False, weights={"length": 2.0}, length=(4, 6)).score([(asked(), said)])
+    assert [row.parts["length"] for row in guarded] == pytest.approx([0.0, 1.0, 1.0, 0.0])
+    plain = reward(reweight=False).score([(asked(), said)])
+    assert [row.total for row in guarded] == pytest.approx(
+        [one.total + 2 * row.parts["length"] for one, row in zip(plain, guarded, strict=True)]
+    )
+    with pytest.raises(UserError, match="no range of words"):
+        Settings(length=(6, 4))
+
+
 def test_equation_5_is_applied_to_the_total_with_the_whole_group() -> None:
     said = ["What happened then, tell me?", "What happened then, tell me?", "I am here with you now.", "Go on?"]
     history = ("I lost my job and I am afraid to tell them.", "Who are they?")

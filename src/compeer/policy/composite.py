@@ -26,7 +26,7 @@ import msgspec
 from compeer.cer.item import Said
 from compeer.errors import UserError
 from compeer.policy.embedding import Embedder
-from compeer.policy.parts import FURTHER
+from compeer.policy.parts import FURTHER, further
 from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
 from compeer.reasoning import Parsed, Problem, parse
 from compeer.reasoning.language import words
@@ -51,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     source: Source = "unified"
     weights: dict[str, float] = {}  # over 1 for each of the paper's parts, 0 for each further one
+    length: tuple[int, int] | None = None  # the fewest and most words that the part of this name takes for moderate
     soft: bool = False
     whole: bool = False
     reweight: bool = True
@@ -63,6 +64,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         known = (*PARTS, *FURTHER)
         if unknown := [name for name in self.weights if name not in known]:
             raise UserError(f"{unknown[0]!r} is no part of the reward; there are {', '.join(known)}.")
+        if self.length is not None and not 1 <= self.length[0] <= self.length[1]:
+            raise UserError(f"length: {list(self.length)} is no range of words; give the fewest, then the most.")
 
     def weight(self, part: str) -> float:
         judged = self.source != "rules" or part == "format"
@@ -111,6 +114,7 @@ class CompositeReward:
             raise UserError(f"A reward of source {settings.source} needs a judge; only `rules` does without.")
         self.judge, self.settings, self.group, self.on_scored = judge, settings, group, on_scored
         self.embedder = embedder or Embedder()
+        self.further = further(settings.length)
         self.ends: frozenset[int] = frozenset()  # tokens that a whole output ends with; whoever knows them sets them
         self.seconds: dict[str, float] = {"judge": 0.0, "embedder": 0.0, "other": 0.0}
 
@@ -178,7 +182,7 @@ class CompositeReward:
     ) -> list[Scored]:
         parts = [
             judgement.parts(self.settings.soft)
-            | {name: part(case) for name, part in FURTHER.items() if self._wants(name)}
+            | {name: part(case) for name, part in self.further.items() if self._wants(name)}
             for judgement, case in zip(judged, cases, strict=True)
         ]
         there = [judgement.failure is None for judgement in judged]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from compeer.reasoning.language import words
 from compeer.reward.case import Case
@@ -26,12 +27,20 @@ def density(case: Case) -> float:
     return 2 * len(set(said) - _EMPTY) / len(said) - 1 if said else -1.0
 
 
-def moderate_length(case: Case) -> float:
-    """1 for a reply of 8 to 80 words (Chinese: 12 to 120 characters), falling smoothly outside of that."""
-    low, high = (8, 80) if case.language == "en" else (12, 120)
+def moderate_length(case: Case, among: tuple[int, int] | None = None) -> float:
+    """1 for a reply of as many words (Chinese: characters) as `among` says, falling smoothly outside of that.
+
+    Without `among` it is 8 to 80 words, or 12 to 120 characters.
+    """
+    low, high = among or ((8, 80) if case.language == "en" else (12, 120))
     length = max(1, len(words(case.reply)))
     off = max(0.0, math.log(low / length), math.log(length / high))
     return 2 * math.exp(-off) - 1 if words(case.reply) else -1.0
 
 
-FURTHER: dict[str, Part] = {"density": density, "length": moderate_length}
+FURTHER = ("density", "length")
+
+
+def further(among: tuple[int, int] | None = None) -> dict[str, Part]:
+    """The further parts by name; `among` are the lengths that are moderate."""
+    return {"density": density, "length": partial(moderate_length, among=among)}
