@@ -1,10 +1,11 @@
 """Which model is shipped as the supporter, and whether it holds on moments that nothing was chosen on.
 
 Candidates are runs of the recipes in config.yaml, and means of such runs. All of them answer the moments of `choice`.
-Among those whose outputs are complete in 97 % and whose replies are at least as varied as the SFT model's (distinct-2),
-the one with the highest reward under the evaluation judge is taken; where there is none, the SFT model. It and the SFT
-model then answer the moments of `confirm` once. Only what holds there too is shipped: complete, as varied, and a reward
-whose interval above the SFT model's leaves out zero. Otherwise the SFT model is.
+Some qualify: their outputs are complete in 97 %, their replies are at least as varied as the SFT model's (distinct-2),
+and they use at least half as many strategies as it does. Of these the one with the highest reward under the evaluation
+judge is taken; where there is none, the SFT model. It and the SFT model then answer the moments of `confirm` once. What
+qualifies there too, with a reward whose interval above the SFT model's leaves out zero, is shipped. Otherwise the SFT
+model is.
 
 The mean of several runs is the mean of their adapters' weights. Runs that differ in their seed drift apart in what the
 reward does not care about, such as which strategy they come to prefer; their mean keeps what they have in common.
@@ -29,6 +30,7 @@ from runs.miniature.measuring import above, adapter, figures, judged, sample, sa
 from runs.miniature.pieces import Work, read_note
 
 COMPLETE = 0.97
+STRATEGIES = 0.5  # of those the SFT model uses
 
 
 def mean(work: Work, name: str, of: Sequence[str]) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def choose(work: Work) -> dict[str, Any]:
     why = (
         f"the highest reward under the evaluation judge among {len(fit)} of {len(rows) - 1} candidates that qualify"
         if fit
-        else f"no candidate of {len(rows) - 1} is complete in {COMPLETE:.0%} and as varied as the SFT model"
+        else f"no candidate of {len(rows) - 1} is complete in {COMPLETE:.0%} and keeps the SFT model's variety"
     )
     return {"candidates": rows, "qualify": fit, "supporter": taken, "why": why}
 
@@ -91,15 +93,19 @@ def confirm(work: Work) -> dict[str, Any]:
 
 
 def qualifies(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a supporter is complete and at least as varied as the SFT model.
+    """Whether a supporter is complete, at least as varied as the SFT model, and has not settled on a strategy or two.
 
-    >>> qualifies({"distinct-2": [0.5]}, {"distinct-2": [0.6], "complete": [0.98]})
+    >>> plain = {"distinct-2": [0.5], "strategies": 7.0}
+    >>> qualifies(plain, {"distinct-2": [0.6], "complete": [0.98], "strategies": 5.0})
     True
-    >>> qualifies({"distinct-2": [0.5]}, {"distinct-2": [0.4], "complete": [0.98]})
+    >>> qualifies(plain, {"distinct-2": [0.4], "complete": [0.98], "strategies": 5.0})
+    False
+    >>> qualifies(plain, {"distinct-2": [0.6], "complete": [0.98], "strategies": 2.3})
     False
     """
     varied = row.get("distinct-2", [0.0])[0] >= plain.get("distinct-2", [0.0])[0]
-    return bool(varied and row["complete"][0] >= COMPLETE)
+    ready = row["strategies"] >= STRATEGIES * plain["strategies"]
+    return bool(varied and ready and row["complete"][0] >= COMPLETE)
 
 
 def holds(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

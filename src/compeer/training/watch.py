@@ -20,6 +20,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from compeer.cer.progress import duration
 from compeer.training.curves import draw
 from compeer.training.run import Run, wait_for_all
+from compeer.training.sound import Sound
 
 _EVERY = 20.0  # seconds between two lines where there is no terminal
 #: shown while training, in this order, as far as the trainer logs them
@@ -33,6 +34,7 @@ def watch(trainer: Any, run: Run, name: str, *, keep: int = 2, quiet: bool = Fal
     """
     for ours in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(ours)
+    trainer.add_callback(Sound(run, name))
     trainer.add_callback(Watch(run, name, quiet=quiet, panels=panels))
     trainer.add_callback(Checkpoints(run, keep))
 
