@@ -82,7 +82,7 @@ def _card(work: Work, role: str, folder: Path, chosen: str) -> str:
     results = dict(record.results)
     if role == "supporter":
         told = work.result("supporter/confirm")
-        row = told["sets"]["confirm"][chosen]
+        row = told["rows"][chosen]
         results |= {"reward under the evaluation judge (mean, low, high)": row["reward"]}
         results |= {"above the SFT model": row["above sft"], "complete without a grammar": row["complete"]}
         results |= {"distinct-2 of its replies": row.get("distinct-2"), "strategies in use": row["strategies"]}

@@ -26,7 +26,7 @@ from compeer.reward.evaluation.answers import dialogues_of
 from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.training.record import Record
 from runs.miniature import data
-from runs.miniature.measuring import above, adapter, figures, judged, sample, samples_path
+from runs.miniature.measuring import above, figures, judged, sample, samples_path
 from runs.miniature.pieces import Work, read_note
 
 COMPLETE = 0.97
@@ -80,16 +80,14 @@ def choose(work: Work) -> dict[str, Any]:
 
 
 def confirm(work: Work) -> dict[str, Any]:
-    """The chosen supporter and the SFT model on fresh moments, and on those that all models answer."""
+    """The chosen supporter and the SFT model on fresh moments."""
     told = work.result("supporter/choose")
     taken = told["supporter"]
-    sets = {}
-    for where in ("confirm", "moments"):
-        resamples = _resamples(work, where)
-        found = {name: _answered(work, name, where) for name in dict.fromkeys(("sft", taken))}
-        sets[where] = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
-    held = taken != "sft" and holds(sets["confirm"]["sft"], sets["confirm"][taken])
-    return {"supporter": taken, "why": told["why"], "sets": sets, "holds": held, "shipped": taken if held else "sft"}
+    found = {name: _answered(work, name, "confirm") for name in dict.fromkeys(("sft", taken))}
+    resamples = _resamples(work, "confirm")
+    rows = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
+    held = taken != "sft" and holds(rows["sft"], rows[taken])
+    return {"supporter": taken, "why": told["why"], "rows": rows, "holds": held, "shipped": taken if held else "sft"}
 
 
 def qualifies(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
@@ -134,8 +132,3 @@ def _resamples(work: Work, where: str) -> Resamples:
 
 def _record(run: Path) -> Record:
     return msgspec.json.decode((run / "run.json").read_bytes(), type=Record)
-
-
-def record_of(work: Work, name: str) -> Record:
-    """How a model was made."""
-    return _record(adapter(work, name).parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from compeer.cer.item import Candidate, Item, chat_history
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models.reasoner import request_for
+from compeer.policy.diversity import in_use
 from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
 from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
@@ -144,10 +144,9 @@ def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[
 
 
 def strategies(outputs: Sequence[Item]) -> float:
-    """How many strategies are in use: as many as would have this entropy if all were used alike, from 1 to 8."""
+    """How many strategies the complete outputs use, from 1 to 8."""
     stated = [one.candidate.reasoning.strategy.strategy for one in outputs if one.candidate and one.candidate.reasoning]
-    shares = np.array(list(Counter(stated).values()), float) / max(1, len(stated))
-    return round(float(np.exp(-(shares * np.log(shares)).sum())), 3) if stated else 0.0
+    return round(in_use(stated), 3)
 
 
 def adapter(work: Work, name: str) -> Path:

@@ -90,7 +90,7 @@ def plan(settings: Settings) -> list[Piece]:
         made.append(piece(f"supporter/ask-{name}", asked, "sample", needs=needs, seed=seed, reads=reads))
     needs = tuple(f"supporter/ask-{name}" for name in everyone)
     made.append(piece("supporter/choose", choosing.choose, "measure", needs=needs, seed=seed, early=True))
-    needs, reads = ("supporter/choose", "sample/sft", "data/confirm"), _items("confirm")
+    needs, reads = ("supporter/choose", "data/confirm"), _items("confirm")
     made.append(piece("supporter/confirm", choosing.confirm, "sample", "measure", needs=needs, seed=seed, reads=reads))
     everything = ("table1/report", "score/all", "studies/timing", "studies/consistency", "studies/elsewhere")
     made.append(piece("adapters/both", adapters.ship, needs=("supporter/confirm", "table1/report"), seed=seed))

@@ -34,10 +34,6 @@ MARKED = re.compile(r"(<!-- miniature: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOT
 NOTHING = "Not measured yet."
 _HEAD = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words",
          "strategies")  # fmt: skip
-_SETS = {
-    "confirm": "moments of ESConv valid that nothing was chosen on",
-    "moments": "moments that all models answer",
-}
 
 
 def make(work: Work) -> dict[str, Any]:
@@ -116,16 +112,10 @@ def _candidates(work: Work) -> Made:
 
 
 def _supporter(work: Work) -> Made:
-    """The chosen supporter beside the SFT model: fresh moments, and those that all models answer."""
-    sets = [
-        {
-            "what": _SETS[where],
-            "moments": rows["sft"]["moments"],
-            "rows": [_beside(name, row) for name, row in rows.items()],
-        }
-        for where, rows in work.result("supporter/confirm")["sets"].items()
-    ]
-    return {"kind": "supporter", "made": _made(work, "supporter/confirm"), "sets": sets}
+    """The chosen supporter beside the SFT model, on the moments that nothing was chosen on."""
+    rows = work.result("supporter/confirm")["rows"]
+    shown = {"moments": rows["sft"]["moments"], "rows": [_beside(name, row) for name, row in rows.items()]}
+    return {"kind": "supporter", "made": _made(work, "supporter/confirm"), **shown}
 
 
 def _beside(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,8 +135,18 @@ def _seeds(work: Work) -> Made:
             known = [mine - its for mine, its in pairs if mine is not None and its is not None]
             row[figure] = over_seeds(known) if known else [None, None, None]
             row["seeds"] = len(known)
+        row["reward"] = _rewards(work, one, other)
         rows.append(row)
     return {"kind": "seeds", "made": _made(work, "sample/sft"), "rows": rows}
+
+
+def _rewards(work: Work, one: str, other: str) -> list[float | None]:
+    """The difference in reward under the evaluation judge, where both variants were judged."""
+    note = read_note(work, "score/all")
+    scores = note.results["evaluation"] if note else {}
+    pairs = [(scores.get(f"{one}-{seed}"), scores.get(f"{other}-{seed}")) for seed in work.settings.seeds]
+    known = [mine["reward"][0] - its["reward"][0] for mine, its in pairs if mine and its]
+    return over_seeds(known) if known else [None, None, None]
 
 
 def _sampled(work: Work, variant: str, seed: int, figure: str) -> float | None:
@@ -237,10 +237,8 @@ def _of_candidates(content: Mapping[str, Any]) -> list[str]:
 
 
 def _of_supporter(content: Mapping[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for one in content["sets"]:
-        lines += ["", f"{one['moments']} {one['what']}.", "", *grid(_HEAD, [_row(row) for row in one["rows"]])]
-    return lines[1:]
+    told = f"{content['moments']} moments of ESConv valid that nothing was chosen on."
+    return [told, "", *grid(_HEAD, [_row(row) for row in content["rows"]])]
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:
@@ -256,11 +254,12 @@ def _of_seeds(content: Mapping[str, Any]) -> list[str]:
             row["name"],
             str(row["seeds"]),
             *(_thousandths(row[name], "+") for name in ("distinct-2", "similarity-across")),
+            hundredths(_figure(row.get("reward")), sign=True),
         ]
         for row in content["rows"]
         if row["seeds"]
     ]
-    return grid(("difference", "seeds", "distinct-2", "self-similarity"), rows)
+    return grid(("difference", "seeds", "distinct-2", "self-similarity", "reward, evaluation judge"), rows)
 
 
 def _of_curves(content: Mapping[str, Any]) -> list[str]:

@@ -133,8 +133,8 @@ def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp
     run = Path(result["run"])
     line = next(line for line in lines(run / "metrics.jsonl") if line["step"] == 2)
     wanted = ["reward", "entropy", "frac_reward_zero_std", "diversity/distinct_1", "diversity/distinct_2",
-              "diversity/distinct_3", "diversity/self_similarity", "length/reply_words", "part/preference", "part/format",
-              "redundancy/s_in", "redundancy/s_hi", "redundancy/tau", "redundancy/raised", "problem/no-think",
+              "diversity/distinct_3", "diversity/self_similarity", "diversity/strategies", "length/reply_words",
+              "part/preference", "part/format", "redundancy/s_in", "redundancy/s_hi", "redundancy/tau", "redundancy/raised", "problem/no-think",
               "judge/cases", "judge/unanswered", "seconds/judge", "seconds/embedder", "seconds/other"]  # fmt: skip
     assert [name for name in wanted if name not in line] == []
     assert line["judge/cases"] == 12 and line["problem/no-think"] == 1.0 and 0 < line["redundancy/tau"] <= 1

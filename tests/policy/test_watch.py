@@ -82,6 +82,7 @@ def test_noise_alone_alerts_nobody(seed: int) -> None:
         "diversity/distinct_2": noisy([0.7] * 200, 0.1, seed), "entropy": noisy([1.0] * 200, 0.2, seed + 50),
         "diversity/self_similarity": noisy([0.4] * 200, 0.1, seed + 90), "part/history": noisy([0.0] * 200, 0.3, seed + 10),
         "part/preference": noisy([0.0] * 200, 0.3, seed + 20), "length/reply_words": noisy([20.0] * 200, 4.0, seed),
+        "diversity/strategies": noisy([5.0] * 200, 0.6, seed + 30),
     }  # fmt: skip
     assert told(steady) == []
 
@@ -91,6 +92,7 @@ def test_noise_alone_alerts_nobody(seed: int) -> None:
     [
         ("diversity/distinct_2", 0.8, 0.4, "different word pairs in the replies has fallen from 0.8"),
         ("diversity/self_similarity", 0.3, 0.7, "likeness of the replies to each other has risen from 0.3"),
+        ("diversity/strategies", 6.0, 1.5, "number of strategies in use has fallen from 6"),
         ("entropy", 2.0, 0.5, "entropy of the policy has fallen from 2"),
         ("length/reply_words", 20.0, 60.0, "length of the replies in words has risen from 20"),
     ],

@@ -88,6 +88,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tau: float = 0.0
     raised: bool = False  # a negative reward that equation 5 made less negative
     failure: str | None = None  # why the judge had no answer
+    strategy: str = ""  # the one that was stated, where the output is complete
 
 
 class Judging(Protocol):
@@ -213,6 +214,7 @@ class CompositeReward:
                 tau=scale,
                 raised=there[number] and raised(totals[number], rewards[number]),
                 failure=judged[number].failure,
+                strategy=one.reasoning.strategy.strategy if one.complete and one.reasoning else "",
             )
             for number, (case, output, one) in enumerate(zip(cases, outputs, read, strict=True))
         ]

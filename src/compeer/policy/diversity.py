@@ -1,4 +1,4 @@
-"""How varied a set of texts is: distinct n-grams, and likeness to one another.
+"""How varied a set of texts is: distinct n-grams, likeness to one another, and how many labels are in use.
 
 Distinct-n is the number of different n-grams over the number of all (Li et al. 2016), over the whole set. It falls
 as a set grows, so compare sets of the same size. Words are Latin words and single Chinese characters.
@@ -6,7 +6,9 @@ as a set grows, so compare sets of the same size. Words are Latin words and sing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -34,6 +36,17 @@ def self_similarity(texts: Sequence[str], embed: Embed) -> float:
     whole = float(np.square(vectors.sum(axis=0)).sum())  # the sum over all pairs, with each text's own
     count = len(present)
     return (whole - count) / (count * (count - 1))
+
+
+def in_use(labels: Iterable[str]) -> float:
+    """How many labels are in use: as many as would have the same entropy if all were used alike; 0 for none.
+
+    >>> in_use(["question", "question", "information", "information"]), in_use(["question"] * 9)
+    (2.0, 1.0)
+    """
+    counts = Counter(labels)
+    total = counts.total()
+    return math.exp(-sum(count / total * math.log(count / total) for count in counts.values())) if total else 0.0
 
 
 def ngrams(text: str, n: int) -> list[tuple[str, ...]]:

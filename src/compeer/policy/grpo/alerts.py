@@ -5,7 +5,7 @@ slow one are both seen. A change counts when it is large *and* more than chance:
 step is another chance to be wrong. After an alert its baseline begins anew, so the same words come again only when it
 gets worse still.
 
-- Collapse: distinct 2-grams or the entropy fall, or the likeness of replies among each other rises.
+- Collapse: distinct 2-grams, the strategies in use or the entropy fall, or replies become more like each other.
 - Hacking: one part of the reward rises while another falls; or replies grow far longer.
 - Silence: the judge has left every output open, for some steps in a row.
 
@@ -42,6 +42,13 @@ _ALIKE = "Replies are becoming alike: raise reward.tau_scale, lower the learning
 SIGNS = (
     Sign("diversity/distinct_2", "The share of different word pairs in the replies", False, 0.25, _ALIKE),
     Sign("diversity/self_similarity", "The likeness of the replies to each other", True, 0.15, _ALIKE, absolute=True),
+    Sign(
+        "diversity/strategies",
+        "The number of strategies in use",
+        False,
+        0.4,
+        "It settles on few of them, whatever the person says: raise kl, or take the mean of several seeds.",
+    ),
     Sign("entropy", "The entropy of the policy", False, 0.5, "It is losing the variety that it learns from."),
     Sign(
         "length/reply_words",

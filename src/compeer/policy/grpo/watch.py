@@ -20,7 +20,7 @@ import numpy as np
 
 from compeer.policy.advantage import zero_variance
 from compeer.policy.composite import CompositeReward, Scored
-from compeer.policy.diversity import distinct
+from compeer.policy.diversity import distinct, in_use
 from compeer.policy.embedding import Embedder
 from compeer.policy.grpo.second_judge import HeldOut
 from compeer.reasoning.language import words
@@ -33,13 +33,14 @@ SHOWN = {
     "reward": "reward",
     "diversity/distinct_2": "distinct-2",
     "diversity/self_similarity": "self-similarity",
+    "diversity/strategies": "strategies",
     "entropy": "entropy",
     "length/reply_words": "words",
     "format/incomplete": "incomplete",
 }
 FIGURE = ("reward", "eval_judge/training", "eval_judge/second", "part/history", "part/emotion", "part/strategy",
-          "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity", "entropy",
-          "length/reply_words")  # fmt: skip
+          "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity", "diversity/strategies",
+          "entropy", "length/reply_words")  # fmt: skip
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -166,6 +167,7 @@ def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
     found = {
         **{f"diversity/distinct_{n}": distinct(replies, n) for n in (1, 2, 3)},
         "diversity/self_similarity": mean_likeness([one for share in shares for one in share.likeness.items()]),
+        "diversity/strategies": in_use(row.strategy for row in rows if row.strategy),
         "length/reply_words": sum(len(words(reply)) for reply in replies) / len(replies),
         "length/output_words": sum(len(words(row.output)) for row in rows) / len(rows),
         "groups/zero_variance": zero_variance([row.reward for row in rows], group if len(rows) % group == 0 else 1),

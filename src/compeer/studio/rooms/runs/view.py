@@ -19,7 +19,8 @@ GLANCE = ("reward", "diversity/distinct_2", "entropy")
 GLANCE_TAUGHT = ("loss", "mean_token_accuracy", "entropy")
 MAIN = ("reward", "judge/training", "judge/second", "loss", "mean_token_accuracy", "part/history", "part/emotion",
         "part/strategy", "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity",
-        "entropy", "length/reply_words", "format/incomplete", "kl", "grad_norm", "learning_rate")  # fmt: skip
+        "diversity/strategies", "entropy", "length/reply_words", "format/incomplete", "kl", "grad_norm",
+        "learning_rate")  # fmt: skip
 _TAUGHT_ONLY = ("loss", "grad_norm", "learning_rate")
 
 

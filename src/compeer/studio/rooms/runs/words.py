@@ -120,6 +120,7 @@ WORDS = {
     "runs.metric.reward": Text("Reward", "奖励"),
     "runs.metric.diversity/distinct_2": Text("Distinct-2", "二元多样性"),
     "runs.metric.diversity/self_similarity": Text("Likeness of replies", "回复之间的相似度"),
+    "runs.metric.diversity/strategies": Text("Strategies in use", "使用中的策略数"),
     "runs.metric.entropy": Text("Entropy", "熵"),
     "runs.metric.loss": Text("Loss", "损失"),
     "runs.metric.mean_token_accuracy": Text("Accuracy", "准确率"),
