@@ -46,7 +46,9 @@ def ship(work: Work) -> dict[str, Any]:
         for name in ("adapter_model.safetensors", "adapter_config.json", "judge.json"):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, target / name)
-        (target / "README.md").write_text(_card(work, role, folder.parent, chosen), encoding="utf-8")
+        record = _record(work, role, folder.parent, chosen)
+        (target / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+        (target / "README.md").write_text(_card(work, role, record, chosen), encoding="utf-8")
         if weights is not None:
             beside = work.path("adapters", "gguf")
             beside.mkdir(parents=True, exist_ok=True)
@@ -77,30 +79,45 @@ def _weights(work: Work) -> Path | None:
     return Path(given) if given else None
 
 
-def _card(work: Work, role: str, folder: Path, chosen: str) -> str:
-    record = msgspec.json.decode((folder / "run.json").read_bytes(), type=Record)
-    results = dict(record.results)
+def _record(work: Work, role: str, folder: Path, chosen: str) -> Record:
+    """How it was made, without the paths of this machine, and what came out."""
+    text = (folder / "run.json").read_text(encoding="utf-8")
+    for place in (f"{work.out}/runs/", f"{work.out}/"):
+        text = text.replace(place, "")
+    record = msgspec.json.decode(text, type=Record)
     if role == "supporter":
-        told = work.result("supporter/confirm")
-        row = told["rows"][chosen]
-        results |= {"reward under the evaluation judge (mean, low, high)": row["reward"]}
-        results |= {"above the SFT model": row["above sft"], "complete without a grammar": row["complete"]}
-        results |= {"distinct-2 of its replies": row.get("distinct-2"), "strategies in use": row["strategies"]}
-        what = f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature."
+        row = work.result("supporter/confirm")["rows"][chosen]
+        told = f"on {row['moments']} moments of ESConv valid (mean, low, high)"
+        measured = {
+            f"complete without a grammar {told}": row["complete"],
+            "reward under the evaluation judge": row["reward"],
+            "above the SFT model": row["above sft"],
+            "distinct-2 of its replies": row.get("distinct-2"),
+            "strategies in use": row["strategies"],
+        }
     else:
         section = work.result("table1/report")["sections"][0]
-        row = next(one for one in section["rows"] if one["name"] == "UnifiReward")
-        results |= {name: value for name, value in row["figures"].items() if name.endswith(("auc", "recall_false"))}
-        what = "UnifiReward of the miniature: it judges three steps of reasoning and a reply against a reference."
-    record.results = results
+        figures = next(one for one in section["rows"] if one["name"] == "UnifiReward")["figures"]
+        measured = {name: value for name, value in figures.items() if name.endswith(("auc", "recall_false"))}
+    record.results = record.results | measured
+    return record
+
+
+def _card(work: Work, role: str, record: Record, chosen: str) -> str:
+    what = {
+        "supporter": f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature.",
+        "judge": "UnifiReward of the miniature: it judges three steps of reasoning and a reply against a reference.",
+    }[role]
     about = About(
         title=f"COMPEER miniature, {role}",
         what=what + " An adapter (LoRA) for SmolLM2-135M-Instruct. Licence: CC BY-NC 4.0, because of ESConv.",
-        use="See docs/miniature.md.",
+        use="    compeer chat"
+        if role == "supporter"
+        else "    compeer reward score items.jsonl --model embedded --out scores.jsonl",
         base=work.base,
         languages=["en"],
         licences=["CC BY-NC 4.0 (ESConv)", "academic research use (FailedESConv)", "CC BY 4.0 (our own corpus)"],
         limits=LIMITS,
         tags=("emotional-support",),
     )
-    return card(Run(folder, record, None, None), about)
+    return card(Run(work.path("adapters", role), record, None, None), about)

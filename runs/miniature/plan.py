@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -66,13 +67,22 @@ def plan(settings: Settings) -> list[Piece]:
     made.append(piece("studies/consistency", studies.consistency, "studies", needs=needs, **test))
     made.append(piece("studies/elsewhere", studies.elsewhere, "measure", needs=trained[:3], seed=seed))
     first = settings.seeds[0]
-    needs = ("sft/train", *(f"grpo/{variant}-{first}" for variant in settings.variants))
-    made.append(piece("studies/outputs", studies.outputs, "sample", needs=needs, seed=seed, early=True))
     for scale in settings.studies.tau:
         change = over(settings.variants["urp"], {"reward": {"tau_scale": scale}})
         made.append(trained_by(f"studies/tau-{scale:g}", f"tau/{scale:g}-{first}", change, first, ("judges/unified",)))
     needs = (f"grpo/ur-{first}", f"grpo/urp-{first}", *(f"studies/tau-{scale:g}" for scale in settings.studies.tau))
     made.append(piece("studies/tau", studies.tau, "studies", needs=needs, seed=first))
+    made += _supporter(settings, piece, trained_by)
+    everything = ("table1/report", "score/all", "studies/timing", "studies/consistency", "studies/elsewhere")
+    made.append(piece("adapters/both", adapters.ship, needs=("supporter/confirm", "table1/report"), seed=seed))
+    made.append(piece("tables/all", tables.make, needs=(*everything, "studies/tau"), seed=seed, again=True))
+    return made
+
+
+def _supporter(settings: Settings, piece: Callable[..., Piece], trained_by: Callable[..., Piece]) -> list[Piece]:
+    """Candidates, their answers, the choice, and whether it holds."""
+    made, seed = [], settings.seed
+    needs: tuple[str, ...]
     for name, recipe in settings.recipes.items():
         for one in recipe.seeds:
             folder = f"{name}-{one}"
@@ -91,10 +101,10 @@ def plan(settings: Settings) -> list[Piece]:
     needs = tuple(f"supporter/ask-{name}" for name in everyone)
     made.append(piece("supporter/choose", choosing.choose, "measure", needs=needs, seed=seed, early=True))
     needs, reads = ("supporter/choose", "data/confirm"), _items("confirm")
-    made.append(piece("supporter/confirm", choosing.confirm, "sample", "measure", needs=needs, seed=seed, reads=reads))
-    everything = ("table1/report", "score/all", "studies/timing", "studies/consistency", "studies/elsewhere")
-    made.append(piece("adapters/both", adapters.ship, needs=("supporter/confirm", "table1/report"), seed=seed))
-    made.append(piece("tables/all", tables.make, needs=(*everything, "studies/tau"), seed=seed, again=True))
+    used = ("sample", "measure")
+    made.append(piece("supporter/confirm", choosing.confirm, *used, needs=needs, seed=seed, reads=reads, early=True))
+    needs = ("sft/train", *(f"grpo/{variant}-{settings.seeds[0]}" for variant in settings.variants), "supporter/choose")
+    made.append(piece("supporter/outputs", studies.outputs, "sample", needs=needs, seed=seed, early=True))
     return made
 
 

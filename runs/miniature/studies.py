@@ -41,7 +41,8 @@ RULE = "a rule: the strategy read by a classifier, against the one stated"
 
 
 def outputs(work: Work) -> dict[str, Any]:
-    """What SFT and every variant's first seed answer to the moments of moments.yaml, as it came: nothing is picked."""
+    """What SFT, every variant's first seed and the chosen supporter answer to the moments of moments.yaml, as it came:
+    nothing is picked."""
     moments: list[list[str]] = yaml.safe_load(MOMENTS.read_text(encoding="utf-8"))
     sample = work.settings.sample
     requests = [
@@ -56,11 +57,10 @@ def outputs(work: Work) -> dict[str, Any]:
         for moment in moments
     ]
     names = ["sft", *(f"{variant}-{work.settings.seeds[0]}" for variant in work.settings.variants)]
-    found = {
-        name: [one.text for one in answer(work, str(adapter(work, name)), requests)]
-        for name in names
-        if read_note(work, "sft/train" if name == "sft" else f"grpo/{name}")
-    }
+    there = [name for name in names if read_note(work, "sft/train" if name == "sft" else f"grpo/{name}")]
+    if chosen := read_note(work, "supporter/choose"):
+        there = list(dict.fromkeys([*there, chosen.results["supporter"]]))
+    found = {name: [one.text for one in answer(work, str(adapter(work, name)), requests)] for name in there}
     return {"moments": moments, "outputs": found}
 
 

@@ -167,7 +167,7 @@ def _curves(work: Work) -> Made:
 
 def _samples(work: Work) -> Made:
     """Outputs as they came, of SFT and of every variant's first seed: nothing is picked."""
-    return {"kind": "samples", "made": _made(work, "studies/outputs"), **work.result("studies/outputs")}
+    return {"kind": "samples", "made": _made(work, "supporter/outputs"), **work.result("supporter/outputs")}
 
 
 def _timing(work: Work) -> Made:

@@ -15,25 +15,6 @@ PROMPTS = [[5, 9, 30, 22], [4, 4, 7, 8, 60, 61, 62, 63]]
 END = 2
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    """A random Llama with grouped heads and an adapter that matters."""
-    import peft
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6}
-    plain = LlamaForCausalLM(LlamaConfig(**shape, num_key_value_heads=2, vocab_size=97, max_position_embeddings=256))
-    made = peft.get_peft_model(
-        plain, peft.LoraConfig(r=4, target_modules="all-linear", exclude_modules=["lm_head"], task_type="CAUSAL_LM")
-    )
-    for name, weight in made.named_parameters():
-        if ".lora_" in name:
-            torch.nn.init.normal_(weight, std=0.3)
-    return made.eval()
-
-
 def decoder(model: Any, rows: int) -> Any:
     from compeer.policy.rollout.decoder import Decoder
 
@@ -42,20 +23,20 @@ def decoder(model: Any, rows: int) -> Any:
     return made
 
 
-def test_every_token_has_the_probability_that_the_model_gives_it(model: Any) -> None:
+def test_every_token_has_the_probability_that_the_model_gives_it(grouped: Any) -> None:
     import torch
 
-    written = decoder(model, 6).write(PROMPTS, [0, 0, 0, 1, 1, 1], tokens=30, temperature=0.9, end=END, seed=3)
+    written = decoder(grouped, 6).write(PROMPTS, [0, 0, 0, 1, 1, 1], tokens=30, temperature=0.9, end=END, seed=3)
     for row, (ids, told) in enumerate(zip(written.ids, written.logprobs, strict=True)):
         prompt = PROMPTS[row // 3]
         with torch.no_grad():
-            scores = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / 0.9
+            scores = grouped(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / 0.9
         known = scores.log_softmax(-1)[torch.arange(len(ids)), torch.tensor(ids)]
         assert torch.allclose(known, torch.tensor(told), atol=1e-4)
 
 
-def test_an_output_ends_with_its_end_token_and_a_seed_repeats_it(model: Any) -> None:
-    made = decoder(model, 6)
+def test_an_output_ends_with_its_end_token_and_a_seed_repeats_it(grouped: Any) -> None:
+    made = decoder(grouped, 6)
     first, again, other = (
         made.write(PROMPTS, [0, 0, 0, 1, 1, 1], tokens=30, temperature=0.9, end=END, seed=seed) for seed in (3, 3, 4)
     )
@@ -65,24 +46,24 @@ def test_an_output_ends_with_its_end_token_and_a_seed_repeats_it(model: Any) -> 
     assert all(len(ids) == 30 for ids in first.ids if END not in ids)
 
 
-def test_tokens_are_drawn_from_the_whole_distribution(model: Any) -> None:
+def test_tokens_are_drawn_from_the_whole_distribution(grouped: Any) -> None:
     import torch
 
-    made, seen = decoder(model, 400), torch.zeros(97)
+    made, seen = decoder(grouped, 400), torch.zeros(97)
     for seed in range(5):
         written = made.write(PROMPTS[:1], [0] * 400, tokens=1, temperature=1.0, end=END, seed=seed)
         for ids in written.ids:
             seen[ids[0]] += 1
     with torch.no_grad():
-        expected = 2000 * model(torch.tensor(PROMPTS[:1])).logits[0, -1].softmax(-1)
+        expected = 2000 * grouped(torch.tensor(PROMPTS[:1])).logits[0, -1].softmax(-1)
     often = expected > 5
     distance = ((seen - expected)[often] ** 2 / expected[often]).sum()
     assert distance < 2 * int(often.sum())  # chi-square: its mean is the number of classes
 
 
-def test_what_does_not_fit_is_refused(model: Any) -> None:
+def test_what_does_not_fit_is_refused(grouped: Any) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        decoder(model, 1).write(PROMPTS, [1], tokens=60, temperature=1.0, end=END, seed=0)
+        decoder(grouped, 1).write(PROMPTS, [1], tokens=60, temperature=1.0, end=END, seed=0)
 
 
 def test_a_step_of_grpo_learns_from_what_was_drawn(tiny_model_dir: Path, tmp_path: Path) -> None:
