@@ -1,9 +1,10 @@
-"""A GRPO step of the embedded model on a CPU: rollouts by llama.cpp against plain TRL, which generates by itself.
+"""A GRPO step of the embedded model on a CPU: rollouts by our decoder against plain TRL, which generates by itself, and
+against rollouts by llama.cpp.
 
-2 prompts x 4 outputs x 128 tokens, LoRA of rank 16 on all linear layers, a reward that costs nothing. Both arms run in
-this process and take turns, and both ignore the end of a turn, so that they do the same work. A step is everything from
-the prompts to the changed adapter: in ours also writing the adapter and starting llama.cpp with it. Short prompts: with
-the contract's instructions before them the training half alone needs more than 24 GB in both arms.
+2 prompts x 4 outputs x 128 tokens, LoRA of rank 16 on all linear layers, a reward that costs nothing. All arms run in
+this process and take turns, and all ignore the end of a turn, so that they do the same work. A step is everything from
+the prompts to the changed adapter: with llama.cpp also writing the adapter and starting it. Short prompts: with
+the contract's instructions before them plain TRL's training half alone needs more than 24 GB.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Ratio
-from compeer.policy.rollout.llamacpp import Rollout, llamacpp_rollout
+from compeer.policy.rollout.graph import graph_rollout
+from compeer.policy.rollout.llamacpp import llamacpp_rollout
 from compeer.training.model import Lora, Settings, arguments, open_model
 
 # read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.embedded.start_server
@@ -30,6 +32,7 @@ SAID = (
     "I just lost my job and I feel worthless. What can I do now?",
     "My girlfriend broke up with me last week and I cannot sleep.",
 )
+OURS, PLAIN, SERVER = "ours", "plain TRL", "rollouts by llama.cpp"
 SETTINGS = Settings(base="embedded", lora=Lora(), device="cpu")
 
 
@@ -47,7 +50,7 @@ class Step(msgspec.Struct, frozen=True):
 class Arm:
     """A trainer that is driven step by step, so that two of them can take turns."""
 
-    def __init__(self, folder: str, prompts: list[Any], rollout: Rollout | None, tokens: int) -> None:
+    def __init__(self, folder: str, prompts: list[Any], rollout: Any, tokens: int) -> None:
         from datasets import Dataset
         from trl import GRPOConfig, GRPOTrainer
 
@@ -98,32 +101,32 @@ class Arm:
 
 
 def run(rounds: int = 2, tokens: int = 128) -> list[Ratio]:
-    short = [[{"role": "user", "content": said}] for said in SAID]
-    return _compared(short, rounds, tokens, wanted=0.7)
-
-
-def _compared(prompts: list[Any], rounds: int, tokens: int, wanted: float) -> list[Ratio]:
-    rollout = llamacpp_rollout(ignore_end=True)
+    prompts = [[{"role": "user", "content": said}] for said in SAID]
+    server = llamacpp_rollout(ignore_end=True)
+    steps: dict[str, list[Step]] = {OURS: [], PLAIN: [], SERVER: []}
     with tempfile.TemporaryDirectory() as folder:
-        arms = Arm(folder, prompts, rollout, tokens), Arm(folder, prompts, None, tokens)
-        for arm in arms:
-            arm.step()
-        pairs = []
-        for _ in range(rounds):
-            pairs.append((arms[0].step(), arms[1].step()))
-            print(f"rollout: ours {pairs[-1][0]}, plain {pairs[-1][1]}", file=sys.stderr, flush=True)
-        rollout.close()
+        writers = {OURS: graph_rollout(ignore_end=True), PLAIN: None, SERVER: server}
+        arms = {name: Arm(folder, prompts, writer, tokens) for name, writer in writers.items()}
+        for number in range(rounds + 1):  # the first is for warming up
+            for name, arm in arms.items():
+                taken = arm.step()
+                print(f"rollout: {name} {taken}", file=sys.stderr, flush=True)
+                if number:
+                    steps[name].append(taken)
+        server.close()
     return [
         Ratio(
             what=f"GRPO step on a CPU{': ' * bool(part)}{part}",
-            ours=statistics.median(getattr(ours, part or "whole") for ours, _ in pairs),
-            theirs=statistics.median(getattr(theirs, part or "whole") for _, theirs in pairs),
-            against="plain TRL",
+            ours=statistics.median(getattr(one, part or "whole") for one in steps[OURS]),
+            theirs=statistics.median(getattr(one, part or "whole") for one in steps[other]),
+            against=other,
             unit="s",
-            wanted=None if part else wanted,
+            wanted=0.7 if other == PLAIN and not part else None,
             at_least=False,
         )
+        for other in (PLAIN, SERVER)
         for part in ("", "sampling", "training")
+        if other == PLAIN or part != "training"
     ]
 
 

@@ -1,10 +1,10 @@
 """What TRL is told: the paper's settings, the layout, and how outputs are written.
 
 Outputs can be written by five programs. vLLM is by far the fastest where there is a GPU: in this process (`colocate`)
-or as a server. `graph` needs nothing but torch: it writes every token of a small model of the Llama kind in one launch,
-where transformers starts a thousand kernels one by one. On a CPU llama.cpp writes the embedded model's outputs several
-times as fast as transformers. All but transformers compute in another precision than the one that is trained; their
-log-probabilities come along, and the loss is corrected by the ratio.
+or as a server. `graph` needs nothing but torch: on a GPU it writes every token of a small model of the Llama kind in
+one launch, where transformers starts a thousand kernels one by one; on a CPU it takes little more than half of the time
+of transformers. llama.cpp keeps the weights small. All but transformers compute in another precision than the one that
+is trained, or in another order; their log-probabilities come along, and the loss is corrected by the ratio.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from compeer.training.run import Run, processes
 def rollout_of(config: Config, start: Start) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
-        if on_gpu(config.training(start.base, start.lora)):
-            alone = "graph" if start.base == "embedded" else "transformers"
-            return "vllm-colocate" if importlib.util.find_spec("vllm") else alone
-        embedded = start.base == "embedded" and start.lora is not None
-        return "llamacpp" if embedded and importlib.util.find_spec("xllamacpp") else "transformers"
+        if on_gpu(config.training(start.base, start.lora)) and importlib.util.find_spec("vllm"):
+            return "vllm-colocate"
+        return "graph" if start.base == "embedded" else "transformers"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
         raise UserError(
             f"rollout: {config.rollout} needs vLLM in this environment: pip install vllm. It may ask for another "

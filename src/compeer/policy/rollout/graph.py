@@ -1,7 +1,8 @@
-"""Rollouts on a GPU without vLLM: every token of all outputs in one launch (`decoder`), through TRL's `rollout_func`.
+"""Rollouts by a decoder of our own, through TRL's `rollout_func`: every token of all outputs in one launch on a GPU.
 
     trainer = GRPOTrainer(model, rollout_func=graph_rollout(), …)        # model: of the Llama kind, with LoRA or whole
 
+On a CPU nothing is launched together, but all outputs of a step share one reading of the weights.
 The adapter is added to the weights at every step, in the precision of the weights, so outputs come from nearly the
 trained distribution; `correction` weights the loss by what is left. A group's prompt is read once for writing and once
 for scoring (`scoring`). Draws depend on the seed, the step, the process and the call, so a resumed run draws the same.
@@ -20,19 +21,20 @@ from compeer.policy.rollout.correction import correct
 from compeer.policy.rollout.scoring import share_prompts
 
 Ids = list[int]
+_NEVER = -1  # no token
 _ROUND = 256  # places are made in such portions, so that a longer prompt seldom needs new memory
 
 
-def graph_rollout(*, most: float = 2.0) -> Rollout:
-    """TRL's `rollout_func`. `most`: what the correction is cut at."""
-    return Rollout(most)
+def graph_rollout(*, most: float = 2.0, ignore_end: bool = False) -> Rollout:
+    """TRL's `rollout_func`. `most`: what the correction is cut at. `ignore_end`: write until the limit."""
+    return Rollout(most, ignore_end)
 
 
 class Rollout:
     """Called by TRL with the prompts of a generation batch; each process writes its own rows."""
 
-    def __init__(self, most: float) -> None:
-        self.most = most
+    def __init__(self, most: float, ignore_end: bool = False) -> None:
+        self.most, self.ignore_end = most, ignore_end
         self._trainer: Any = None
         self._decoder: Any = None
         self._now: tuple[int, bool] | None = None  # the step, and whether it is for training
@@ -60,7 +62,7 @@ class Rollout:
             which,
             tokens=tokens,
             temperature=trainer.temperature,
-            end=trainer.processing_class.eos_token_id,
+            end=_NEVER if self.ignore_end else trainer.processing_class.eos_token_id,
             seed=int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little"),
         )
         return written.ids, written.logprobs

@@ -1,9 +1,7 @@
 """Answers to many prompts on a CPU: the decoder of the rollouts, with rows that have ended taken out.
 
 On a GPU a step costs the same however many rows have ended, and everything lies at fixed places. On a CPU it costs what
-it computes. So prompts of like length go together, a step looks at no more places than are written, and rows leave
-as they end. Two to three times as many answers in a second as llama.cpp with four slots gives, because the rows of a
-step share one reading of the weights.
+it computes. So prompts of like length go together, and rows leave as they end.
 
     answers = Many(base).write(prompts, tokens=400, temperature=0.7, end=2, seed=0)
 """
@@ -14,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.nn.functional import embedding
 
 from compeer.policy.rollout.decoder import Decoder
 
@@ -114,23 +111,6 @@ class _Rows(Decoder):
         self.memory, self.mask, self.position = memory, mask, torch.cat(positions)
         self.at.fill_(longest)
         return torch.cat(last)
-
-    def _step(self) -> None:
-        """As the decoder's, over the places that are written."""
-        places = int(self.at) + 1
-        hidden = embedding(self.token, self.words)[:, None]
-        cos, sin = self.cos[self.position][:, None, None], self.sin[self.position][:, None, None]
-        self.mask.index_fill_(3, self.at, 0.0)
-        for layer, (keys, values) in zip(self.layers, self.memory, strict=True):
-            query, key, value = self._parts(layer, hidden, cos, sin)
-            keys[:, :, places - 1 : places], values[:, :, places - 1 : places] = key, value
-            query = query.view(self.rows, self.groups, self.heads // self.groups, self.size)
-            scores = (query @ keys[:, :, :places].transpose(2, 3)).float() * self.size**-0.5
-            found = (scores + self.mask[..., :places]).softmax(-1).to(self.dtype) @ values[:, :, :places]
-            hidden = self._rest(layer, hidden, found.reshape(self.rows, 1, -1))
-        self.at.add_(1)
-        self.position.add_(1)
-        self._choose(hidden[:, 0])
 
     def _choose(self, last: Any) -> None:
         """Draw a token for each row where a random number falls among the summed-up probabilities."""
