@@ -11,6 +11,7 @@ import yaml
 from compeer.errors import UserError
 from compeer.policy.grpo.config import Config, config_of, read_config
 from compeer.policy.grpo.layout import plan
+from compeer.training.model import Lora
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted(path for path in (ROOT / "configs/policy").glob("*.yaml") if not path.name.startswith("sft"))
@@ -94,3 +95,28 @@ def test_the_launchers_files_are_complete() -> None:
     for name, kind in (("fsdp2", "FSDP"), ("zero3", "DEEPSPEED"), ("several-nodes", "FSDP")):
         launcher = yaml.safe_load((ROOT / f"configs/accelerate/{name}.yaml").read_text())
         assert (launcher["distributed_type"], launcher["mixed_precision"]) == (kind, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("base", "batch", "wanted"),
+    [
+        ("embedded", 1, "llamacpp"),
+        ("embedded", 2, "graph"),
+        ("embedded", 16, "graph"),
+        ("/models/qwen", 16, "transformers"),
+    ],
+)
+def test_who_writes_is_chosen_by_the_model_and_by_how_much_there_is_to_write(
+    base: str, batch: int, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xllamacpp")
+    from types import SimpleNamespace
+
+    from compeer.policy.grpo.arguments import rollout_of
+
+    start: Any = SimpleNamespace(base=base, lora=Lora())
+    config = config_of(GIVEN | {"batch": batch, "group": 4, "device": "cpu"})
+    assert rollout_of(config, start) == wanted
+    assert rollout_of(config_of(GIVEN | {"rollout": "transformers"}), start) == "transformers"
+    monkeypatch.setenv("WORLD_SIZE", "4")  # four processes share the outputs
+    assert rollout_of(config, start) == ("llamacpp" if base == "embedded" and batch == 2 else wanted)

@@ -2,9 +2,10 @@
 
 Outputs can be written by five programs. vLLM is by far the fastest where there is a GPU: in this process (`colocate`)
 or as a server. `graph` needs nothing but torch: on a GPU it writes every token of a small model of the Llama kind in
-one launch, where transformers starts a thousand kernels one by one; on a CPU it takes little more than half of the time
-of transformers. llama.cpp keeps the weights small. All but transformers compute in another precision than the one that
-is trained, or in another order; their log-probabilities come along, and the loss is corrected by the ratio.
+one launch, where transformers starts a thousand kernels one by one; on a CPU all outputs of a step share one reading of
+the weights, which pays from eight of them on. For fewer, llama.cpp is faster. All but transformers compute in another
+precision than the one that is trained, or in another order; their log-probabilities come along, and the loss is
+corrected by the ratio.
 """
 
 from __future__ import annotations
@@ -21,13 +22,20 @@ from compeer.training.model import arguments as device_arguments
 from compeer.training.model import on_gpu
 from compeer.training.run import Run, processes
 
+_FEW = 8  # outputs that a process writes at once, below which llama.cpp is faster on a CPU
+
 
 def rollout_of(config: Config, start: Start) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
-        if on_gpu(config.training(start.base, start.lora)) and importlib.util.find_spec("vllm"):
+        gpu = on_gpu(config.training(start.base, start.lora))
+        if gpu and importlib.util.find_spec("vllm"):
             return "vllm-colocate"
-        return "graph" if start.base == "embedded" else "transformers"
+        if start.base != "embedded":
+            return "transformers"
+        few = config.batch * config.group < _FEW * processes()
+        suits = not gpu and start.lora is not None and importlib.util.find_spec("xllamacpp")
+        return "llamacpp" if few and suits else "graph"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
         raise UserError(
             f"rollout: {config.rollout} needs vLLM in this environment: pip install vllm. It may ask for another "
