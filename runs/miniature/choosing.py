@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from compeer.errors import UserError
 from compeer.reward.evaluation import Folder
 from compeer.reward.evaluation.answers import dialogues_of
 from compeer.reward.evaluation.bootstrap import Resamples
@@ -115,7 +116,15 @@ def holds(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 def _answered(work: Work, name: str, where: str) -> dict[str, Any]:
     """Answers to some moments, with the reward of each under the evaluation judge; what is answered stays so."""
     path = samples_path(work, name, where)
-    found = figures(work, name, where, data.read(path)) if path.is_file() else sample(work, name, where)
+    if path.is_file():
+        answered = data.read(path)
+        if [one.id for one in answered] != [one.id for one in data.read(work.items(where))]:
+            raise UserError(
+                f"{path} answers other moments than {work.items(where)} holds. Remove it to have them answered."
+            )
+        found = figures(work, name, where, answered)
+    else:
+        found = sample(work, name, where)
     sets = {name: data.read(path)}
     totals = judged(work, Folder(work.path("scores", f"{where}-{name}")), sets, "evaluation")
     return found | {"rewards": totals[name].tolist()}

@@ -81,6 +81,21 @@ def test_no_dialogue_of_the_test_set_or_of_the_evaluation_judge_is_trained_on(do
     assert dialogues("moments") <= test
 
 
+def test_answers_to_other_moments_are_refused(done: Path, words: list[str], tmp_path: Path) -> None:
+    from runs.miniature import choosing, data
+
+    from compeer.dialogue import write_rows
+
+    out = tmp_path / "out"
+    shutil.copytree(done, out)
+    settings = load(tiny=True)
+    work = Work(settings=settings, out=out, data=None, base=words[2], tiny=True, results=out, docs=out)
+    kept = data.read(work.items("choice"))
+    write_rows(work.items("choice"), kept[:-1])
+    with pytest.raises(UserError, match=r"choice-sft.*answers other moments"):
+        choosing.ask(work, "sft")
+
+
 def test_what_is_shipped_opens_in_both_homes_and_is_small(done: Path) -> None:
     from safetensors.torch import load_file
 
