@@ -3,9 +3,9 @@
 Candidates are runs of the recipes in config.yaml, and means of such runs. All of them answer the moments of `choice`.
 Some qualify: their outputs are complete in 97 %, their replies are at least as varied as the SFT model's (distinct-2),
 and they use at least half as many strategies as it does. Of these the one with the highest reward under the evaluation
-judge is taken; where there is none, the SFT model. It and the SFT model then answer the moments of `confirm` once. What
-qualifies there too, with a reward whose interval above the SFT model's leaves out zero, is shipped. Otherwise the SFT
-model is.
+judge is taken; where there is none, the SFT model. It and the SFT model then answer the moments of `confirm`, each
+several times (`draws`). What qualifies there too, with a reward whose interval above the SFT model's leaves out zero,
+is shipped. Otherwise the SFT model is.
 
 The mean of several runs is the mean of their adapters' weights. Runs that differ in their seed drift apart in what the
 reward does not care about, such as which strategy they come to prefer; their mean keeps what they have in common.
@@ -27,7 +27,7 @@ from compeer.reward.evaluation.answers import dialogues_of
 from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.training.record import Record
 from runs.miniature import data
-from runs.miniature.measuring import above, figures, judged, sample, samples_path
+from runs.miniature.measuring import above, drawn, figures, judged, sample, samples_path
 from runs.miniature.pieces import Work, read_note
 
 COMPLETE = 0.97
@@ -59,7 +59,7 @@ def mean(work: Work, name: str, of: Sequence[str]) -> dict[str, Any]:
 
 def ask(work: Work, name: str) -> dict[str, Any]:
     """A candidate's answers to the moments of the choice, and the reward of each."""
-    return _answered(work, name, "choice")
+    return answered(work, name, "choice")
 
 
 def choose(work: Work) -> dict[str, Any]:
@@ -81,10 +81,13 @@ def choose(work: Work) -> dict[str, Any]:
 
 
 def confirm(work: Work) -> dict[str, Any]:
-    """The chosen supporter and the SFT model on fresh moments."""
+    """The chosen supporter and the SFT model on fresh moments, several answers to each."""
     told = work.result("supporter/choose")
     taken = told["supporter"]
-    found = {name: _answered(work, name, "confirm") for name in dict.fromkeys(("sft", taken))}
+    found = {
+        name: over_draws([answered(work, name, "confirm", draw) for draw in range(work.settings.draws)])
+        for name in dict.fromkeys(("sft", taken))
+    }
     resamples = _resamples(work, "confirm")
     rows = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
     held = taken != "sft" and holds(rows["sft"], rows[taken])
@@ -113,21 +116,45 @@ def holds(plain: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     return qualifies(plain, row) and low is not None and low > 0
 
 
-def _answered(work: Work, name: str, where: str) -> dict[str, Any]:
+def answered(work: Work, name: str, where: str, draw: int = 0) -> dict[str, Any]:
     """Answers to some moments, with the reward of each under the evaluation judge; what is answered stays so."""
-    path = samples_path(work, name, where)
+    path = samples_path(work, name, where, draw)
     if path.is_file():
-        answered = data.read(path)
-        if [one.id for one in answered] != [one.id for one in data.read(work.items(where))]:
+        there = data.read(path)
+        if [one.id for one in there] != [one.id for one in data.read(work.items(where))]:
             raise UserError(
                 f"{path} answers other moments than {work.items(where)} holds. Remove it to have them answered."
             )
-        found = figures(work, name, where, answered)
+        found = figures(work, name, path, there)
     else:
-        found = sample(work, name, where)
+        found = sample(work, name, where, draw)
     sets = {name: data.read(path)}
-    totals = judged(work, Folder(work.path("scores", f"{where}-{name}")), sets, "evaluation")
+    totals = judged(work, Folder(work.path("scores", f"{drawn(where, draw)}-{name}")), sets, "evaluation")
     return found | {"rewards": totals[name].tolist()}
+
+
+def over_draws(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Several answers to each moment as one: a figure is the mean over the draws, each of them as large as a single
+    one, so that distinct-2 means the same; so are its bounds, which are then too wide rather than too narrow. The
+    reward of a moment is the mean of its answers'.
+
+    >>> one, other = ({"moments": 2, "complete": [low, low, 1.0], "rewards": [low, 1.0]} for low in (0.0, 1.0))
+    >>> over_draws([one, other])
+    {'moments': 2, 'complete': [0.5, 0.5, 1.0], 'rewards': [0.5, 1.0], 'draws': 2}
+    """
+    made = {
+        name: _mean([one[name] for one in found])
+        for name, value in found[0].items()
+        if isinstance(value, (list, float)) and all(name in one for one in found)
+    }
+    return dict(found[0]) | made | {"draws": len(found)}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean of numbers, or of lists of them place by place; where one is not known, neither is the mean."""
+    if isinstance(values[0], list):
+        return [_mean(place) for place in zip(*values, strict=True)]
+    return None if None in values else float(np.mean(values))
 
 
 def _row(found: Mapping[str, Any], plain: Mapping[str, Any], resamples: Resamples) -> dict[str, Any]:

@@ -7,7 +7,7 @@
     test         items of ESConv valid, and of failed conversations that no judge has seen
     moments      histories of ESConv valid that every model answers
     choice       other moments of ESConv valid: which supporter is taken is decided on them alone
-    confirm      further ones, which the SFT model and the chosen supporter answer once
+    confirm      further ones, which the SFT model and the chosen supporter answer at the end
     escot, mesc  items of corpora that nothing here was trained on
     strategies   dialogues of ESConv train as people labelled them, for the classifier of the consistency study
 

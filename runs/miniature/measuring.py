@@ -92,13 +92,13 @@ def reduced(section: Section) -> dict[str, Any]:
     }
 
 
-def sample(work: Work, name: str, where: str = "moments") -> dict[str, Any]:
+def sample(work: Work, name: str, where: str = "moments", draw: int = 0) -> dict[str, Any]:
     """Let a model answer some moments, grammar off: how many answers are complete or cut off, how varied they are."""
-    outputs, cut = asked(work, name, where)
-    return figures(work, name, where, outputs) | {"cut off": cut}
+    outputs, cut = asked(work, name, where, draw)
+    return figures(work, name, samples_path(work, name, where, draw), outputs) | {"cut off": cut}
 
 
-def asked(work: Work, name: str, where: str) -> tuple[list[Item], float]:
+def asked(work: Work, name: str, where: str, draw: int) -> tuple[list[Item], float]:
     """A model's answers to some moments, kept as a file, and the share of them that were cut off."""
     settings = work.settings.sample
     moments = data.read(work.items(where))
@@ -113,13 +113,13 @@ def asked(work: Work, name: str, where: str) -> tuple[list[Item], float]:
         )
         for item in moments
     ]
-    answers = answer(work, str(adapter(work, name)), requests)
+    answers = answer(work, str(adapter(work, name)), requests, draw)
     outputs = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
-    write_rows(samples_path(work, name, where), outputs)
+    write_rows(samples_path(work, name, where, draw), outputs)
     return outputs, sum(one.finish == "length" for one in answers) / len(answers)
 
 
-def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[str, Any]:
+def figures(work: Work, name: str, path: Path, outputs: Sequence[Item]) -> dict[str, Any]:
     """How many answers are complete, and how varied the replies and the strategies are."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
@@ -133,7 +133,7 @@ def figures(work: Work, name: str, where: str, outputs: Sequence[Item]) -> dict[
         "strategies": strategies(outputs),
     }
     try:
-        written_out = read_outputs(samples_path(work, name, where))
+        written_out = read_outputs(path)
         measured = measure(written_out, name, embedders(work.settings.embedder), seed=work.settings.seed)
     except UserError as error:  # a model that writes no reply at all
         return found | {"language": str(error)}
@@ -156,8 +156,13 @@ def adapter(work: Work, name: str) -> Path:
     return work.run("candidates" if name in work.settings.candidates else "grpo", name, "model")
 
 
-def samples_path(work: Work, name: str, where: str = "moments") -> Path:
-    return work.path("samples", f"{name}.jsonl.gz" if where == "moments" else f"{where}-{name}.jsonl.gz")
+def samples_path(work: Work, name: str, where: str = "moments", draw: int = 0) -> Path:
+    return work.path("samples", f"{name}.jsonl.gz" if where == "moments" else f"{drawn(where, draw)}-{name}.jsonl.gz")
+
+
+def drawn(where: str, draw: int) -> str:
+    """What answers to some moments are called; further answers to the same moments have a number."""
+    return f"{where}-{draw}" if draw else where
 
 
 def score(work: Work, names: Sequence[str]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _supporter(settings: Settings, piece: Callable[..., Piece], trained_by: Call
     needs = tuple(f"supporter/ask-{name}" for name in everyone)
     made.append(piece("supporter/choose", choosing.choose, "measure", needs=needs, seed=seed, early=True))
     needs, reads = ("supporter/choose", "data/confirm"), _items("confirm")
-    used = ("sample", "measure")
+    used = ("sample", "measure", "draws")
     made.append(piece("supporter/confirm", choosing.confirm, *used, needs=needs, seed=seed, reads=reads, early=True))
     needs = ("sft/train", *(f"grpo/{variant}-{settings.seeds[0]}" for variant in settings.variants), "supporter/choose")
     made.append(piece("supporter/outputs", studies.outputs, "sample", needs=needs, seed=seed, early=True))

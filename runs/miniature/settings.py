@@ -76,6 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: Data
     choice: int
     confirm: int
+    draws: int
     sft: dict[str, Any]
     judges: Judges
     grpo: dict[str, Any]

@@ -114,7 +114,8 @@ def _candidates(work: Work) -> Made:
 def _supporter(work: Work) -> Made:
     """The chosen supporter beside the SFT model, on the moments that nothing was chosen on."""
     rows = work.result("supporter/confirm")["rows"]
-    shown = {"moments": rows["sft"]["moments"], "rows": [_beside(name, row) for name, row in rows.items()]}
+    sft = rows["sft"]
+    shown = {"moments": sft["moments"], "draws": sft["draws"], "rows": [_beside(*one) for one in rows.items()]}
     return {"kind": "supporter", "made": _made(work, "supporter/confirm"), **shown}
 
 
@@ -237,7 +238,8 @@ def _of_candidates(content: Mapping[str, Any]) -> list[str]:
 
 
 def _of_supporter(content: Mapping[str, Any]) -> list[str]:
-    told = f"{content['moments']} moments of ESConv valid that nothing was chosen on."
+    told = f"{content['moments']} moments of ESConv valid that nothing was chosen on"
+    told += f", {content['draws']} answers to each." if content.get("draws", 1) > 1 else "."
     return [told, "", *grid(_HEAD, [_row(row) for row in content["rows"]])]
 
 

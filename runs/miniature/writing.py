@@ -2,7 +2,7 @@
 
 The decoder of the GRPO rollouts writes them. It draws from the distribution of `hf:embedded+ADAPTER`, which decodes
 the rows of a batch one by one in Python so that an answer does not depend on its neighbours: right for a conversation,
-a minute for two hundred moments. Every model draws with the same noise.
+a minute for two hundred moments. Every model draws with the same noise; another `draw` is another noise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Written(msgspec.Struct, frozen=True):
     finish: str
 
 
-def answer(work: Work, adapter: str, requests: Sequence[Request]) -> list[Written]:
+def answer(work: Work, adapter: str, requests: Sequence[Request], draw: int = 0) -> list[Written]:
     """One answer to each request; all have the temperature and the limit of the first."""
     device = None if work.settings.device == "auto" else work.settings.device
     opened = open_checkpoint(work.base, adapter, device)
@@ -38,7 +38,7 @@ def answer(work: Work, adapter: str, requests: Sequence[Request]) -> list[Writte
         )
         for request in requests
     ]
-    end, seed = tokenizer.eos_token_id, work.settings.seed * 100_003
+    end, seed = tokenizer.eos_token_id, work.settings.seed * 100_003 + draw * 1_000_003
     asked = {"tokens": requests[0].max_tokens, "temperature": requests[0].temperature, "end": end}
     if opened.model.device.type == "cpu":
         written = Many(opened.model).write(

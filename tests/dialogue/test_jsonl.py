@@ -53,6 +53,18 @@ def test_the_suffix_chooses_the_compression(tmp_path: Path, suffix: str) -> None
     assert json.loads(opened[suffix](path.read_bytes()))["id"] == "d1"
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_equal_records_make_equal_files(
+    tmp_path: Path, full: Dialogue, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    for number, name in enumerate(("one", "another")):
+        monkeypatch.setattr("time.time", lambda now=1e9 * (number + 1): now)  # gzip would note it
+        write(tmp_path / f"{name}.{suffix}", [full])
+        written.append((tmp_path / f"{name}.{suffix}").read_bytes())
+    assert written[0] == written[1]
+
+
 def test_one_line_a_record_in_utf8(tmp_path: Path, bare: Dialogue) -> None:
     path = tmp_path / "a.jsonl"
     write(path, [bare, numbered(2, "two\nlines")])
