@@ -55,11 +55,15 @@ def answer(work: Work, adapter: str, requests: Sequence[Request], draw: int = 0)
 
 
 def _on_a_gpu(model: Any, prompts: list[list[int]], size: int, seed: int, asked: dict[str, Any]) -> list[list[int]]:
-    decoder = Decoder(model, rows=size, places=max(map(len, prompts)) + asked["tokens"])
-    decoder.load(model)
-    written: list[list[int]] = []
-    for start in range(0, len(prompts), size):
-        part = prompts[start : start + size]
-        which = [min(row, len(part) - 1) for row in range(size)]  # rows that are left over repeat the last
-        written += decoder.write(part, which, seed=seed + start, **asked).ids[: len(part)]
+    """In batches of prompts of like length: every step reads as much memory as the longest of them asks for."""
+    order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
+    written: list[list[int]] = [[] for _ in prompts]
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        these = [prompts[number] for number in part]
+        decoder = Decoder(model, rows=len(part), places=max(map(len, these)) + asked["tokens"])
+        decoder.load(model)
+        found = decoder.write(these, range(len(part)), seed=seed + start, **asked).ids
+        for number, ids in zip(part, found, strict=True):
+            written[number] = ids
     return written
