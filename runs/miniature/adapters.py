@@ -18,7 +18,7 @@ import msgspec
 from compeer.models.lora_gguf import convert_adapter
 from compeer.models.weights import locate
 from compeer.training.card import About, card
-from compeer.training.record import Record
+from compeer.training.record import DataFile, Record
 from compeer.training.run import Run
 from runs.miniature.measuring import adapter
 from runs.miniature.pieces import Work
@@ -80,14 +80,16 @@ def _weights(work: Work) -> Path | None:
 
 
 def _record(work: Work, role: str, folder: Path, chosen: str) -> Record:
-    """How it was made, without the paths of this machine, and what came out."""
+    """How it was made, without the paths of the machine where it was, and what came out."""
     text = (folder / "run.json").read_text(encoding="utf-8")
-    for place in (f"{work.out}/runs/", f"{work.out}/"):
+    there = msgspec.json.decode(text)["config"]["out"].partition("/runs/")[0]
+    for place in (f"{there}/runs/", f"{there}/"):
         text = text.replace(place, "")
     record = msgspec.json.decode(text, type=Record)
     if role == "supporter":
-        row = work.result("supporter/confirm")["rows"][chosen]
-        told = f"on {row['moments']} moments of ESConv valid (mean, low, high)"
+        rows = work.result("supporter/confirm")["rows"]
+        row, sft = rows[chosen], rows["sft"]
+        told = f"on {row['moments']} moments of ESConv valid, {row['draws']} answers to each (mean, low, high)"
         measured = {
             f"complete without a grammar {told}": row["complete"],
             "reward under the evaluation judge": row["reward"],
@@ -95,6 +97,11 @@ def _record(work: Work, role: str, folder: Path, chosen: str) -> Record:
             "distinct-2 of its replies": row.get("distinct-2"),
             "strategies in use": row["strategies"],
         }
+        if chosen != "sft":
+            names = ("complete", "reward", "distinct-2", "strategies")
+            measured["the SFT model on the same moments"] = {name: sft.get(name) for name in names}
+            before = msgspec.json.decode((work.run("sft") / "run.json").read_bytes(), type=Record)
+            record.data["learnt from before, by the SFT model"] = [_bare(file) for file in before.data["train"]]
     else:
         section = work.result("table1/report")["sections"][0]
         figures = next(one for one in section["rows"] if one["name"] == "UnifiReward")["figures"]
@@ -103,9 +110,16 @@ def _record(work: Work, role: str, folder: Path, chosen: str) -> Record:
     return record
 
 
+def _bare(file: DataFile) -> DataFile:
+    """A file of the data stage without the path of a machine."""
+    return DataFile(f"data/{Path(file.path).name}", file.sha256, file.rows)
+
+
 def _card(work: Work, role: str, record: Record, chosen: str) -> str:
+    from_sft = f"trained from the SFT model with GRPO, {chosen} of the miniature"
     what = {
-        "supporter": f"A peer supporter that thinks in three steps, then answers: {chosen} of the miniature.",
+        "supporter": "A peer supporter that thinks in three steps, then answers: "
+        f"{'the SFT model of the miniature' if chosen == 'sft' else from_sft}.",
         "judge": "UnifiReward of the miniature: it judges three steps of reasoning and a reply against a reference.",
     }[role]
     about = About(
@@ -116,6 +130,7 @@ def _card(work: Work, role: str, record: Record, chosen: str) -> str:
         else "    compeer reward score items.jsonl --model embedded --out scores.jsonl",
         base=work.base,
         languages=["en"],
+        licence="cc-by-nc-4.0",
         licences=["CC BY-NC 4.0 (ESConv)", "academic research use (FailedESConv)", "CC BY 4.0 (our own corpus)"],
         limits=LIMITS,
         tags=("emotional-support",),

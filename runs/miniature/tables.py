@@ -234,7 +234,7 @@ def _of_candidates(content: Mapping[str, Any]) -> list[str]:
         [*_row(row), "taken" if row["name"] == content["taken"] else "yes" if row["qualifies"] else ""]
         for row in content["rows"]
     ]
-    return [f"{content['moments']} moments of ESConv valid.", "", *grid((*_HEAD, "qualifies"), rows)]
+    return [f"{content['moments']:,} moments of ESConv valid.", "", *grid((*_HEAD, "qualifies"), rows)]
 
 
 def _of_supporter(content: Mapping[str, Any]) -> list[str]:

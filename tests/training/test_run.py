@@ -60,6 +60,13 @@ class TestRecord:
         assert (tmp_path / "run" / "config.given.yaml").read_text() == "seed: 3 # as given\n"
         assert "learning_rate: 1.0e-05" in (tmp_path / "run" / "config.yaml").read_text()
 
+    def test_a_copy_without_its_history_says_what_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("compeer.training.record._git", lambda *_: None)
+        monkeypatch.setenv("COMPEER_REVISION", "6c36bd7")
+        assert str(revision()).endswith(" at 6c36bd7")
+        monkeypatch.delenv("COMPEER_REVISION")
+        assert revision().commit is None
+
     def test_a_commit_is_named_only_where_the_package_is_tracked(self) -> None:
         found = revision()
         assert (found.commit is None) or len(found.commit) == 40

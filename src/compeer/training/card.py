@@ -23,6 +23,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     use: str  # commands or code
     base: str
     languages: Sequence[str] = ()
+    licence: str | None = None  # of the model, as hubs name it: cc-by-nc-4.0
     licences: Sequence[str] = ()  # of the data
     limits: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -75,7 +76,8 @@ def card(run: Run, about: About) -> str:
 
 def _header(about: About) -> str:
     """What hubs read."""
-    values: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": "text-generation"}
+    values: dict[str, Any] = {"license": about.licence, "library_name": "transformers"}
+    values["pipeline_tag"] = "text-generation"
     if about.base != "embedded":
         values["base_model"] = about.base
     values |= {"language": list(about.languages), "tags": ["compeer", *about.tags]}
@@ -109,6 +111,8 @@ def _list(values: Mapping[str, Any]) -> str:
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_said(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_said, value)) + "]"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if value > 9999 else str(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ session notes its own.
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -107,10 +108,11 @@ def versions() -> dict[str, str]:
 
 
 def revision() -> Revision:
-    """The code that runs. A commit is named only when the package itself is tracked there."""
+    """The code that runs. A commit is named when the package itself is tracked there, or by $COMPEER_REVISION where a
+    copy without its history runs."""
     home = Path(compeer.__file__).parent
     if _git(home, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return Revision(compeer.__version__)
+        return Revision(compeer.__version__, os.environ.get("COMPEER_REVISION") or None)
     commit, changes = _git(home, "rev-parse", "HEAD"), _git(home, "status", "--porcelain", "--", ".")
     return Revision(compeer.__version__, commit, bool(changes))
 

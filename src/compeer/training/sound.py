@@ -1,6 +1,6 @@
 """A step whose gradients are not numbers is left out.
 
-A single kernel that gives NaN once, in hours of training in half precision, makes every weight NaN: the norm by which
+One micro batch whose gradient is NaN, in hours of training in half precision, makes every weight NaN: the norm by which
 gradients are clipped is NaN then, and the run goes on to its end with nothing in it. Here such a step changes no weight
 and leaves an alert. When it happens several times in a row, the weights or the settings are at fault, and the run stops
 at its last whole checkpoint.
