@@ -24,7 +24,7 @@ def supporter(_endpoint: Supporter) -> Iterator[Supporter]:
 @pytest.fixture(scope="module")
 def _front(_endpoint: Supporter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("serve")
-    words = ("--model=openai:kind-7b", f"--base-url={_endpoint.base_url}", "--first-token=1", "--timeout=4")
+    words = ("--model=openai:kind-7b", f"--base-url={_endpoint.base_url}", "--first-token=2", "--timeout=4")
     with serving(folder, *words) as server:
         yield server
 

@@ -18,6 +18,7 @@ from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import annotators, items, leases, skips, votes
 from compeer.cer.exchange import Consensus
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
+from compeer.typed import from_json
 
 _AT_ONCE = 400
 
@@ -63,7 +64,7 @@ def records(store: Store, project: int) -> Iterator[Record]:
             return
         for row in found:
             cast, notes, skipped = told.get(row.id, ([], {}, []))
-            item = msgspec.json.decode(row.content, type=Item)
+            item = from_json(row.content, Item)
             yield Record(row.id, item, questions_of(row.questions), cast, notes, skipped)
         after = found[-1].position
 

@@ -18,6 +18,7 @@ from compeer.annotation.people import everybody
 from compeer.annotation.project import project as project_of
 from compeer.annotation.store.database import Store
 from compeer.cer.item import Item, Labels, Vote
+from compeer.typed import from_plain
 
 
 def labelled(store: Store, project: int, *, everything: bool = False, anonymous: bool = False) -> Iterator[Item]:
@@ -55,6 +56,6 @@ def labelled_item(record: Record, project: str, names: dict[str, str]) -> Item:
     decided = any(one.value is not None for one in found.values())
     if not decided and "open" in status.values():
         return msgspec.structs.replace(record.item, votes=votes, trace=trace)
-    labels = msgspec.convert({question: one.value for question, one in found.items()}, Labels)
+    labels = from_plain({question: one.value for question, one in found.items()}, Labels)
     source = "human" if decided else None
     return msgspec.structs.replace(record.item, votes=votes, labels=labels, label_source=source, trace=trace)

@@ -9,6 +9,7 @@ from compeer.annotation.people import Person
 from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import items, leases
 from compeer.cer.item import Item
+from compeer.typed import from_json
 
 _OPENING = 120  # characters
 
@@ -46,6 +47,6 @@ def open_items(store: Store, project: int) -> int:
 
 
 def _opening(content: str) -> str:
-    history = msgspec.json.decode(content, type=Item).history
+    history = from_json(content, Item).history
     text = " ".join(history[-1].text.split()) if history else ""
     return text if len(text) <= _OPENING else text[:_OPENING] + "…"

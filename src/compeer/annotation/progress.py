@@ -18,6 +18,7 @@ from compeer.annotation.store.tables import annotators, audit_draws, items, leas
 from compeer.annotation.tallies import pivot, tallies
 from compeer.cer.exchange import Status
 from compeer.cer.item import QUESTIONS, Item, Question
+from compeer.typed import from_json
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -126,7 +127,7 @@ def _disagreement(db: Connection, number: int, content: str) -> Disagreement:
     for row in db.execute(query):
         found.setdefault(row.question, []).append(Shown(row.name, row.turn, row.answer, row.note))
     differing = {name: given for name, given in found.items() if len({vote.answer for vote in given}) > 1}
-    return Disagreement(number, msgspec.json.decode(content, type=Item), differing)
+    return Disagreement(number, from_json(content, Item), differing)
 
 
 def _questions(db: Connection, project: int) -> dict[Question, dict[Status, int]]:

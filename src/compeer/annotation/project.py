@@ -20,6 +20,7 @@ from compeer.annotation.store.database import Store
 from compeer.annotation.store.tables import items, projects
 from compeer.cer.item import Item
 from compeer.errors import UserError
+from compeer.typed import from_json
 
 _AT_ONCE = 500
 
@@ -119,7 +120,7 @@ def picture(store: Store, person: Person, item: int, number: int) -> Path:
         row = db.execute(query.where(asked, items.c.project == person.project)).first()
     album = None
     if row is not None and (given is not None or person.role == "coordinator"):
-        album = Album(row.name, msgspec.json.decode(row.images, type=list[str]), row.folder)
+        album = Album(row.name, from_json(row.images, list[str]), row.folder)
     return picture_in(store, person, album, number, not_yours(person, item))
 
 

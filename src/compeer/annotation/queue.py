@@ -42,6 +42,7 @@ from compeer.cer.exchange import Task
 from compeer.cer.item import Item, Question
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import Choice, choice_of
+from compeer.typed import from_json
 
 _SEEN = exists().where(leases.c.item == items.c.id, leases.c.annotator == bindparam("person"))
 #: the first item of a rank that a person has never had
@@ -211,7 +212,7 @@ def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice:
 
 
 def _work(row: Row[Any], content: str, draft: Draft) -> Work:
-    item = msgspec.json.decode(content, type=Item)
+    item = from_json(content, Item)
     assert item.candidate is not None
     replies = (item.candidate.response, item.reference)
     first, second = replies if row.candidate_first else replies[::-1]

@@ -39,6 +39,7 @@ from compeer.cer.item import Said
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.verdict import CHOICES, Choice
+from compeer.typed import from_json
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -171,7 +172,7 @@ def picture(store: Store, person: Person, name: str, number: int) -> Path:
         if lease is not None:
             content = db.execute(select(arena_cases.c.content).where(arena_cases.c.id == lease.case)).scalar_one()
             folder = db.execute(select(projects.c.images).where(projects.c.id == person.project)).scalar_one()
-            case = msgspec.json.decode(content, type=Case)
+            case = from_json(content, Case)
             album = Album(case.id, case.images, folder)
     return picture_in(store, person, album, number, not_yours(person))
 
@@ -200,9 +201,9 @@ def _begin(
 
 def _comparison(db: Connection, lease: Row[Any]) -> Comparison:
     content = db.execute(select(arena_cases.c.content).where(arena_cases.c.id == lease.case)).scalar_one()
-    case = msgspec.json.decode(content, type=Case)
+    case = from_json(content, Case)
     query = select(arena_replies.c.model, arena_replies.c.content).where(arena_replies.c.case == lease.case)
-    said = {row.model: msgspec.json.decode(row.content, type=Reply) for row in db.execute(query)}
+    said = {row.model: from_json(row.content, Reply) for row in db.execute(query)}
     slot = slot_of(db.execute(select(arena_slots).where(arena_slots.c.id == lease.slot)).one())
     left, right = said[slot.left], said[slot.right]
     shown = select(arenas.c.show_reasoning).where(arenas.c.project == select(arena_slots.c.project)

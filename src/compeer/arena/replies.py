@@ -30,6 +30,7 @@ from compeer.models.reasoner import reason, request_for
 from compeer.reasoning import Reasoning, parse
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import has_words
+from compeer.typed import from_plain
 
 SUPPORTER = "supporter"
 UNSEEN = "the pictures were not shown to this model"
@@ -68,7 +69,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def answer(case: Case, tools: Tools) -> Reply | Reject:
     """One reasoned turn."""
-    options = msgspec.convert(tools.options, Options)
+    options = from_plain(tools.options, Options)
     model = tools.models[SUPPORTER]
     request = request_for(
         messages(case, Path(options.images) if options.images else None, sees=model.sees),

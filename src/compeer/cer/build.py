@@ -40,6 +40,7 @@ from compeer.cer.work import ModelSpec
 from compeer.corpora import importing, load
 from compeer.dialogue import Dialogue, read, read_rows, write_rows
 from compeer.errors import UserError
+from compeer.typed import from_plain
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +90,7 @@ def read_config(path: str | Path) -> Build:
     import yaml
 
     try:
-        return msgspec.convert(yaml.safe_load(Path(path).read_text(encoding="utf-8")), Build)
+        return from_plain(yaml.safe_load(Path(path).read_text(encoding="utf-8")), Build)
     except OSError as error:
         raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, msgspec.ValidationError) as error:

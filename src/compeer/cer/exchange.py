@@ -28,6 +28,7 @@ from compeer.cer.stage import Reject
 from compeer.errors import UserError
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
+from compeer.typed import from_plain
 
 Status = Literal["agreed", "adjudicated", "dropped", "open"]
 Place = Literal["first", "second", "both", "neither"]
@@ -160,7 +161,7 @@ def merge(items: Iterable[Item], votes: Mapping[str, Sequence[Vote]]) -> Iterato
         cast = _joined(item.votes, votes[item.id])
         results = {question: consensus([v.value for v in cast if v.question == question]) for question in QUESTIONS}
         asked = {question: result for question, result in results.items() if _votes_on(cast, question)}
-        labels = msgspec.convert({question: result.value for question, result in results.items()}, Labels)
+        labels = from_plain({question: result.value for question, result in results.items()}, Labels)
         status = {question: result.status for question, result in asked.items()}
         trace = {**item.trace, "consensus": status}
         if any(result.value is not None for result in results.values()):

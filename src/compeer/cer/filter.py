@@ -30,6 +30,7 @@ from compeer.models.request import Request
 from compeer.models.structured import ask_json
 from compeer.reasoning.language import words
 from compeer.reasoning.ontology import Language
+from compeer.typed import from_plain
 
 ROLE = "filter"
 #: the model's reasons, the gravest first
@@ -106,7 +107,7 @@ dialogue：这是不是一个心里有事的人和一个回应他的人之间的
 
 async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The dialogue, marked where it discloses a crisis, or why it goes no further."""
-    options = msgspec.convert(tools.options, Options)
+    options = from_plain(tools.options, Options)
     rejected = _checked(dialogue, options)
     if not rejected and options.llm:
         verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), Verdict)
@@ -116,7 +117,7 @@ async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject
 
 async def check_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The same without a model, whatever the options say about one."""
-    return _checked(dialogue, msgspec.convert(tools.options, Options)) or flag(dialogue)
+    return _checked(dialogue, from_plain(tools.options, Options)) or flag(dialogue)
 
 
 STAGE = Stage(

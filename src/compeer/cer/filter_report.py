@@ -20,6 +20,7 @@ from compeer.cer.filter import REASONS
 from compeer.cer.manifest import Manifest
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
+from compeer.typed import from_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,7 +82,7 @@ class _Rejected(msgspec.Struct):
 def collect(manifest: str | Path) -> DropReport:
     """The report on a finished run of the filter."""
     try:
-        made = msgspec.json.decode(Path(manifest).read_bytes(), type=Manifest)
+        made = from_json(Path(manifest).read_bytes(), Manifest)
     except (OSError, msgspec.MsgspecError) as problem:
         raise UserError(f"{manifest} is no manifest of a finished stage ({problem}).") from None
     if made.stage != "filter":

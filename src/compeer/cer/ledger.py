@@ -27,6 +27,7 @@ from compeer.cer.manifest import COMPRESSED, Done, Fingerprint, Manifest, Run, S
 from compeer.corpora.importing import rejects_path
 from compeer.dialogue.jsonl import open_bytes
 from compeer.errors import UserError
+from compeer.typed import from_json
 
 _EVERY = 0.5  # seconds between two notes of the state
 
@@ -187,7 +188,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _read(path: Path, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return from_json(path.read_bytes(), kind)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:

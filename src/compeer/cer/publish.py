@@ -29,6 +29,7 @@ from compeer.cer.card import MARK, About, Tally, card
 from compeer.cer.item import Item, Split
 from compeer.dialogue import RecordError, read_rows
 from compeer.errors import UserError
+from compeer.typed import from_plain
 
 _BATCH = 512
 
@@ -105,7 +106,7 @@ def read_items(path: str | Path) -> Iterator[Item]:
     home = Path(path).parent.parent  # a published file lies in jsonl/, its pictures beside that
     for number, row in enumerate(read_rows(path, dict), start=1):
         try:
-            yield from_row(row, home) if published(row) else msgspec.convert(row, Item)
+            yield from_row(row, home) if published(row) else from_plain(row, Item)
         except msgspec.ValidationError as error:
             raise RecordError(str(path), number, str(error), row.get("id")) from None
 
@@ -134,7 +135,7 @@ def from_row(row: dict[str, Any], folder: Path | None = None) -> Item:
         row["history"] = [
             {**turn, "images": [str(folder / path) for path in turn["images"]]} for turn in row["history"]
         ]
-    return msgspec.convert(row, Item)
+    return from_plain(row, Item)
 
 
 def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:

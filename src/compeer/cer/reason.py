@@ -28,6 +28,7 @@ from compeer.models.reasoner import reason as ask_reasoned
 from compeer.models.request import Model, ModelError, images_of
 from compeer.reasoning.language import words
 from compeer.reasoning.prompt import Length, system_prompt
+from compeer.typed import from_plain
 
 ROLE = "generator"
 
@@ -49,7 +50,7 @@ async def reason(item: Item, tools: Tools) -> Item | Reject | list[Item | Reject
     if not item.history:
         return Reject(item.id, "no-history", "there is nothing to reply to", item)
     roles = generators(tools)
-    options = msgspec.convert(tools.options, Options)
+    options = from_plain(tools.options, Options)
     made = await asyncio.gather(*(_candidate(item, role, len(roles) > 1, options, tools) for role in roles))
     return made[0] if len(made) == 1 else list(made)
 

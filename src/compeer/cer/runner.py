@@ -26,6 +26,7 @@ from compeer.cer.stage import Stage, Tools
 from compeer.cer.work import Job, ModelSpec, Take, Work, in_order, read_lines
 from compeer.errors import UserError
 from compeer.models.request import Model
+from compeer.typed import from_json, from_plain
 
 _SAMPLE = 20  # rows that are rendered for the estimate
 
@@ -67,7 +68,7 @@ def run_stage(
         return _preview(stage, source, tools, {role: spec.spec for role, spec in specs.items()}, shown)
     if stage.options is not None:
         try:
-            msgspec.convert(tools.options, stage.options)
+            from_plain(tools.options, stage.options)
         except msgspec.ValidationError as problem:
             raise UserError(f"The options of the stage {stage.name} are not usable: {problem}.") from None
     if Path(out).resolve() == Path(source).resolve():
@@ -188,5 +189,5 @@ def _rows(stage: Stage, source: str | Path, count: int) -> list[Any]:
     rows: list[Any] = []
     for _, line in read_lines(source, limit=count):
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            rows.append(msgspec.json.decode(line, type=stage.reads))
+            rows.append(from_json(line, stage.reads))
     return rows

@@ -32,6 +32,7 @@ from compeer.cer.item import Item, items_at
 from compeer.cer.stage import Reject, Stage, Tools
 from compeer.dialogue import Dialogue
 from compeer.dialogue.rounds import turns
+from compeer.typed import from_plain
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +85,7 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
 
 async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     """The items of one dialogue."""
-    options = msgspec.convert(tools.options, Options)
+    options = from_plain(tools.options, Options)
     merged = turns(dialogue)
     before = [number for number, turn in enumerate(merged) if turn.speaker == "supporter"]
     first = next((index for index, had in enumerate(before, start=1) if had >= options.min_history), None)

@@ -24,6 +24,7 @@ from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.request import Answer, Model, ModelError, Request
 from compeer.models.spec import open_model
 from compeer.models.structured import AGAIN, SchemaFailure
+from compeer.typed import known
 
 #: how many rows may be finished or under way, for each one under way, before the oldest is done. A server that asks
 #: for patience delays one row by seconds; the others should not have to wait for it.
@@ -99,7 +100,7 @@ class Work:
         under_way: dict[bytes, asyncio.Event] = {}
         models: dict[str, Model] = {role: Counted(home, self.cache, spent, under_way) for role, home in homes.items()}
         self.tools = msgspec.structs.replace(job.tools, models=models)
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(job.stage.reads)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(known(job.stage.reads))
         self._encoder = msgspec.json.Encoder()
 
     async def one(self, line: int, data: bytes) -> Done:

@@ -26,6 +26,7 @@ from compeer.corpora.outcome import CorpusError, Rejected
 from compeer.corpora.rows import by_index, imported, parts
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.reasoning.ontology import LANGUAGES, Language
+from compeer.typed import from_plain
 
 LICENCE = "not given"
 _SIDES: dict[Speaker, tuple[str, ...]] = {
@@ -83,10 +84,10 @@ def _identify(fallback: Any, row: dict[str, Any], index: int) -> str:
 
 def convert(row: dict[str, Any], name: str, *, licence: str | None, language: str | None) -> Dialogue:
     if "utterances" in row:
-        return msgspec.convert({**row, "id": name}, Dialogue)
+        return from_plain({**row, "id": name}, Dialogue)
     if not ("messages" in row or "dialog" in row):
         raise ValueError("there is none of the keys utterances, messages, dialog")
-    simple = msgspec.convert(row, Simple)
+    simple = from_plain(row, Simple)
     labels = Labels()
     said: list[Utterance] = []
     system: list[str] = []

@@ -25,6 +25,7 @@ from compeer.corpora.json_list import elements
 from compeer.corpora.outcome import CorpusError, Rejected
 from compeer.dialogue import Dialogue
 from compeer.dialogue.jsonl import open_bytes
+from compeer.typed import from_json, from_plain, known
 
 T = TypeVar("T")
 COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zst")
@@ -96,7 +97,7 @@ def read(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
 
 
 def _lines(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
-    decoder = msgspec.json.Decoder(kind)
+    decoder = msgspec.json.Decoder(known(kind))
     index = 0
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
@@ -110,7 +111,7 @@ def _lines(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected
 
 
 def _list(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
-    decoder = msgspec.json.Decoder(kind)
+    decoder = msgspec.json.Decoder(known(kind))
     with opened(path) as file:
         for index, element in enumerate(elements(file)):
             try:
@@ -126,9 +127,9 @@ def _hub_rows(source: str, name: str, rows: Iterator[dict[str, object]], kind: t
         try:
             # a .txt of JSON lines (ESConv) comes from the hub as rows with one column, `text`
             if set(row) == {"text"} and isinstance(row["text"], str):
-                value = msgspec.json.decode(row["text"], type=kind)
+                value = from_json(row["text"], kind)
             else:
-                value = msgspec.convert(row, kind)
+                value = from_plain(row, kind)
             yield Row(value, index, index + 1, name)
         except (ValueError, RecursionError) as problem:
             yield _rejected(source, name, index, index + 1, problem)

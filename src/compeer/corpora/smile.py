@@ -20,6 +20,7 @@ from compeer.corpora.build import dialogue, utterance
 from compeer.corpora.outcome import Rejected
 from compeer.corpora.rows import Row, files, imported, opened, parts
 from compeer.dialogue import Dialogue, Speaker
+from compeer.typed import from_json
 
 LICENCE = "CC0 1.0"
 _ROLES: dict[str, Speaker] = {"client": "seeker", "counselor": "supporter", "counsellor": "supporter"}
@@ -76,7 +77,7 @@ def _files(numbered: list[Path]) -> Iterator[Row[Conversation] | Rejected]:
         with opened(path) as file:
             text = file.read().removeprefix(b"\xef\xbb\xbf")
         try:
-            found = msgspec.json.decode(text, type=list[Said] | Conversation)
+            found = from_json(text, list[Said] | Conversation)
             said = found if isinstance(found, list) else found.dialog
             yield Row(Conversation(dialog=said, file=path.name), index, 1, str(path))
         except ValueError as problem:

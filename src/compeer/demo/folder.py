@@ -24,6 +24,7 @@ from compeer import __version__
 from compeer.demo.sizes import Sizes
 from compeer.errors import UserError
 from compeer.models import shipped
+from compeer.typed import from_json
 
 OWN = ("notes", "cer", "data", "judge", "sft", "policy", "answers", "results", "report", "demo.json")
 
@@ -61,7 +62,7 @@ class Folder:
     def note(self, stage: str) -> Note | None:
         """What a stage left when it was finished."""
         try:
-            return msgspec.json.decode(self.path("notes", f"{stage}.json").read_bytes(), type=Note)
+            return from_json(self.path("notes", f"{stage}.json").read_bytes(), Note)
         except (OSError, msgspec.MsgspecError):  # a note is written in one go; what cannot be read was none
             return None
 

@@ -30,6 +30,7 @@ from compeer.evals.result import Result, Said, Transcript, load_transcripts, sav
 from compeer.policy.embedding import Embedder
 from compeer.reward.judge import PARTS
 from compeer.reward.service.wire import Scored
+from compeer.typed import from_plain
 
 NAMES = ("before", "after")
 
@@ -89,7 +90,7 @@ def answered(folder: Folder, name: str) -> list[Item]:
     )
     written = {item.id: item for item in read_rows(out, Item)}
     for reject in read_rows(_rejects(out), Reject):
-        item = msgspec.convert(reject.row, Item)
+        item = from_plain(reject.row, Item)
         if reject.reason == "incomplete":
             written[item.id] = item
     order = [item.id for item in read_rows(folder.rows("moments"), Item)]

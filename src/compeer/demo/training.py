@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from compeer.demo.folder import Folder
 from compeer.demo.stages import Made
+from compeer.typed import from_plain
 
 _LORA = {"r": 16, "alpha": 32}
 
@@ -29,7 +28,7 @@ def judge(folder: Folder) -> Made:
         "batch_size": sizes.judge_batch,
         "max_length": 1536,
     }
-    trained = train(msgspec.convert(given | _start(folder, "judge") | _few(folder), Config))
+    trained = train(from_plain(given | _start(folder, "judge") | _few(folder), Config))
     results = trained.results
     told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
     return Made(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
@@ -50,7 +49,7 @@ def sft(folder: Folder) -> Made:
         "max_prompt": 768,
         "max_length": 1280,
     }
-    results = train(msgspec.convert(given | _start(folder, "supporter") | _few(folder), Config))
+    results = train(from_plain(given | _start(folder, "supporter") | _few(folder), Config))
     told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
     told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
     return Made(told, {"steps": results["steps"], "loss": results["train_loss"]})

@@ -25,6 +25,7 @@ import zstandard
 
 from compeer.dialogue.record import Dialogue
 from compeer.errors import UserError
+from compeer.typed import known
 
 Row = TypeVar("Row")
 
@@ -47,7 +48,7 @@ def read_rows(
     path: str | Path, kind: type[Row], on_error: Callable[[RecordError], None] | None = None
 ) -> Iterator[Row]:
     """Rows of any msgspec type (or `dict`) from a JSON lines file, validated and streamed."""
-    decoder = msgspec.json.Decoder(kind)
+    decoder = msgspec.json.Decoder(known(kind))
     number = 0
     try:
         with open_bytes(path, "rb") as lines:

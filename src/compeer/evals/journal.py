@@ -20,6 +20,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.evals.result import Transcript
+from compeer.typed import from_json
 
 JOURNAL = "journal.jsonl"
 
@@ -77,7 +78,7 @@ class Journal:
         try:
             before = msgspec.json.decode(lines[0])["settings"]
             for line in lines[1:]:
-                sample = msgspec.json.decode(line, type=Finished)
+                sample = from_json(line, Finished)
                 self.finished[sample.transcript.id] = sample
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
             raise UserError(f"{self.path} cannot be read: {error}. Begin anew with --fresh, or elsewhere.") from None

@@ -19,6 +19,7 @@ import msgspec
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.evals.interval import Figure
+from compeer.typed import from_json
 
 RESULT = "result.json"
 TRANSCRIPTS = "transcripts.jsonl.gz"
@@ -82,7 +83,7 @@ def load_result(run: Path) -> Result:
     """The result in a run's folder; UserError when there is none or it cannot be read."""
     file = run / RESULT
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Result)
+        return from_json(file.read_bytes(), Result)
     except FileNotFoundError:
         raise UserError(f"{run} has no {RESULT}: is it the folder that an evaluation wrote, and did it end?") from None
     except msgspec.DecodeError as error:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.models.request import Answer, Model, ModelError, Request
+from compeer.typed import known
 
 _LOCKED = 60.0  # seconds to wait for other processes
 
@@ -36,7 +37,7 @@ class RequestCache:
         self.path = Path(path)
         self.hits = 0
         self.misses = 0
-        self._decoder = msgspec.msgpack.Decoder(Answer)
+        self._decoder = msgspec.msgpack.Decoder(known(Answer))
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._inherited: list[sqlite3.Connection | None] = []

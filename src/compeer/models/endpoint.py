@@ -27,6 +27,7 @@ from yarl import URL
 from compeer.models.request import Answer, Ending, ModelError, Place, Request, TooLong, Usage, by_content
 from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
 from compeer.reasoning.grammar import gbnf, regex
+from compeer.typed import from_json
 
 Dialect = Literal["auto", "llamacpp", "vllm", "openai"]
 T = TypeVar("T")
@@ -382,7 +383,7 @@ def _places(choice: dict[str, Any]) -> tuple[Place, ...]:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
+        return from_json(data, dict[str, Any])
     except msgspec.MsgspecError as error:
         raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 

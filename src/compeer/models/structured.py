@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from compeer.models.request import Model, ModelError, Request
+from compeer.typed import from_json
 
 T = TypeVar("T")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -46,7 +47,7 @@ async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, in
 
 def decode(text: str, kind: type[T]) -> T:
     """The JSON object in an answer, whatever was thought before it, with or without a code fence around it."""
-    return msgspec.json.decode(_FENCE.sub("", _THOUGHT.sub("", text).strip()), type=kind)
+    return from_json(_FENCE.sub("", _THOUGHT.sub("", text).strip()), kind)
 
 
 @functools.lru_cache(256)  # a fifth of a millisecond, and a stage asks for the same shape every time

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from compeer.typed import from_json
+
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
@@ -36,9 +38,9 @@ def read_tensors(path: Path) -> dict[str, Any]:
     if len(data) < 8 or length > len(data) - 8:
         raise Damaged(f"{path.name} ends before its header does")
     try:
-        header = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
+        header = from_json(data[8 : 8 + length], dict[str, msgspec.Raw])
         header.pop("__metadata__", None)
-        entries = {name: msgspec.json.decode(raw, type=_Entry) for name, raw in header.items()}
+        entries = {name: from_json(raw, _Entry) for name, raw in header.items()}
     except msgspec.MsgspecError as error:
         raise Damaged(f"{path.name} has no header that can be read ({error})") from None
     body = memoryview(data)[8 + length :]

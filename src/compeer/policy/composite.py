@@ -33,6 +33,7 @@ from compeer.reasoning.language import words
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_parsed
 from compeer.reward.judge import PARTS, Judgement
+from compeer.typed import from_json
 
 Source = Literal["unified", "prm+orm", "rules"]
 
@@ -288,7 +289,7 @@ def text_of(completion: Any) -> str:
 
 def _asked(row: str) -> Asked:
     try:
-        return msgspec.json.decode(row, type=Asked)
+        return from_json(row, Asked)
     except msgspec.MsgspecError as error:
         raise UserError(f"The column `asked` holds no record of what was asked: {error}.") from None
 

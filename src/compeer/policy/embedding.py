@@ -22,6 +22,7 @@ from compeer.cer.clusters import embedder as packaged
 from compeer.errors import UserError
 from compeer.models.checkpoint import LOADING
 from compeer.reasoning.ontology import Language
+from compeer.typed import from_json
 
 Rows = npt.NDArray[np.float32]
 
@@ -58,7 +59,7 @@ class Embedder:
     def load(self, path: Path) -> None:
         """Remember what was written down, in its order."""
         with np.load(path) as saved:
-            keys = msgspec.json.decode(saved["keys"].tobytes(), type=list[tuple[str, str]])
+            keys = from_json(saved["keys"].tobytes(), list[tuple[str, str]])
             rows = {place: iter(saved[place]) for place, _ in keys}
         with self._lock:
             self._known = OrderedDict((key, next(rows[key[0]])) for key in keys)

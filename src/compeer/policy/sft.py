@@ -31,6 +31,7 @@ from compeer.training.encode import Example, Words, encode
 from compeer.training.model import Lora
 from compeer.training.model import Settings as ModelSettings
 from compeer.training.sft import Plan
+from compeer.typed import from_plain
 
 #: settings that may change when a run goes on; data and model are compared by what they are, not by where they lie
 FREE = ("out", "name", "model", "adapter", "data", "valid", "log_every", "keep", "micro_batch", "device",
@@ -79,7 +80,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
     try:
         raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        return msgspec.convert(overridden(raw if isinstance(raw, dict) else {}, overrides), Config, strict=False)
+        return from_plain(overridden(raw if isinstance(raw, dict) else {}, overrides), Config, strict=False)
     except OSError as error:
         raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
@@ -173,7 +174,7 @@ def items_of(paths: Sequence[str]) -> Iterator[Item]:
                 if isinstance(row.get("trace"), str):  # a published row: pictures lie beside jsonl/
                     yield from_row(row, home.parent)
                 else:
-                    yield msgspec.convert(row, Item)
+                    yield from_plain(row, Item)
             except msgspec.ValidationError as error:
                 raise UserError(f"{path} holds a row that is no CER item ({row.get('id')}): {error}.") from None
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
+from compeer.typed import from_plain
 
 #: shown when the country is not known
 SEVERAL = ("US", "CN", "GB", "AU", "IN")
@@ -62,7 +63,7 @@ class Helpline(msgspec.Struct, frozen=True, kw_only=True):
 def helplines() -> dict[str, Helpline]:
     """Every line, by country code."""
     table = _table()
-    return {code: msgspec.convert({"country": code, **entry}, Helpline) for code, entry in table["countries"].items()}
+    return {code: from_plain({"country": code, **entry}, Helpline) for code, entry in table["countries"].items()}
 
 
 def directory() -> str:

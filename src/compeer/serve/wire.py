@@ -13,6 +13,7 @@ import msgspec
 
 from compeer.reasoning.ontology import Language
 from compeer.serve.refusal import bad
+from compeer.typed import from_plain
 
 #: fields of the protocol that do not change an answer
 IDLE = frozenset(
@@ -108,7 +109,7 @@ def read_request(data: bytes) -> ChatRequest:
     ignored = sorted(name for name in fields if name not in _KNOWN)
     known = {name: value for name, value in fields.items() if name in ChatRequest.__struct_fields__}
     try:
-        return msgspec.convert(known | {"ignored": [name[:60] for name in ignored[:20]]}, ChatRequest)
+        return from_plain(known | {"ignored": [name[:60] for name in ignored[:20]]}, ChatRequest)
     except msgspec.ValidationError as problem:
         what, _, where = str(problem).partition(" - at ")
         place = where.strip("`").removeprefix("$.") or None

@@ -31,6 +31,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.training.record import Record, now, session
+from compeer.typed import from_json
 
 MARK = "complete.json"  # in a checkpoint, written last: its files and their sizes
 OWN = ("run.json", "config.yaml", "config.given.yaml", "metrics.jsonl", "samples.jsonl", "alerts.jsonl", "checkpoints",
@@ -129,7 +130,7 @@ def open_run(
         lock = _locked(home)
         _prepare(home, record, given, free, force, fresh)
     wait_for_all()
-    known = msgspec.json.decode((home / "run.json").read_bytes(), type=Record)
+    known = from_json((home / "run.json").read_bytes(), Record)
     return Run(home, known, known.sessions[-1].resumed_from, lock)
 
 
@@ -153,7 +154,7 @@ def wait_for_all() -> None:
 def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str], force: bool, fresh: bool) -> None:
     """The first process's part: compare with what is there, clear up after a kill, note this session."""
     existing = home / "run.json"
-    record = msgspec.json.decode(msgspec.json.encode(record), type=Record)  # as it will be read back
+    record = from_json(msgspec.json.encode(record), Record)  # as it will be read back
     cleared = fresh and existing.is_file()
     for name in OWN if cleared else ():
         _remove(home / name)
@@ -190,7 +191,7 @@ def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str],
 
 def _known(path: Path) -> Record:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return from_json(path.read_bytes(), Record)
     except msgspec.MsgspecError as error:
         raise UserError(f"{path} is damaged: {error}. --fresh begins anew.") from None
 
@@ -211,7 +212,7 @@ def _locked(home: Path) -> IO[str]:
 def _whole(checkpoint: Path) -> bool:
     """Whether all files are there, as long as they were when the checkpoint was marked."""
     try:
-        sizes = msgspec.json.decode((checkpoint / MARK).read_bytes(), type=dict[str, int])
+        sizes = from_json((checkpoint / MARK).read_bytes(), dict[str, int])
         return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, msgspec.MsgspecError):
         return False
@@ -245,7 +246,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Lines of a log; one that a kill cut off is passed over."""
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
-            yield msgspec.json.decode(line, type=dict[str, Any])
+            yield from_json(line, dict[str, Any])
         except msgspec.MsgspecError:
             print(f"{path}: a line was cut off and is left out.", file=sys.stderr)
 

@@ -20,6 +20,7 @@ from compeer.annotation.queue import as_shown
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.errors import UserError
 from compeer.reasoning import STEPS
+from compeer.typed import from_json
 
 _HEADINGS = {
     "history": "1 History: is this what the person is facing?",
@@ -84,7 +85,7 @@ def read(path: Path, names: Iterable[str], seed: int) -> dict[str, list[Vote]]:
     if path.is_dir():
         path = path / "tasks.json"
     try:
-        given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+        given = from_json(path.read_bytes(), list[dict[str, Any]])
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

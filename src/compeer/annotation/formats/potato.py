@@ -25,6 +25,7 @@ from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.reasoning import STEPS
+from compeer.typed import from_json
 
 _ASKED: dict[Question, str] = {
     "history": "1. Is the history understood rightly?",
@@ -147,7 +148,7 @@ def _answers(person: Path) -> Iterator[tuple[str, list[tuple[Question, str]], fl
     state_file, old_file = person / "user_state.json", person / "annotated_instances.jsonl"
     if state_file.is_file():
         try:
-            state = msgspec.json.decode(state_file.read_bytes(), type=dict[str, Any])
+            state = from_json(state_file.read_bytes(), dict[str, Any])
         except msgspec.MsgspecError as error:
             raise UserError(f"{state_file} is no answer file of Potato: {error}") from None
         times = state.get("instance_id_to_behavioral_data") or {}

@@ -12,6 +12,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.reasoning.ontology import Language
+from compeer.typed import from_json
 
 FILES = ("card_high_en.json", "card_high_zh.json")
 _LANGUAGES: dict[str, Language] = {"english": "en", "chinese": "zh", "en": "en", "zh": "zh"}
@@ -75,7 +76,7 @@ def alternating(cards: Sequence[Card], limit: int | None = None) -> list[Card]:
 
 def _read(path: Path) -> list[Card]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Card])
+        return from_json(path.read_bytes(), list[Card])
     except FileNotFoundError:
         raise UserError(f"{path} is not there. --cards takes a JSON list of ESC-Eval's role cards.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ from compeer.evals.esc_eval.dimension import DIMENSIONS
 from compeer.evals.esc_eval.figures import Row, columns
 from compeer.evals.interval import Figure
 from compeer.reasoning.ontology import Language
+from compeer.typed import from_json
 
 _LANGUAGE = re.compile(r"(?:^|[_\-. ])(en|eng|english|zh|cn|ch|chi|chinese)(?=$|[_\-. ])", re.IGNORECASE)
 Rows = dict[str, dict[str, int]]
@@ -79,7 +80,7 @@ def _named(file: Path, folder: Path) -> tuple[str, Language]:
 
 def _read(file: Path) -> Rows:
     try:
-        rows = msgspec.json.decode(file.read_bytes(), type=Rows)
+        rows = from_json(file.read_bytes(), Rows)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no score file: {error}.") from None
     for card, row in rows.items():

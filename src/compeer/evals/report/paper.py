@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from compeer.typed import from_plain
+
 NOT_THE_MEAN = "printed so; not the mean of its seven columns"
 
 
@@ -23,7 +25,7 @@ class PaperTable(msgspec.Struct, frozen=True):
 def paper_table(benchmark: str) -> PaperTable | None:
     """The paper's table for a benchmark, or None."""
     tables = msgspec.json.decode(Path(__file__).with_name("paper.json").read_bytes())
-    return msgspec.convert(tables[benchmark], PaperTable) if benchmark in ("esc-eval", "sage") else None
+    return from_plain(tables[benchmark], PaperTable) if benchmark in ("esc-eval", "sage") else None
 
 
 def odd_average(row: tuple[str | float, ...]) -> float | None:

@@ -23,6 +23,7 @@ from compeer.models.reasoner import reason, request_for
 from compeer.models.structured import ask_json
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import has_words
+from compeer.typed import from_plain
 
 SUPPORTER, JUDGE = "supporter", "judge"
 _SILENCE = "……"  # what an empty reply is in the history; servers refuse empty messages
@@ -70,7 +71,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def answer(case: Case, tools: Tools) -> Answered:
     """Let the model answer each turn."""
-    options = msgspec.convert(tools.options, AnswerOptions)
+    options = from_plain(tools.options, AnswerOptions)
     chat: list[dict[str, Any]] = []
     said: list[Said] = []
     for number, text in enumerate(case.turns):
@@ -95,7 +96,7 @@ async def answer(case: Case, tools: Tools) -> Answered:
 
 async def judge(row: Answered, tools: Tools) -> Judged:
     """Ask the judge about the answers to one case."""
-    prompts = Prompts(msgspec.convert(tools.options, JudgeOptions).prompts)
+    prompts = Prompts(from_plain(tools.options, JudgeOptions).prompts)
     request = rubric.question(row.case, row.said, prompts)
     told: rubric.Care | rubric.Proportion
     if row.case.risky:

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-import msgspec
-
 from compeer.errors import UserError
 from compeer.policy.bridges.reward_file import opened
 from compeer.policy.composite import Asked
+from compeer.typed import from_json
 
 
 class CompeerReward:
@@ -45,7 +44,7 @@ class CompeerReward:
         groups: list[tuple[Asked, list[str]]] = []
         for record, rows in groupby(zip(asked, completions, strict=True), lambda row: row[0]):
             outputs = [output for _, output in rows]
-            what = msgspec.json.decode(record, type=Asked)
+            what = from_json(record, Asked)
             size = next((size for size in self.sizes if len(outputs) % size == 0), None)
             if self.sizes and size is None:
                 wanted = " or ".join(map(str, self.sizes))

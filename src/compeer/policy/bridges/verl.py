@@ -27,6 +27,7 @@ import msgspec
 from compeer.errors import UserError
 from compeer.policy.bridges.reward_file import opened
 from compeer.policy.composite import Asked, CompositeReward, Scored
+from compeer.typed import from_json
 
 Extra = Mapping[str, Any]
 #: seconds that the first of a group waits for the last; then those that came are scored without the rest
@@ -66,7 +67,7 @@ class Meeting:
     async def _served(self, table: _Table) -> None:
         outputs = [output for output, _ in table.seats]
         try:
-            asked = msgspec.json.decode(table.asked, type=Asked)
+            asked = from_json(table.asked, Asked)
             rows = await asyncio.to_thread(self.score, asked, outputs)
         except Exception as error:  # everybody who waits must hear of it
             for _, seat in table.seats:
@@ -128,7 +129,7 @@ def compute_scores(
         size = sizes[asked] if len(found) % sizes[asked] == 0 else len(found)
         groups += [(asked, found[at : at + size]) for at in range(0, len(found), size)]
     rows = opened(config).score(
-        [(msgspec.json.decode(asked, type=Asked), [solution_strs[at] for at in found]) for asked, found in groups]
+        [(from_json(asked, Asked), [solution_strs[at] for at in found]) for asked, found in groups]
     )
     order = [place for _, found in groups for place in found]
     told = {place: _told(row) for place, row in zip(order, rows, strict=True)}
@@ -146,7 +147,7 @@ def compute_total(
 ) -> dict[str, float]:
     """verl's signature for one output by itself: the total before equation 5."""
     asked, _ = _record(extra_info)
-    row = _alone(opened(config)).score([(msgspec.json.decode(asked, type=Asked), [solution_str])])[0]
+    row = _alone(opened(config)).score([(from_json(asked, Asked), [solution_str])])[0]
     return _told(row)
 
 

@@ -26,6 +26,7 @@ from compeer.reasoning.prompt import Length
 from compeer.reward.judge import Orders
 from compeer.training.model import Lora
 from compeer.training.model import Settings as ModelSettings
+from compeer.typed import from_plain
 
 Rollout = Literal["auto", "transformers", "graph", "llamacpp", "vllm-server", "vllm-colocate"]
 #: what the names of the paper mean for the reward
@@ -186,7 +187,7 @@ def config_of(raw: dict[str, Any]) -> Config:
                 f"variant: {variant} means reward.{name}: {value}, but it is {given[name]}. Leave one of them out."
             )
     # not strict, because YAML takes 1e-6 for text
-    return msgspec.convert({**raw, "reward": {**given, **preset}}, Config, strict=False)
+    return from_plain({**raw, "reward": {**given, **preset}}, Config, strict=False)
 
 
 def overridden(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def overridden(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """
     import yaml
 
-    made = msgspec.convert(raw, dict[str, Any])
+    made = from_plain(raw, dict[str, Any])
     for one in overrides:
         name, equals, text = one.partition("=")
         if not equals or not name:

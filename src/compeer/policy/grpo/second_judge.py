@@ -20,6 +20,7 @@ from compeer.policy.composite import Asked, Judging, Settings, text_of
 from compeer.reasoning import parse
 from compeer.reward.case import Case, case_of_parsed
 from compeer.reward.judge import Judgement
+from compeer.typed import from_json
 
 APART = 0.5  # of a scale from -5 to 5
 CERTAIN = 2.0  # standard errors
@@ -49,7 +50,7 @@ class HeldOut:
         """Both judges on a batch; the training judge's scores, which is what a trainer wants to know."""
         cases = []
         for row, completion in zip(asked, completions, strict=True):
-            known = msgspec.json.decode(row, type=Asked)
+            known = from_json(row, Asked)
             parsed = parse(text_of(completion))
             cases.append(case_of_parsed(known.id, known.language, known.history, known.reference, parsed))
         training, second = (self._totals(judge, cases) for judge in (self.training, self.second))

@@ -26,6 +26,7 @@ from compeer.policy.grpo.second_judge import HeldOut
 from compeer.reasoning.language import words
 from compeer.reasoning.ontology import Language
 from compeer.training.run import Run
+from compeer.typed import from_json
 
 Gather = Callable[[list[Any]], list[Any]]
 #: of everything that is logged, what a person looks at first: in the terminal's curves and in the figure
@@ -108,7 +109,7 @@ class WatchedReward:
             completions=completions, asked=asked, trainer_state=trainer_state, log_metric=log_metric, **columns
         )
         began, embedding = time.perf_counter(), self.composite.embedder.seconds
-        spoken = [msgspec.json.decode(row, type=_Spoken).language for row in asked]
+        spoken = [from_json(row, _Spoken).language for row in asked]
         shares: list[Share] = self.gather([self._share(spoken)])
         if self.run is None or self.run.main:
             for name, value in numbers(shares, self.composite.group or 1).items():

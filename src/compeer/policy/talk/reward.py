@@ -26,6 +26,7 @@ from compeer.policy.composite import Asked, CompositeReward
 from compeer.policy.talk.conversation import Talk, summary
 from compeer.policy.talk.emotion import SAGE, Rules
 from compeer.reward.judge import PARTS
+from compeer.typed import from_json
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +67,7 @@ class TalkReward:
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **columns: Any,
     ) -> list[float]:
-        talks = [msgspec.json.decode(one, type=Talk) for one in talk]
+        talks = [from_json(one, Talk) for one in talk]
         if not len(talks) == len(asked) == len(completions):
             raise UserError(
                 f"{len(completions)} outputs came with {len(talks)} conversations and {len(asked)} rows of `asked`."
@@ -98,7 +99,7 @@ class TalkReward:
 
 def _moment(talk: Talk, turn: int, asked: str) -> Asked:
     """What a later turn answered."""
-    name = msgspec.json.decode(asked, type=Asked).id
+    name = from_json(asked, Asked).id
     return Asked(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
 
 

@@ -25,6 +25,7 @@ from compeer.errors import UserError
 from compeer.reward.evaluation.measure import Role
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
+from compeer.typed import from_json
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,7 +53,7 @@ class Folder:
         self.run = Run()
         if self._noted.exists():
             try:
-                self.run = msgspec.json.decode(self._noted.read_bytes(), type=Run)
+                self.run = from_json(self._noted.read_bytes(), Run)
             except msgspec.MsgspecError as problem:
                 raise UserError(f"{self._noted} cannot be read: {problem}. Choose another --out.") from None
 
@@ -86,7 +87,7 @@ class Folder:
     def add_judge(self, entry: Entry) -> None:
         """Note a judge; another one under the same name is refused."""
         # as it will be read back: a tuple becomes a list
-        entry = msgspec.json.decode(msgspec.json.encode(entry), type=Entry)
+        entry = from_json(msgspec.json.encode(entry), Entry)
         known = next((other for other in self.run.judges if other.name == entry.name), None)
         if known is None:
             self.run.judges.append(entry)

@@ -31,6 +31,7 @@ from compeer.reward.homes.fit import fitted
 from compeer.reward.homes.identity import model_sha256, prompts_sha256
 from compeer.reward.judge import Judgement, Orders, shown_orders
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind
+from compeer.typed import from_json
 
 if TYPE_CHECKING:
     from compeer.reward.homes.docket import Docket
@@ -218,7 +219,7 @@ def read_judge_file(folder: str) -> JudgeFile:
     if not file.is_file():
         return JudgeFile()
     try:
-        return msgspec.json.decode(file.read_bytes(), type=JudgeFile)
+        return from_json(file.read_bytes(), JudgeFile)
     except msgspec.MsgspecError as error:
         raise UserError(f"{file} does not describe a judge: {error}. It is written by compeer reward train.") from None
 

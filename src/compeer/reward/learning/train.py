@@ -32,6 +32,7 @@ from compeer.training.model import Lora, Settings
 from compeer.training.record import Record, data_file, revision
 from compeer.training.run import Run, is_main, open_run
 from compeer.training.sft import Outcome, Plan, sft
+from compeer.typed import from_plain
 
 Files = Annotated[tuple[str, ...], Meta(min_length=1)]
 #: settings that may differ when a run is resumed: where things lie, how much is shown and kept, what fits a device
@@ -118,7 +119,7 @@ def read_config(path: str | Path, changes: Sequence[str] = ()) -> tuple[Config, 
     for change in changes:
         _set(values, change)
     try:
-        return msgspec.convert(_numbers(values), Config), text
+        return from_plain(_numbers(values), Config), text
     except msgspec.ValidationError as error:
         raise UserError(f"The configuration {path} is not usable: {error}.") from None
 
@@ -203,7 +204,7 @@ def _read(path: Path) -> Iterator[Item]:
 
     for number, row in enumerate(read_rows(path, dict), start=1):
         try:
-            yield from_row(row) if isinstance(row.get("trace"), str) else msgspec.convert(row, Item)
+            yield from_row(row) if isinstance(row.get("trace"), str) else from_plain(row, Item)
         except msgspec.ValidationError as error:
             raise RecordError(str(path), number, str(error), row.get("id")) from None
 

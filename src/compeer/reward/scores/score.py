@@ -41,6 +41,7 @@ from compeer.reward.scores.tally import Summary, Tally
 from compeer.reward.service.http import HttpJudge
 from compeer.reward.service.wire import Scored, scored
 from compeer.reward.verdict import Kind
+from compeer.typed import from_json, known
 
 _REMOTE_BUDGET = 300.0  # seconds for a window of a judge behind HTTP; one in this process takes what it takes
 
@@ -175,7 +176,7 @@ def _begin(
 
 
 def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
-    decoder = msgspec.json.Decoder(Item)
+    decoder = msgspec.json.Decoder(known(Item))
     for number, data in read_lines(source, after=after, limit=limit):
         try:
             item = _item(data, decoder, Path(source).parent.parent)
@@ -221,7 +222,7 @@ def _history(line: Line) -> Any:
 def _known(ledger: Ledger) -> Iterator[Scored] | None:
     """Rows of an earlier, finished run in the same way, behind those that this one has already written."""
     try:
-        done = msgspec.json.decode(ledger.manifest_path.read_bytes(), type=Manifest)
+        done = from_json(ledger.manifest_path.read_bytes(), Manifest)
     except (OSError, msgspec.MsgspecError):
         return None
     if done.fingerprint != ledger.state.fingerprint or not ledger.out.exists():

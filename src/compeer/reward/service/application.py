@@ -47,6 +47,7 @@ from compeer.reward.service.wire import (
     fingerprint,
     scored,
 )
+from compeer.typed import from_json, from_plain
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -219,7 +220,7 @@ class _Refused(Exception):
 
 def _decoded(data: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return from_json(data, kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise _Refused(400, f"the request cannot be read: {problem}") from None
 
@@ -229,8 +230,8 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
     try:
         fields = msgspec.json.decode(raw)
         if not isinstance(fields, dict) or "output" not in fields:
-            return case_of(msgspec.convert(fields, Item))
-        given = msgspec.convert(fields, Output)
+            return case_of(from_plain(fields, Item))
+        given = from_plain(fields, Output)
     except msgspec.MsgspecError as problem:
         raise _Refused(400, f"{place} cannot be read: {problem}") from None
     except UserError as problem:

@@ -38,6 +38,7 @@ from compeer.reward.service.wire import (
     problem_with,
 )
 from compeer.reward.verdict import Kind
+from compeer.typed import from_json
 
 
 class HttpJudge:
@@ -127,7 +128,7 @@ class HttpJudge:
 
     def _read(self, data: bytes, cases: list[Case]) -> list[Judgement]:
         try:
-            reply = msgspec.json.decode(data, type=JudgeReply)
+            reply = from_json(data, JudgeReply)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise _Nonsense(f"{data[:80]!r} ({error})") from None
         if problem := problem_with(cases, reply.judgements):
@@ -224,7 +225,7 @@ class _Nonsense(Exception):
 
 def _about(data: bytes, url: str) -> About:
     try:
-        return msgspec.json.decode(data, type=About)
+        return from_json(data, About)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         said = f"it says {data[:80]!r} of itself"
         raise JudgeError("nonsense", f"{url} is no judge: {said}. Is this `compeer reward serve`?") from None

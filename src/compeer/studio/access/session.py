@@ -17,6 +17,7 @@ import msgspec
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from compeer.studio.access.person import Person
+from compeer.typed import from_plain
 
 DAYS = 30
 
@@ -41,7 +42,7 @@ class Sessions:
         if not cookie:
             return None
         try:
-            return msgspec.convert(self._signer.loads(cookie, max_age=DAYS * 86400), Session)
+            return from_plain(self._signer.loads(cookie, max_age=DAYS * 86400), Session)
         except (BadSignature, msgspec.ValidationError):
             return None
 

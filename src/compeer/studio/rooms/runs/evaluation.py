@@ -10,6 +10,7 @@ import msgspec
 from markupsafe import Markup
 
 from compeer.evals.result import RESULT
+from compeer.typed import from_json
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -57,6 +58,6 @@ def _whisker(figure: Shown, axis: float) -> Markup:
 
 def outcome(folder: Path) -> Outcome:
     try:
-        return msgspec.json.decode((folder / RESULT).read_bytes(), type=Outcome)
+        return from_json((folder / RESULT).read_bytes(), Outcome)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
         return Outcome(problem=str(error))

@@ -16,6 +16,8 @@ from typing import Literal
 
 import msgspec
 
+from compeer.typed import from_json
+
 Kind = Literal["training", "evaluation", "judging", "report"]
 REPORTS = ("report.html", "index.html")
 _DEEP, _MOST = 6, 20_000
@@ -58,7 +60,7 @@ def kind_of(path: Path) -> Kind | None:
     """What a folder holds, if anything."""
     if (path / "run.json").is_file():
         try:
-            head = msgspec.json.decode((path / "run.json").read_bytes(), type=_Head)
+            head = from_json((path / "run.json").read_bytes(), _Head)
         except (OSError, msgspec.MsgspecError):
             return "training"  # damaged: it is shown, and says so
         if head.kind is not None:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from compeer.studio.rooms.runs.tail import Tail
+from compeer.typed import known
 
 #: said once at the end of training, or the same as the axis
 LEFT_OUT = ("step", "epoch", "total_flos", "num_tokens", "train_loss")
@@ -46,7 +47,7 @@ class Numbers:
 
     def __init__(self, path: Path) -> None:
         self._tail = Tail(path, self._begin, self._take)
-        self._decode = msgspec.json.Decoder(dict[str, Any]).decode
+        self._decode = msgspec.json.Decoder(known(dict[str, Any])).decode
         self._lock = threading.Lock()
         self._begin()
 

@@ -16,6 +16,7 @@ import msgspec
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
 from compeer.studio.rooms.runs.tail import Tail
+from compeer.typed import from_json, known
 
 MOST = 8  # shown of one step
 
@@ -63,7 +64,7 @@ class Samples:
     def __init__(self, path: Path) -> None:
         self._path, self.steps = path, []
         self._tail = Tail(path, self._begin, self._take)
-        self._decode = msgspec.json.Decoder(_Step).decode
+        self._decode = msgspec.json.Decoder(known(_Step)).decode
         self._lock = threading.Lock()
         self._begin()
 
@@ -109,7 +110,7 @@ class Samples:
 
 def _sample(line: bytes, language: Language) -> Sample:
     try:
-        row = msgspec.json.decode(line, type=_Row)
+        row = from_json(line, _Row)
     except (msgspec.MsgspecError, RecursionError):  # written over in this moment, or of another make: as it stands
         row = _Row(output=line.decode("utf-8", "replace"))
     read = parse(row.output)

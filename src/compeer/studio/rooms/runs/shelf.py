@@ -16,6 +16,7 @@ from compeer.studio.rooms.runs.evaluation import Outcome, outcome
 from compeer.studio.rooms.runs.find import Found, find
 from compeer.studio.rooms.runs.numbers import Numbers
 from compeer.studio.rooms.runs.samples import Samples
+from compeer.typed import from_json
 
 State = Literal["finished", "writing", "resting", "damaged"]
 WRITING = 300.0  # seconds since the last line: someone is at work
@@ -127,7 +128,7 @@ def _stat(path: Path) -> tuple[int, int]:
 
 def _object(path: Path) -> dict[str, Any] | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return from_json(path.read_bytes(), dict[str, Any])
     except (OSError, msgspec.MsgspecError, RecursionError):
         return None
 
@@ -140,7 +141,7 @@ def _alerts(path: Path) -> list[Alert]:
         return []
     for line in lines[-200:]:
         try:
-            found.append(msgspec.json.decode(line, type=Alert))
+            found.append(from_json(line, Alert))
         except (msgspec.MsgspecError, RecursionError):
             continue  # being written
     return found

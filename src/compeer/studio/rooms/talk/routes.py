@@ -36,6 +36,7 @@ from compeer.studio.rooms.talk.trouble import Explained, Trouble, trouble_of
 from compeer.studio.rooms.talk.voices import PATIENCE, voices
 from compeer.studio.settings import Settings
 from compeer.studio.words import Say
+from compeer.typed import from_json
 
 T = TypeVar("T")
 SWEEP = 60.0  # seconds
@@ -236,6 +237,6 @@ def _present(live: Live, seen: int | None) -> Live:
 
 async def _asked(request: Request, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(await request.body(), type=kind)
+        return from_json(await request.body(), kind)
     except msgspec.MsgspecError:
         raise Refused(422, "invalid", "a request that makes no sense") from None
