@@ -10,6 +10,7 @@ A piece that was cut off begins again; trainings inside it go on from their last
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,7 @@ def _side_by_side(
     fits: Callable[[Piece], bool],
     command: Callable[[str], list[str]],
 ) -> list[str]:
+    _remind()
     running: dict[str, subprocess.Popen[bytes]] = {}
     made: list[str] = []
     failed: list[str] = []
@@ -240,6 +242,13 @@ def _side_by_side(
             process.wait()
         signal.signal(signal.SIGTERM, before)
     return made
+
+
+def _remind() -> None:
+    """Processes take turns on a GPU unless NVIDIA's MPS lets them in together."""
+    pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control")
+    if shutil.which("nvidia-cuda-mps-control") and not pipe.exists():
+        say("MPS is not running, so pieces take turns on the GPU; nvidia-cuda-mps-control -d starts it")
 
 
 def _end(*_: object) -> None:

@@ -60,10 +60,14 @@ def _on_a_gpu(model: Any, prompts: list[list[int]], size: int, seed: int, asked:
     written: list[list[int]] = [[] for _ in prompts]
     for start in range(0, len(order), size):
         part = order[start : start + size]
-        these = [prompts[number] for number in part]
-        decoder = Decoder(model, rows=len(part), places=max(map(len, these)) + asked["tokens"])
-        decoder.load(model)
-        found = decoder.write(these, range(len(part)), seed=seed + start, **asked).ids
+        found = _batch(model, [prompts[number] for number in part], seed + start, asked)
         for number, ids in zip(part, found, strict=True):
             written[number] = ids
     return written
+
+
+def _batch(model: Any, prompts: list[list[int]], seed: int, asked: dict[str, Any]) -> list[list[int]]:
+    """In memory that is free again when it returns, before the next batch takes its own."""
+    decoder = Decoder(model, rows=len(prompts), places=max(map(len, prompts)) + asked["tokens"])
+    decoder.load(model)
+    return decoder.write(prompts, range(len(prompts)), seed=seed, **asked).ids

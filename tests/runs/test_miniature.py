@@ -185,3 +185,21 @@ def test_without_data_only_the_tiny_size_runs(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(UserError, match="not usable"):
         (tmp_path / "config.yaml").write_text("seed: 0\nnonsense: 1\n")
         load(path=tmp_path / "config.yaml")
+
+
+def test_answers_written_in_batches_of_like_length_are_those_of_their_prompts() -> None:
+    import torch
+    from runs.miniature.writing import _on_a_gpu
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=50, num_key_value_heads=2, max_position_embeddings=64, **shape))
+    model.eval()
+    prompts = [[3, 4, 5] * times for times in (3, 1, 2, 5, 4)]
+    written = _on_a_gpu(model, prompts, 2, 0, {"tokens": 6, "temperature": 1e-4, "end": 1})
+    for prompt, ids in zip(prompts, written, strict=True):
+        whole = model.generate(
+            torch.tensor([prompt]), max_new_tokens=6, do_sample=False, eos_token_id=1, pad_token_id=0
+        )
+        assert whole[0, len(prompt) :].tolist()[: len(ids)] == ids and ids
