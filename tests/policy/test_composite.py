@@ -100,6 +100,24 @@ def test_a_reply_outside_of_the_lengths_that_are_wanted_earns_less() -> None:
         Settings(length=(6, 4))
 
 
+def test_novelty_compares_a_reply_with_what_others_are_told_and_not_with_its_own_group() -> None:
+    same, new = "What happened then?", "Tell me about Tuesday?"
+    groups = [
+        (asked("a"), [output(same), output(new), output(same)]),
+        (asked("b"), [output(same), output("Why?")]),
+    ]
+    told = reward(reweight=False, weights={"novelty": 3.0}).score(groups)
+    # both pairs of `same` are in one reply to the other seeker, or in two; a single word has no pair
+    assert [row.parts["novelty"] for row in told] == pytest.approx([0.0, 1.0, 0.0, 2 / 3 - 1, -1.0])
+    plain = reward(reweight=False).score(groups)
+    assert [row.total for row in told] == pytest.approx(
+        [one.total + 3 * row.parts["novelty"] for one, row in zip(plain, told, strict=True)]
+    )
+    assert "novelty" not in plain[0].parts
+    alone = reward(reweight=False, weights={"novelty": 1.0}).score(groups[:1])
+    assert [row.parts["novelty"] for row in alone] == [1.0, 1.0, 1.0]
+
+
 def test_equation_5_is_applied_to_the_total_with_the_whole_group() -> None:
     said = ["What happened then, tell me?", "What happened then, tell me?", "I am here with you now.", "Go on?"]
     history = ("I lost my job and I am afraid to tell them.", "Who are they?")

@@ -26,6 +26,7 @@ import msgspec
 from compeer.cer.item import Said
 from compeer.errors import UserError
 from compeer.policy.embedding import Embedder
+from compeer.policy.novelty import novelty
 from compeer.policy.parts import FURTHER, further
 from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
 from compeer.reasoning import Parsed, Problem, parse
@@ -163,9 +164,10 @@ class CompositeReward:
             for (asked, _), read in zip(groups, parsed, strict=True)
         ]
         judgements = iter(self._judged([case for group in cases for case in group]))
+        further = self._further(cases)
         scored: list[Scored] = []
-        for (asked, outputs), read, group in zip(groups, parsed, cases, strict=True):
-            scored += self._group(asked, outputs, read, group, [next(judgements) for _ in group])
+        for (asked, outputs), read, group, more in zip(groups, parsed, cases, further, strict=True):
+            scored += self._group(asked, outputs, read, group, [next(judgements) for _ in group], more)
         judging, embedding = self.seconds["judge"] - judging, self.embedder.seconds - embedding
         self.seconds["embedder"] += embedding
         self.seconds["other"] += time.perf_counter() - began - judging - embedding
@@ -179,14 +181,28 @@ class CompositeReward:
         self.seconds["judge"] += time.perf_counter() - began
         return judgements
 
-    def _group(
-        self, asked: Asked, outputs: Sequence[str], read: list[Parsed], cases: list[Case], judged: list[Judgement]
-    ) -> list[Scored]:
-        parts = [
-            judgement.parts(self.settings.soft)
-            | {name: part(case) for name, part in self.further.items() if self._wants(name)}
-            for judgement, case in zip(judged, cases, strict=True)
+    def _further(self, groups: Sequence[Sequence[Case]]) -> list[list[dict[str, float]]]:
+        """The further parts that are wanted, of every output of every group."""
+        found = [
+            [{name: part(case) for name, part in self.further.items() if self._wants(name)} for case in group]
+            for group in groups
         ]
+        if self._wants("novelty"):
+            for group, values in zip(found, novelty([[case.reply for case in group] for group in groups]), strict=True):
+                for parts, value in zip(group, values, strict=True):
+                    parts["novelty"] = 2 * value - 1
+        return found
+
+    def _group(
+        self,
+        asked: Asked,
+        outputs: Sequence[str],
+        read: list[Parsed],
+        cases: list[Case],
+        judged: list[Judgement],
+        further: list[dict[str, float]],
+    ) -> list[Scored]:
+        parts = [judgement.parts(self.settings.soft) | more for judgement, more in zip(judged, further, strict=True)]
         there = [judgement.failure is None for judgement in judged]
         totals = _filled(
             [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts], there

@@ -1,7 +1,8 @@
 """Further parts of the reward, by name, for whoever wants more than the paper's five.
 
 A part reads what was written and gives a number from -1 to 1; it enters the sum with its own weight, which is 0
-unless a config says otherwise. The paper's open question on Information is why `density` is here.
+unless a config says otherwise. The paper's open question on Information is why `density` is here. `novelty` needs more
+than one output to be told, so it is worked out for a whole step at once (novelty.py).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def moderate_length(case: Case, among: tuple[int, int] | None = None) -> float:
     return 2 * math.exp(-off) - 1 if words(case.reply) else -1.0
 
 
-FURTHER = ("density", "length")
+FURTHER = ("density", "length", "novelty")
 
 
 def further(among: tuple[int, int] | None = None) -> dict[str, Part]:
-    """The further parts by name; `among` are the lengths that are moderate."""
+    """The further parts that one output is enough for, by name; `among` are the lengths that are moderate."""
     return {"density": density, "length": partial(moderate_length, among=among)}
