@@ -26,12 +26,11 @@ import msgspec
 import numpy as np
 
 from compeer.errors import UserError
-from compeer.reward.evaluation import Folder
 from compeer.reward.evaluation.answers import dialogues_of
 from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.training.record import Record
 from runs.miniature import data
-from runs.miniature.measuring import above, drawn, figures, judged, sample, samples_path
+from runs.miniature.measuring import above, figures, judged_alone, sample, samples_path
 from runs.miniature.pieces import Work, read_note
 
 COMPLETE = 0.97
@@ -93,8 +92,7 @@ def confirm(work: Work) -> dict[str, Any]:
         name: over_draws([answered(work, name, "confirm", draw) for draw in range(work.settings.draws)])
         for name in dict.fromkeys(("sft", taken))
     }
-    resamples = _resamples(work, "confirm")
-    rows = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
+    rows = beside_sft(work, found, "confirm")
     held = taken != "sft" and holds(rows["sft"], rows[taken])
     return {"supporter": taken, "why": told["why"], "rows": rows, "holds": held, "shipped": taken if held else "sft"}
 
@@ -133,9 +131,7 @@ def answered(work: Work, name: str, where: str, draw: int = 0) -> dict[str, Any]
         found = figures(work, name, path, there)
     else:
         found = sample(work, name, where, draw)
-    sets = {name: data.read(path)}
-    totals = judged(work, Folder(work.path("scores", f"{drawn(where, draw)}-{name}")), sets, "evaluation")
-    return found | {"rewards": totals[name].tolist()}
+    return found | {"rewards": judged_alone(work, name, where, draw).tolist()}
 
 
 def over_draws(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -160,6 +156,12 @@ def _mean(values: Sequence[Any]) -> Any:
     if isinstance(values[0], list):
         return [_mean(place) for place in zip(*values, strict=True)]
     return None if None in values else float(np.mean(values))
+
+
+def beside_sft(work: Work, found: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """What was found of several models at some moments, each with how far it lies above the SFT model."""
+    resamples = _resamples(work, where)
+    return {name: _row(one, found["sft"], resamples) for name, one in found.items()}
 
 
 def _row(found: Mapping[str, Any], plain: Mapping[str, Any], resamples: Resamples) -> dict[str, Any]:

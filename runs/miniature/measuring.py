@@ -14,6 +14,7 @@ from compeer.cer.item import Candidate, Item, chat_history
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models.reasoner import request_for
+from compeer.models.request import Request
 from compeer.policy.diversity import in_use
 from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
@@ -100,9 +101,17 @@ def sample(work: Work, name: str, where: str = "moments", draw: int = 0) -> dict
 
 def asked(work: Work, name: str, where: str, draw: int) -> tuple[list[Item], float]:
     """A model's answers to some moments, kept as a file, and the share of them that were cut off."""
-    settings = work.settings.sample
     moments = data.read(work.items(where))
-    requests = [
+    answers = answer(work, str(adapter(work, name)), requests_for(work, moments), draw)
+    outputs = [candidate_of(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
+    write_rows(samples_path(work, name, where, draw), outputs)
+    return outputs, sum(one.finish == "length" for one in answers) / len(answers)
+
+
+def requests_for(work: Work, moments: Sequence[Item]) -> list[Request]:
+    """What a model is asked at each moment."""
+    settings = work.settings.sample
+    return [
         request_for(
             chat_history(item),
             item.language,
@@ -113,10 +122,15 @@ def asked(work: Work, name: str, where: str, draw: int) -> tuple[list[Item], flo
         )
         for item in moments
     ]
-    answers = answer(work, str(adapter(work, name)), requests, draw)
-    outputs = [_candidate(item, one.text, name) for item, one in zip(moments, answers, strict=True)]
-    write_rows(samples_path(work, name, where, draw), outputs)
-    return outputs, sum(one.finish == "length" for one in answers) / len(answers)
+
+
+def candidate_of(item: Item, text: str, name: str) -> Item:
+    """A moment with a model's answer to it."""
+    parsed = parse(text)
+    candidate = Candidate(
+        response=parsed.response, reasoning=parsed.reasoning if parsed.complete else None, generator=name, raw=text
+    )
+    return msgspec.structs.replace(item, candidate=candidate)
 
 
 def figures(work: Work, name: str, path: Path, outputs: Sequence[Item]) -> dict[str, Any]:
@@ -198,6 +212,12 @@ def judged(work: Work, folder: Folder, sets: Mapping[str, Sequence[Item]], judge
     return {name: np.array([float(told[name][item.id].total) for item in items]) for name, items in sets.items()}
 
 
+def judged_alone(work: Work, name: str, where: str, draw: int = 0) -> np.ndarray:
+    """The reward of a model's answers to some moments by the evaluation judge, kept in a folder of their own."""
+    folder = Folder(work.path("scores", f"{drawn(where, draw)}-{name}"))
+    return judged(work, folder, {name: data.read(samples_path(work, name, where, draw))}, "evaluation")[name]
+
+
 def above(values: np.ndarray, plain: np.ndarray, resamples: Resamples) -> dict[str, Any]:
     """A model's mean reward, and how far it lies above the SFT model on the same moments."""
     return {
@@ -227,14 +247,6 @@ def over_seeds(values: Sequence[float]) -> list[float | None]:
     return (
         [found.mean, None, None] if len(values) < 2 else [found.mean, found.mean - found.half, found.mean + found.half]
     )
-
-
-def _candidate(item: Item, text: str, name: str) -> Item:
-    parsed = parse(text)
-    candidate = Candidate(
-        response=parsed.response, reasoning=parsed.reasoning if parsed.complete else None, generator=name, raw=text
-    )
-    return msgspec.structs.replace(item, candidate=candidate)
 
 
 def _triple(figure: Figure | None) -> list[float | None]:

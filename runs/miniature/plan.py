@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runs.miniature import adapters, choosing, data, measuring, studies, tables, training
+from runs.miniature import adapters, choosing, data, home, measuring, studies, tables, training
 from runs.miniature.pieces import Piece
 from runs.miniature.settings import Settings, over
 
@@ -103,6 +103,8 @@ def _supporter(settings: Settings, piece: Callable[..., Piece], trained_by: Call
     needs, reads = ("supporter/choose", "data/confirm"), _items("confirm")
     used = ("sample", "measure", "draws")
     made.append(piece("supporter/confirm", choosing.confirm, *used, needs=needs, seed=seed, reads=reads, early=True))
+    needs, reads = ("supporter/choose", "data/all"), _items("moments")
+    made.append(piece("supporter/home", home.home, *used[:2], needs=needs, seed=seed, reads=reads, early=True))
     needs = ("sft/train", *(f"grpo/{variant}-{settings.seeds[0]}" for variant in settings.variants), "supporter/choose")
     made.append(piece("supporter/outputs", studies.outputs, "sample", needs=needs, seed=seed, early=True))
     return made

@@ -119,6 +119,13 @@ def _supporter(work: Work) -> Made:
     return {"kind": "supporter", "made": _made(work, "supporter/confirm"), **shown}
 
 
+def _home(work: Work) -> Made:
+    """Both where a person meets them, in llama.cpp."""
+    rows = work.result("supporter/home")["rows"]
+    shown = {"moments": rows["sft"]["moments"], "draws": 1, "rows": [_beside(*one) for one in rows.items()]}
+    return {"kind": "supporter", "made": _made(work, "supporter/home"), **shown}
+
+
 def _beside(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: row.get(key) for key in ("complete", "distinct-2", "similarity-across", "length", "strategies")}
     return {"name": name, **kept, "reward": row["reward"], "above": row["above sft"]}
@@ -361,6 +368,7 @@ _RESULTS: dict[str, Callable[[Work], Made]] = {
     "policies": _policies,
     "candidates": _candidates,
     "supporter": _supporter,
+    "home": _home,
     "seeds": _seeds,
     "curves": _curves,
     "timing": _timing,

@@ -96,6 +96,26 @@ def test_answers_to_other_moments_are_refused(done: Path, words: list[str], tmp_
         choosing.ask(work, "sft")
 
 
+def test_answers_at_home_go_on_where_they_were_cut_off(done: Path, words: list[str], tmp_path: Path) -> None:
+    from runs.miniature import data, home
+
+    out = tmp_path / "out"
+    shutil.copytree(done, out)
+    settings = load(tiny=True)
+    work = Work(settings=settings, out=out, data=None, base=words[2], tiny=True, results=out, docs=out)
+    answered = data.read(out / "samples" / "home-sft.jsonl.gz")
+    before = [item.candidate.raw for item in answered if item.candidate]
+    assert len(before) == settings.data.moments
+    for path in ("samples/home-sft.jsonl.gz", "scores/home-sft"):
+        shutil.rmtree(out / path) if (out / path).is_dir() else (out / path).unlink()
+    kept = json.dumps([answered[0].id, {"text": "kept", "finish": "stop"}])
+    (out / "samples" / "home-sft.part.jsonl").write_text(kept + "\n" + kept[: len(kept) // 2])
+    home.home(work)
+    after = [item.candidate.raw for item in data.read(out / "samples" / "home-sft.jsonl.gz") if item.candidate]
+    assert after == ["kept", *before[1:]]
+    assert not list((out / "samples").glob("*.part.jsonl"))
+
+
 def test_what_is_shipped_opens_in_both_homes_and_is_small(done: Path) -> None:
     from safetensors.torch import load_file
 
