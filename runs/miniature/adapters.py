@@ -30,6 +30,7 @@ LIMITS = (
     "The labels it learnt from are silver, made by rule from what ESConv's annotators noted. English only.",
     "ESConv is licensed CC BY-NC 4.0: no commercial use.",
 )
+OF_THE_SUPPORTER = ("It speaks of experiences of its own, as ESConv's supporters do. It has none.",)
 
 
 def ship(work: Work) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def _card(work: Work, role: str, record: Record, chosen: str) -> str:
         languages=["en"],
         licence="cc-by-nc-4.0",
         licences=["CC BY-NC 4.0 (ESConv)", "academic research use (FailedESConv)", "CC BY 4.0 (our own corpus)"],
-        limits=LIMITS,
+        limits=LIMITS + (OF_THE_SUPPORTER if role == "supporter" else ()),
         tags=("emotional-support",),
     )
     return card(Run(work.path("adapters", role), record, None, None), about)

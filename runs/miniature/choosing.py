@@ -39,7 +39,8 @@ CHOSEN, CONFIRMED = 0.03, 0.01  # of distinct-2 above the SFT model's
 
 
 def mean(work: Work, name: str, of: Sequence[str]) -> dict[str, Any]:
-    """The mean of runs as a candidate of its own, with the first one's record to say how they were made."""
+    """The mean of runs as a candidate of its own. Its record is the first one's, with the settings that all of them
+    share, and beside them what each has for itself."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -52,10 +53,13 @@ def mean(work: Work, name: str, of: Sequence[str]) -> dict[str, Any]:
     target = work.run("candidates", name, "model")
     target.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folders[0] / "model" / "adapter_config.json", target / "adapter_config.json")
-    record = _record(folders[0])
-    seeds = [_record(folder).seed for folder in folders]
-    record.config |= {"name": name, "out": str(target.parent), "seed": seeds}
-    record.results = {"mean of": list(of), "seeds": seeds}
+    records = [_record(folder) for folder in folders]
+    record, configs = records[0], [one.config for one in records]
+    shared = _shared([{key: config[key] for key in config if key not in ("name", "out")} for config in configs])
+    own = {one.partition("/")[2]: _own(config, shared) for one, config in zip(of, configs, strict=True)}
+    made_there = str(Path(record.config["out"]).with_name(name))  # the paths of one machine
+    record.config = {"name": name, "out": made_there} | shared | {"the mean of": own}
+    record.results = {"mean of": list(of), "steps": [one.results.get("steps") for one in records]}
     (target.parent / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     save_file(made, target / "adapter_model.safetensors", metadata={"format": "pt"})
     return {"of": list(of)}
@@ -167,6 +171,39 @@ def beside_sft(work: Work, found: Mapping[str, Mapping[str, Any]], where: str) -
 def _row(found: Mapping[str, Any], plain: Mapping[str, Any], resamples: Resamples) -> dict[str, Any]:
     values, its = (np.array(one["rewards"]) for one in (found, plain))
     return {key: value for key, value in found.items() if key != "rewards"} | above(values, its, resamples)
+
+
+def _shared(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings that are the same in all, groups of settings gone into.
+
+    >>> _shared([{"kl": 0.1, "reward": {"soft": True, "weights": {}}}, {"kl": 0.2, "reward": {"soft": True}}])
+    {'reward': {'soft': True}}
+    """
+    found = {}
+    for key, value in configs[0].items():
+        groups = [group for config in configs if isinstance(group := config.get(key), Mapping)]
+        if len(groups) == len(configs):
+            if same := _shared(groups):
+                found[key] = same
+        elif all(key in config and config[key] == value for config in configs):
+            found[key] = value
+    return found
+
+
+def _own(config: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one that are not shared; where it was written and what it was called are none.
+
+    >>> _own({"kl": 0.1, "out": "there", "reward": {"soft": True, "weights": {}}}, {"reward": {"soft": True}})
+    {'kl': 0.1, 'reward': {'weights': {}}}
+    """
+    found = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and isinstance(shared.get(key), Mapping):
+            if more := _own(value, shared[key]):
+                found[key] = more
+        elif key not in shared and key not in ("name", "out"):
+            found[key] = value
+    return found
 
 
 def _resamples(work: Work, where: str) -> Resamples:

@@ -96,6 +96,12 @@ def test_answers_to_other_moments_are_refused(done: Path, words: list[str], tmp_
         choosing.ask(work, "sft")
 
 
+def test_a_mean_of_runs_says_what_each_of_them_was(done: Path) -> None:
+    config = json.loads((done / "runs" / "candidates" / "short-mean" / "run.json").read_text())["config"]
+    assert config["the mean of"] == {"short-0": {"seed": 0}, "short-1": {"seed": 1}}
+    assert config["reward"]["weights"] == {"length": 1.0, "novelty": 1.0} and "seed" not in config
+
+
 def test_answers_at_home_go_on_where_they_were_cut_off(done: Path, words: list[str], tmp_path: Path) -> None:
     from runs.miniature import data, home
 
