@@ -96,7 +96,8 @@ def confirm(work: Work) -> dict[str, Any]:
         name: over_draws([answered(work, name, "confirm", draw) for draw in range(work.settings.draws)])
         for name in dict.fromkeys(("sft", taken))
     }
-    rows = beside_sft(work, found, "confirm")
+    resamples = _resamples(work, "confirm")
+    rows = {name: _row(one, found["sft"], resamples) for name, one in found.items()}
     held = taken != "sft" and holds(rows["sft"], rows[taken])
     return {"supporter": taken, "why": told["why"], "rows": rows, "holds": held, "shipped": taken if held else "sft"}
 
@@ -160,12 +161,6 @@ def _mean(values: Sequence[Any]) -> Any:
     if isinstance(values[0], list):
         return [_mean(place) for place in zip(*values, strict=True)]
     return None if None in values else float(np.mean(values))
-
-
-def beside_sft(work: Work, found: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
-    """What was found of several models at some moments, each with how far it lies above the SFT model."""
-    resamples = _resamples(work, where)
-    return {name: _row(one, found["sft"], resamples) for name, one in found.items()}
 
 
 def _row(found: Mapping[str, Any], plain: Mapping[str, Any], resamples: Resamples) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The supporter where a person meets it: `embedded`, which is llama.cpp with the adapter converted.
 
 All other pieces answer with the decoder of the rollouts. This one asks the SFT model and the chosen supporter for the
-200 moments in the home that `compeer chat` uses, without a grammar, and measures the same. What is answered is kept
-line by line, so that a cut-off piece goes on with the moment it was at.
+200 moments in the home that `compeer chat` uses, without a grammar: how many answers are complete, and how varied they
+are. What is answered is kept line by line, so that a cut-off piece goes on with the moment it was at.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from compeer.cer.item import Item
 from compeer.dialogue import write_rows
 from compeer.models.spec import open_model
 from runs.miniature import data
-from runs.miniature.choosing import beside_sft
-from runs.miniature.measuring import adapter, candidate_of, figures, judged_alone, requests_for, samples_path
+from runs.miniature.measuring import adapter, candidate_of, figures, requests_for, samples_path
 from runs.miniature.pieces import Work, say
 from runs.miniature.writing import Written
 
@@ -28,14 +27,13 @@ _SAID_EVERY = 20
 
 
 def home(work: Work) -> dict[str, Any]:
-    """Both on the moments: complete, varied, and the evaluation judge's reward."""
+    """Both on the moments."""
     moments = data.read(work.items("moments"))
     found = {}
     for name in dict.fromkeys(("sft", work.result("supporter/choose")["supporter"])):
         path = samples_path(work, name, WHERE)
-        outputs = _answered(work, name, moments, path)
-        found[name] = figures(work, name, path, outputs) | {"rewards": judged_alone(work, name, WHERE).tolist()}
-    return {"rows": beside_sft(work, found, "moments")}
+        found[name] = figures(work, name, path, _answered(work, name, moments, path))
+    return {"rows": found}
 
 
 def _answered(work: Work, name: str, moments: list[Item], path: Path) -> list[Item]:

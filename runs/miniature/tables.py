@@ -34,6 +34,7 @@ MARKED = re.compile(r"(<!-- miniature: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOT
 NOTHING = "Not measured yet."
 _HEAD = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words",
          "strategies")  # fmt: skip
+_JUDGED = _HEAD[2:4]
 
 
 def make(work: Work) -> dict[str, Any]:
@@ -122,13 +123,17 @@ def _supporter(work: Work) -> Made:
 def _home(work: Work) -> Made:
     """Both where a person meets them, in llama.cpp."""
     rows = work.result("supporter/home")["rows"]
-    shown = {"moments": rows["sft"]["moments"], "draws": 1, "rows": [_beside(*one) for one in rows.items()]}
-    return {"kind": "supporter", "made": _made(work, "supporter/home"), **shown}
+    shown = {"moments": rows["sft"]["moments"], "rows": [_varied(*one) for one in rows.items()]}
+    return {"kind": "home", "made": _made(work, "supporter/home"), **shown}
 
 
 def _beside(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: row.get(key) for key in ("complete", "distinct-2", "similarity-across", "length", "strategies")}
-    return {"name": name, **kept, "reward": row["reward"], "above": row["above sft"]}
+    return _varied(name, row) | {"reward": row["reward"], "above": row["above sft"]}
+
+
+def _varied(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("complete", "distinct-2", "similarity-across", "length", "strategies")
+    return {"name": name} | {key: row.get(key) for key in kept}
 
 
 def _seeds(work: Work) -> Made:
@@ -250,6 +255,13 @@ def _of_supporter(content: Mapping[str, Any]) -> list[str]:
     return [told, "", *grid(_HEAD, [_row(row) for row in content["rows"]])]
 
 
+def _of_home(content: Mapping[str, Any]) -> list[str]:
+    without = [number for number, name in enumerate(_HEAD) if name not in _JUDGED]
+    rows = [[_row(row | {"reward": None, "above": None})[number] for number in without] for row in content["rows"]]
+    told = f"{content['moments']} moments of ESConv valid, in `embedded` (llama.cpp), one answer to each."
+    return [told, "", *grid([_HEAD[number] for number in without], rows)]
+
+
 def _row(row: Mapping[str, Any]) -> list[str]:
     return [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
             hundredths(_figure(row["above"]), sign=True), _thousandths(row["distinct-2"]),
@@ -355,6 +367,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "policies": _of_policies,
     "candidates": _of_candidates,
     "supporter": _of_supporter,
+    "home": _of_home,
     "seeds": _of_seeds,
     "curves": _of_curves,
     "timing": _of_timing,
