@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from subprocess import PIPE
 
 from sqlalchemy import select
@@ -86,17 +89,26 @@ def test_every_acknowledged_vote_survives_kill_9(database: str) -> None:
         for who in (range(6), range(6, 12))
     ]
     told: list[str] = []
+
+    def listen(lines: Iterable[str]) -> None:
+        for line in lines:
+            told.append(line)
+
+    readers = [threading.Thread(target=listen, args=(process.stdout,)) for process in processes]
     try:
         assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
         for process in processes:
             process.stdin.write("go\n")
             process.stdin.flush()
-        for process in processes:
-            told += [process.stdout.readline() for _ in range(15)]
+        for reader in readers:
+            reader.start()
+        until = time.monotonic() + 60
+        while len(told) < 30 and time.monotonic() < until:  # from either: one may get most of the machine
+            time.sleep(0.001)
         for process in processes:
             process.kill()  # in the middle, with six people at work; both at once, or one would come to its end
-        for process in processes:
-            told += process.stdout.readlines()  # what was acknowledged before it died
+        for process, reader in zip(processes, readers, strict=True):
+            reader.join()  # what was acknowledged before it died is read to the end
             assert process.wait() == -9
     finally:
         for process in processes:
