@@ -8,7 +8,6 @@ are. What is answered is kept line by line, so that a cut-off piece goes on with
 from __future__ import annotations
 
 import asyncio
-import io
 from pathlib import Path
 from typing import Any
 
@@ -77,4 +76,4 @@ def _kept(part: Path) -> dict[str, Written]:
         return {}
     whole, end, _ = part.read_bytes().rpartition(b"\n")
     part.write_bytes(whole + end)
-    return dict(msgspec.json.decode(line, type=tuple[str, Written]) for line in io.BytesIO(whole))
+    return dict(msgspec.json.decode(line, type=tuple[str, Written]) for line in whole.splitlines())
