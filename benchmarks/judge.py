@@ -20,10 +20,9 @@ from benchmarks.measure import Ratio
 from compeer.cer import gold
 from compeer.reward.case import Case, case_of
 from compeer.reward.conversation import messages, threads
-from compeer.reward.homes.local import LocalJudge
-from compeer.reward.homes.rendering import Rendering
-from compeer.reward.homes.walk import Walk
 from compeer.reward.judge import Judgement
+from compeer.reward.local_judge import LocalJudge
+from compeer.reward.local_scoring import Rendering, Walk
 from compeer.reward.verdict import STEP_WORDS, Kind
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Ratio
+from compeer.policy.llamacpp_rollouts import llamacpp_rollout
 from compeer.policy.rollout.graph import graph_rollout
-from compeer.policy.rollout.llamacpp import llamacpp_rollout
 from compeer.training.model import Lora, Settings, arguments, open_model
 
 # read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.embedded.start_server

@@ -26,14 +26,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from benchmarks.measure import Ratio
-from compeer.chat.view import TITLES
+from compeer.conversation.messages import Album, asked
+from compeer.conversation.terminal import TITLES
+from compeer.conversation.turn import care_for, warm, without_helpline
+from compeer.conversation.wire import Settings, read_request
 from compeer.models.embedded import Embedded, start_server, threads
 from compeer.models.weights import locate
-from compeer.serve.asked import asked
-from compeer.serve.care import care_for, warm, without_helpline
-from compeer.serve.pictures import Album
-from compeer.serve.settings import Settings
-from compeer.serve.wire import read_request
 
 SLOTS, CONTEXT = 8, 8 * 4096
 

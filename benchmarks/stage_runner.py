@@ -46,10 +46,10 @@ def report(began, done):
 """
 
 OURS = """
-from compeer.cer.progress import Progress
-from compeer.cer.runner import run_stage
-from compeer.cer.work import ModelSpec
-from compeer.cer.stage import Tools
+from compeer.pipeline.stage import Progress
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.work import ModelSpec
+from compeer.pipeline.stage import Tools
 from compeer.models.endpoint import Endpoint  # loaded on first use otherwise, which would be start-up
 from tests.endpoints.stages import CLASSIFY, SAY
 specs = {"judge": ModelSpec("openai:scripted", base_url, concurrency)}

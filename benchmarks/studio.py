@@ -33,14 +33,14 @@ from sqlalchemy import insert, select, update
 from tests.studio.browsing import DESK, browser, window
 
 from benchmarks.measure import Ratio
-from compeer.annotation.people import Person, everybody, invite
-from compeer.annotation.project import create_project
-from compeer.annotation.protocol import Ballot, Pass, answer_text, disputed
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.tables import items, leases, votes
-from compeer.annotation.voting import read_answers
 from compeer.cer.gold import load
 from compeer.cer.item import QUESTIONS
+from compeer.people.invitations import Person, everybody, invite
+from compeer.people.labelling_project import create_project
+from compeer.people.labelling_votes import read_answers
+from compeer.people.protocol import Ballot, Pass, answer_text, disputed
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import items, leases, votes
 
 PEOPLE = 20
 WANTED = 300.0

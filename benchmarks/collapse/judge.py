@@ -1,4 +1,4 @@
-"""A judge that likes one reply best, served as judges are (`compeer.reward.service.serve`), in a process of its own.
+"""A judge that likes one reply best, served as judges are (`compeer.reward.service`), in a process of its own.
 
 The thinking is right. Of a reply it likes one sentence in each of three places; the more of them, the surer it is that
 the reply is the better one. So the reward before equation 5 is 3, 3.67, 4.33 or 5, and the shortest way up is to say
@@ -76,7 +76,6 @@ class Served:
 
 
 if __name__ == "__main__":
-    from compeer.reward.service.application import Settings
-    from compeer.reward.service.serve import serve
+    from compeer.reward.service import Settings, serve
 
     asyncio.run(serve(Fond(), Settings(port=0, patience=0.0)))

@@ -18,8 +18,7 @@ import msgspec
 from compeer.models.lora_gguf import convert_adapter
 from compeer.models.weights import locate
 from compeer.training.card import About, card
-from compeer.training.record import DataFile, Record
-from compeer.training.run import Run
+from compeer.training.run import DataFile, Record, Run
 from runs.miniature.measuring import adapter
 from runs.miniature.pieces import Work
 

@@ -26,9 +26,9 @@ import msgspec
 import numpy as np
 
 from compeer.errors import UserError
-from compeer.reward.evaluation.answers import dialogues_of
-from compeer.reward.evaluation.bootstrap import Resamples
-from compeer.training.record import Record
+from compeer.reward.evaluation.measure import dialogues_of
+from compeer.statistics import Resamples
+from compeer.training.run import Record
 from runs.miniature import data
 from runs.miniature.measuring import above, figures, judged_alone, sample, samples_path
 from runs.miniature.pieces import Work, read_note

@@ -13,17 +13,16 @@ import numpy as np
 from compeer.cer.item import Candidate, Item, chat_history
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.models.reasoner import request_for
+from compeer.models.ask import request_for
 from compeer.models.request import Request
 from compeer.policy.diversity import in_use
 from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
 from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
-from compeer.reward.evaluation.answers import dialogues_of
-from compeer.reward.evaluation.bootstrap import Resamples
-from compeer.reward.evaluation.measure import Figure, figure_of
+from compeer.reward.evaluation.measure import Figure, dialogues_of, figure_of
 from compeer.reward.evaluation.report import TEXT_ONLY, Section
 from compeer.reward.spec import open_judge
+from compeer.statistics import Resamples
 from runs.miniature import data
 from runs.miniature.pieces import Work, read_note, say
 from runs.miniature.training import judge_spec

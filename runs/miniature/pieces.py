@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.training.record import data_file, now, revision, versions
+from compeer.training.run import data_file, now, revision, versions
 from runs.miniature.settings import Settings
 
 

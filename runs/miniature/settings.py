@@ -35,7 +35,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Judges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all judges share, as `compeer.reward.learning.train.Config` has it, and the epochs of each."""
+    """What all judges share, as `compeer.reward.train.Config` has it, and the epochs of each."""
 
     plan: dict[str, Any]
     epochs: dict[str, int]

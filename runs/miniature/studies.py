@@ -18,16 +18,15 @@ from compeer.cer import gold
 from compeer.cer.item import Item
 from compeer.dialogue import Dialogue, read_rows
 from compeer.errors import UserError
-from compeer.evals.control.classifier import train as train_classifier
-from compeer.models.reasoner import request_for
+from compeer.evals.control.strategy import train as train_classifier
+from compeer.models.ask import request_for
 from compeer.models.request import run as wait
 from compeer.policy.sweep import Point, marked, point
 from compeer.reward.case import case_of
+from compeer.reward.consistency import Following, measured
 from compeer.reward.evaluation import Folder, ask_judge, keep_sets, report
 from compeer.reward.spec import open_judge
-from compeer.reward.studies.consistency import measured
-from compeer.reward.studies.following import Following
-from compeer.reward.studies.timing import Timing, time_study
+from compeer.reward.timing import Timing, time_study
 from runs.miniature import data
 from runs.miniature.measuring import adapter, embedders, reduced, samples_path
 from runs.miniature.pieces import Work, read_note, say

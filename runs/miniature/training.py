@@ -40,7 +40,7 @@ def sft(work: Work) -> dict[str, Any]:
 
 
 def judge(work: Work, name: str) -> dict[str, Any]:
-    from compeer.reward.learning.train import Config, train
+    from compeer.reward.train import Config, train
 
     given = {
         "out": str(work.run("judges", name)),

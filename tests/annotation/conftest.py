@@ -8,7 +8,7 @@ import typer
 from tests.annotation import postgres
 from tests.annotation.labelling import Clock
 
-from compeer.annotation.store import Store, open_store
+from compeer.people.store import Store, open_store
 
 
 @pytest.fixture(scope="session")

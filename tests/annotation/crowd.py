@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from tests.annotation.labelling import answers
 
-from compeer.annotation.people import Person, everybody
-from compeer.annotation.queue import Work, next_work
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.voting import submit
+from compeer.people.invitations import Person, everybody
+from compeer.people.labelling_queue import Work, next_work
+from compeer.people.labelling_votes import submit
+from compeer.people.store import Store, open_store
 
 CHOICES = ("candidate", "candidate", "candidate", "reference", "both", "neither")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compeer.annotation.people import Person, invite
-from compeer.annotation.project import Project, create_project
-from compeer.annotation.queue import Work, next_work
-from compeer.annotation.store import Store
-from compeer.annotation.voting import submit
 from compeer.cer.item import Candidate, Item, Said
+from compeer.people.invitations import Person, invite
+from compeer.people.labelling_project import Project, create_project
+from compeer.people.labelling_queue import Work, next_work
+from compeer.people.labelling_votes import submit
+from compeer.people.store import Store
 from compeer.reasoning import Reasoning
 
 LABELS: dict[str, str | int] = {

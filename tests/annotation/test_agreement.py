@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from compeer.annotation.agreement import ac1, alpha, figures, kappa, percent
+from compeer.people.agreement import ac1, alpha, figures, kappa, percent
 
 # Krippendorff, K. (2011). Computing Krippendorff's Alpha-Reliability, sections A, B and C (University of Pennsylvania).
 MEG_AND_OWEN = list(zip("0100000010", "1110010000", strict=True))

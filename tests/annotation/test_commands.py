@@ -12,12 +12,12 @@ from tests.annotation.labelling import ALL_TRUE, item, label_all
 from tests.cli.command import compeer
 from tests.cli.hidden import hide
 
-from compeer.annotation.people import come_in
-from compeer.annotation.store import open_store
 from compeer.cer.item import Item
 from compeer.cli import annotate
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
+from compeer.people.invitations import come_in
+from compeer.people.store import open_store
 
 
 @pytest.fixture

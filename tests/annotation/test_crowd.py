@@ -15,15 +15,15 @@ from tests.annotation.crowd import together
 from tests.annotation.labelling import Clock, start
 from tests.endpoints.process import ROOT, environment
 
-from compeer.annotation.export import labelled
-from compeer.annotation.people import Person, everybody
-from compeer.annotation.progress import progress
-from compeer.annotation.protocol import disputed
-from compeer.annotation.queue import Work, next_work
-from compeer.annotation.seats import sitting
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.tables import leases, votes
 from compeer.cer.item import QUESTIONS
+from compeer.people.exchange import labelled
+from compeer.people.invitations import Person, everybody
+from compeer.people.labelling_project import progress
+from compeer.people.labelling_queue import Work, next_work
+from compeer.people.leases import sitting
+from compeer.people.protocol import disputed
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import leases, votes
 
 
 def check(store: Store, project: int) -> None:

@@ -14,20 +14,18 @@ import yaml
 from sqlalchemy import select
 from tests.annotation.labelling import ALL_TRUE, Clock, answers, item, label_all, start
 
-from compeer.annotation.export import labelled
-from compeer.annotation.formats import label_studio, potato
-from compeer.annotation.importing import Imported, import_votes, votes_of_items
-from compeer.annotation.people import invite
-from compeer.annotation.progress import disagreements, progress
-from compeer.annotation.project import Project, create_project
-from compeer.annotation.queue import Work, next_work, skip
-from compeer.annotation.reliability import agreement, audit
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.tables import audit_draws, items
-from compeer.annotation.voting import submit
 from compeer.cer.item import QUESTIONS, Item, Labels
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
+from compeer.people import label_studio, potato
+from compeer.people.agreement import agreement, audit
+from compeer.people.exchange import Imported, import_votes, labelled, votes_of_items
+from compeer.people.invitations import invite
+from compeer.people.labelling_project import Project, create_project, disagreements, progress
+from compeer.people.labelling_queue import Work, next_work, skip
+from compeer.people.labelling_votes import submit
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import audit_draws, items
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.annotation.labelling import item
 
-from compeer.annotation.protocol import Ballot, asked_of, disputed, stage, verdicts
 from compeer.cer.item import QUESTIONS
+from compeer.people.protocol import Ballot, asked_of, disputed, stage, verdicts
 
 
 def ballot(turn: Any, history: bool | None = None, preference: Any = None) -> Ballot:

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import select
 from tests.annotation.labelling import ALL_TRUE, Clock, answers, item, label_all, start
 
-from compeer.annotation.people import invite, pause, revoke
-from compeer.annotation.project import create_project
-from compeer.annotation.queue import next_work, skip, view
-from compeer.annotation.refusal import Refused
-from compeer.annotation.store import Store
-from compeer.annotation.store.tables import items, leases, refusals, skips, votes
-from compeer.annotation.voting import save_draft, submit, undo
+from compeer.people.invitations import invite, pause, revoke
+from compeer.people.labelling_project import create_project
+from compeer.people.labelling_queue import next_work, skip, view
+from compeer.people.labelling_votes import save_draft, submit, undo
+from compeer.people.refusal import Refused
+from compeer.people.store import Store
+from compeer.people.store.tables import items, leases, refusals, skips, votes
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 

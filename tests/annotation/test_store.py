@@ -10,10 +10,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
-from compeer.annotation.store import open_store
-from compeer.annotation.store.migrate import NEWEST, VERSIONS
-from compeer.annotation.store.tables import metadata
 from compeer.errors import UserError
+from compeer.people.store import open_store
+from compeer.people.store.migrate import NEWEST, VERSIONS
+from compeer.people.store.tables import metadata
 
 
 def test_the_migrations_make_exactly_the_tables(database: str) -> None:

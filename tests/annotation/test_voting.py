@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import select
 from tests.annotation.labelling import ALL_TRUE, Clock, answers, item, label_all, start
 
-from compeer.annotation.people import come_in, coordinator, invite, new_link, returning, revoke
-from compeer.annotation.project import create_project, picture
-from compeer.annotation.queue import next_work, skip, view
-from compeer.annotation.refusal import BadAnswers, Refused
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.tables import annotators, refusals, votes
-from compeer.annotation.voting import save_draft, submit, undo
 from compeer.cer.item import Said
 from compeer.errors import UserError
+from compeer.people.invitations import come_in, coordinator, invite, new_link, returning, revoke
+from compeer.people.labelling_project import create_project, picture
+from compeer.people.labelling_queue import next_work, skip, view
+from compeer.people.labelling_votes import save_draft, submit, undo
+from compeer.people.refusal import BadAnswers, Refused
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import annotators, refusals, votes
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from tests.annotation.labelling import LABELS
 from tests.studio.labelling import png
 
-from compeer.arena.ballots import Ballot
-from compeer.arena.cases import Case
-from compeer.arena.replies import Reply
 from compeer.cer.item import Said
+from compeer.people.arena_cases import Case, Reply
+from compeer.people.arena_results import Ballot
 from compeer.reasoning import Reasoning
 
 #: names that stand in no page for any other reason

@@ -12,15 +12,14 @@ from tests.arena.material import cases, replies
 from tests.endpoints.process import ScriptedEndpoint
 from tests.studio.material import thinking
 
-from compeer.annotation.people import come_in
-from compeer.annotation.store import open_store
-from compeer.arena.cases import Case, cases_of, read_cases
-from compeer.arena.queue import next_comparison, submit
-from compeer.arena.replies import Reply, messages
 from compeer.cli import arena
 from compeer.corpora.bundled import load
 from compeer.dialogue import Dialogue, Utterance, read_rows, write, write_rows
 from compeer.errors import UserError
+from compeer.people.arena_cases import Case, Reply, cases_of, messages, read_cases
+from compeer.people.arena_queue import next_comparison, submit
+from compeer.people.invitations import come_in
+from compeer.people.store import open_store
 
 
 @pytest.fixture

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 from tests.arena.material import MODELS, drawn_ballots
 
-from compeer.arena.ballots import Ballot, judged
-from compeer.arena.outcome import OUTCOMES, Judged, outcomes, resampled, resamples, seen_from, tally
-from compeer.arena.results import results
+from compeer.people.arena_results import (
+    OUTCOMES,
+    Ballot,
+    Judged,
+    judged,
+    outcomes,
+    resampled,
+    resamples,
+    results,
+    seen_from,
+    tally,
+)
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from compeer.arena.pairing import Slot, choose, plan
 from compeer.errors import UserError
+from compeer.people.arena_project import Slot, choose, plan
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ from sqlalchemy import select
 from tests.annotation.labelling import Clock
 from tests.arena.material import MODELS, cases, replies
 
-from compeer.annotation.people import Person, invite, pause, revoke
-from compeer.annotation.project import projects_of
-from compeer.annotation.refusal import Refused
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.arena_tables import arena_votes
-from compeer.arena.ballots import ballots
-from compeer.arena.progress import mine, progress
-from compeer.arena.project import close, create_arena
-from compeer.arena.queue import keep, next_comparison, picture, skip, submit, undo, view
 from compeer.errors import UserError
+from compeer.people.arena_project import close, create_arena, mine, progress
+from compeer.people.arena_queue import keep, next_comparison, picture, skip, submit, undo, view
+from compeer.people.arena_results import ballots
+from compeer.people.invitations import Person, invite, pause, revoke
+from compeer.people.labelling_project import projects_of
+from compeer.people.refusal import Refused
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import arena_votes
 
 
 def arena(store: Store, count: int = 3, models: int = 3, people: int = 2, **more: object) -> list[Person]:

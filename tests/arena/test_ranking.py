@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 from tests.arena.material import GOOD, MODELS, drawn_ballots
 
-from compeer.arena.ballots import judged
-from compeer.arena.outcome import Judged, resampled, resamples, tally
-from compeer.arena.ranking import POINTS, RIDGE, ranking, strengths, wins
-from compeer.arena.results import results
+from compeer.people.arena_results import (
+    POINTS,
+    RIDGE,
+    Judged,
+    judged,
+    ranking,
+    resampled,
+    resamples,
+    results,
+    strengths,
+    tally,
+    wins,
+)
 
 
 def test_two_models_by_hand() -> None:

@@ -19,12 +19,12 @@ import yaml
 from tests.endpoints.process import ScriptedEndpoint, environment
 
 from compeer.cer.build import Build, build, read_config
-from compeer.cer.progress import Progress
 from compeer.cer.publish import read as read_split
 from compeer.cer.split import leaks
 from compeer.corpora.bundled import load
 from compeer.dialogue import Dialogue, write
 from compeer.errors import UserError
+from compeer.pipeline.stage import Progress
 
 ROOT = Path(__file__).parents[2]
 FAULTS = {"answer": "agreeable", "fail_every": 10, "broken_body_every": 20, "by": "hash", "latency": 0.02}

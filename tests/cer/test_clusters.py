@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compeer.cer import clusters
-from compeer.cer.clusters import Clustering, cluster, draws, elbow, embedder
-from compeer.cer.personas import Persona, Traits
+from compeer.cer import personas as clusters
+from compeer.cer.personas import Clustering, Persona, Traits, cluster, draws, elbow, embedder
 from compeer.reasoning.ontology import Language
 
 

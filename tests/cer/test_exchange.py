@@ -9,8 +9,8 @@ import pytest
 
 from compeer.cer.exchange import Consensus, Judgement, Key, Task, consensus, export, merge, votes_of
 from compeer.cer.item import Candidate, Item, Labels, Said, Vote
-from compeer.cer.stage import Reject
 from compeer.errors import UserError
+from compeer.pipeline.stage import Reject
 from compeer.reasoning import Reasoning
 
 

@@ -14,15 +14,15 @@ from aiohttp import web
 from tests.endpoints import scripted
 from tests.endpoints.process import ScriptedEndpoint
 
-from compeer.cer import filter_report
+from compeer.cer import filter as filter_report
 from compeer.cer.filter import CHECKS_ONLY, PROMPTS, ROLE, STAGE, filter_dialogue, prepare, question, shown
-from compeer.cer.runner import run_stage
-from compeer.cer.stage import Reject, Tools
-from compeer.cer.work import ModelSpec
 from compeer.dialogue import Dialogue, Speaker, Utterance, read, write
 from compeer.errors import UserError
 from compeer.models import open_model, run
-from compeer.models.structured import SchemaFailure
+from compeer.models.ask import SchemaFailure
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Reject, Tools
+from compeer.pipeline.work import ModelSpec
 from compeer.reasoning.ontology import Language
 
 Answerer = Callable[[dict[str, Any]], str]

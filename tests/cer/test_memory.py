@@ -20,12 +20,11 @@ from typing import Any
 import pytest
 
 from compeer.cer import sample
-from compeer.cer.checks import Duplicate, find_duplicates
-from compeer.cer.filter import CHECKS_ONLY, prepare
-from compeer.cer.runner import run_stage
-from compeer.cer.stage import Tools
+from compeer.cer.filter import CHECKS_ONLY, Duplicate, find_duplicates, prepare
 from compeer.corpora import importing, load
 from compeer.dialogue import read
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Tools
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = 1_000_000 if os.environ.get("COMPEER_FULL") else 40_000

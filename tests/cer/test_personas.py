@@ -14,11 +14,11 @@ from tests.endpoints import scripted
 
 from compeer.cer import personas
 from compeer.cer.personas import Persona, describe
-from compeer.cer.stage import Reject, Tools
 from compeer.dialogue import Dialogue, Utterance
 from compeer.models import run
+from compeer.models.ask import SchemaFailure
 from compeer.models.endpoint import Endpoint
-from compeer.models.structured import SchemaFailure
+from compeer.pipeline.stage import Reject, Tools
 
 Answerer = Callable[[dict[str, Any]], str]
 

@@ -13,11 +13,10 @@ import pytest
 import yaml
 from PIL import Image
 
-from compeer.cer.card import About, most_restrictive
 from compeer.cer.item import Candidate, Item, Labels, Said, Vote
-from compeer.cer.manifest import Counts, Fingerprint, Manifest, Spent
-from compeer.cer.publish import COLUMNS, from_row, publish, read, to_row
+from compeer.cer.publish import COLUMNS, About, from_row, most_restrictive, publish, read, to_row
 from compeer.errors import UserError
+from compeer.pipeline.ledger import Counts, Fingerprint, Manifest, Spent
 from compeer.reasoning import Reasoning
 
 

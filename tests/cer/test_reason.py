@@ -20,15 +20,14 @@ from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer.item import Item, Said
 from compeer.cer.reason import STAGE, reason, recent
-from compeer.cer.runner import run_stage
-from compeer.cer.stage import Reject, Tools
-from compeer.cer.work import ModelSpec
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import open_model, run
 from compeer.models.endpoint import Endpoint
-from compeer.models.request import Answer, Model, Request
-from compeer.models.retry import Patience
+from compeer.models.request import Answer, Model, Patience, Request
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Reject, Tools
+from compeer.pipeline.work import ModelSpec
 from compeer.reasoning import parse, render
 from compeer.reasoning.ontology import Language
 

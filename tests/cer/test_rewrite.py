@@ -15,19 +15,28 @@ from tests.endpoints import scripted
 from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer import personas
-from compeer.cer.clusters import cluster, draws
 from compeer.cer.item import Candidate, Item, Labels, Said, Vote, item_at
-from compeer.cer.personas import Persona, Traits
-from compeer.cer.progress import Progress
-from compeer.cer.rewrite import CHECKS, PROMPTS, STAGE, VOICES, quotes, rewrite_dialogue, rewrite_item
-from compeer.cer.runner import run_stage
-from compeer.cer.stage import Reject, Tools
-from compeer.cer.variants import dialogue_tasks, item_tasks, origin, variants
-from compeer.cer.work import ModelSpec
+from compeer.cer.personas import Persona, Traits, cluster, draws
+from compeer.cer.rewrite import (
+    CHECKS,
+    PROMPTS,
+    STAGE,
+    VOICES,
+    dialogue_tasks,
+    item_tasks,
+    origin,
+    quotes,
+    rewrite_dialogue,
+    rewrite_item,
+    variants,
+)
 from compeer.dialogue import Dialogue, Steps, Utterance, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import run
 from compeer.models.endpoint import Endpoint
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Progress, Reject, Tools
+from compeer.pipeline.work import ModelSpec
 from compeer.reasoning import Reasoning, render
 
 Body = dict[str, Any]

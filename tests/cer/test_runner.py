@@ -20,14 +20,12 @@ import pytest
 from tests.endpoints.process import ROOT, environment
 from tests.endpoints.stages import CLASSIFY, JUDGE, SAY, SHOUT, Note
 
-from compeer.cer.ledger import NoAnswers
-from compeer.cer.manifest import Manifest
-from compeer.cer.progress import Progress, estimate
-from compeer.cer.runner import Interrupted, run_stage
-from compeer.cer.stage import Stage, Tools
-from compeer.cer.work import WINDOW
 from compeer.errors import UserError
 from compeer.models.request import Answer, ModelError, Request, Usage
+from compeer.pipeline.ledger import Manifest, NoAnswers
+from compeer.pipeline.runner import Interrupted, run_stage
+from compeer.pipeline.stage import Progress, Stage, Tools, estimate
+from compeer.pipeline.work import WINDOW
 
 QUIET = Progress(quiet=True)
 
@@ -307,7 +305,7 @@ def test_control_c_reaches_a_stage_that_never_waits(tmp_path: Path) -> None:
     with source.open("wb") as file:
         file.writelines(b'{"id": "%d", "text": "some words"}\n' % number for number in range(400_000))
     script = (
-        "import sys; from compeer.cer.runner import *; from tests.endpoints.stages import SHOUT\n"
+        "import sys; from compeer.pipeline.runner import *; from tests.endpoints.stages import SHOUT\n"
         "try: run_stage(SHOUT, sys.argv[1], sys.argv[2])\n"
         "except Interrupted as told: print(told)"
     )

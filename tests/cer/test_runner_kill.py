@@ -15,7 +15,7 @@ import msgspec
 from tests.endpoints.process import ROOT, ScriptedEndpoint, environment
 from tests.endpoints.stages import Note
 
-from compeer.cer.manifest import Manifest
+from compeer.pipeline.ledger import Manifest
 
 ROWS, CONCURRENCY = 1500, 16
 

@@ -13,12 +13,11 @@ import pytest
 from tests.endpoints.process import ScriptedEndpoint
 from tests.endpoints.stages import JUDGE, SHOUT, Note
 
-from compeer.cer.manifest import Manifest
-from compeer.cer.progress import Progress
-from compeer.cer.runner import Interrupted, run_stage
-from compeer.cer.stage import Tools
-from compeer.cer.work import ModelSpec
 from compeer.errors import UserError
+from compeer.pipeline.ledger import Manifest
+from compeer.pipeline.runner import Interrupted, run_stage
+from compeer.pipeline.stage import Progress, Tools
+from compeer.pipeline.work import ModelSpec
 
 ray = pytest.importorskip("ray")
 ROWS = 400

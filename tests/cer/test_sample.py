@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from compeer.cer.item import Item
 from compeer.cer.sample import STAGE, round_probabilities, sample, sample_rounds
-from compeer.cer.stage import Reject, Tools
 from compeer.dialogue import Dialogue, Speaker, Utterance
+from compeer.pipeline.stage import Reject, Tools
 
 
 def dialogue(speakers: str, name: str = "d") -> Dialogue:

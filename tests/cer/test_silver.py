@@ -13,8 +13,8 @@ import pytest
 
 from compeer.cer.item import Item
 from compeer.cer.silver import build_silver, text_only
+from compeer.cer.silver.build import REPLY_LIMIT, STEP_LIMIT
 from compeer.cer.silver.feelings import family
-from compeer.cer.silver.leakage import REPLY_LIMIT, STEP_LIMIT
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
 from compeer.reasoning import parse, render

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from compeer.cer.item import Item
+from compeer.cer.silver.evidence import quotes, retold, say, topics
 from compeer.cer.silver.feelings import FEELINGS, family
-from compeer.cer.silver.moment import moments
-from compeer.cer.silver.own_words import quotes, retold, topics
-from compeer.cer.silver.phrases import say
-from compeer.cer.silver.reworded import reworded
-from compeer.cer.silver.stages import derive_stages
-from compeer.cer.silver.swap import exchange, portions
+from compeer.cer.silver.moment import derive_stages, moments
+from compeer.cer.silver.replies import reworded
+from compeer.cer.silver.steps import exchange, portions
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, Utterance
 from compeer.reasoning import parse, render

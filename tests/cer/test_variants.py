@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from compeer.cer import variants as module
+from compeer.cer import rewrite as module
 from compeer.cer.item import Item, Labels, Said
-from compeer.cer.variants import is_copy, origin, variants
+from compeer.cer.rewrite import is_copy, origin, variants
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
 

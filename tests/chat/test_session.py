@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.chat.supporter import WORDS, Supporter
 
-from compeer.chat import Conversation, Settings
+from compeer.conversation import Conversation, Settings
 from compeer.errors import UserError
 from compeer.models import ModelError, open_model
-from compeer.models.retry import Patience
+from compeer.models.request import Patience
 from compeer.reasoning import Event, Pins
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import datasets
 import pytest
 
-from compeer.corpora import CorpusError, esconv, hub, soulchat
+from compeer.corpora import CorpusError, esconv, soulchat
+from compeer.corpora import reading as hub
 
 DIALOG = [{"speaker": "usr", "text": "Hi"}, {"speaker": "sys", "text": "Hello", "strategy": "Others"}]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from compeer.corpora import CorpusError
-from compeer.corpora.media import MediaFolder
+from compeer.corpora.records import MediaFolder
 
 
 @pytest.mark.parametrize(

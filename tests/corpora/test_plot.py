@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from compeer.corpora import CorpusError
-from compeer.corpora.plot import ACCENT, PAPER, draw
-from compeer.corpora.stats import collect
+from compeer.corpora.stats import ACCENT, PAPER, collect, draw
 from compeer.dialogue import Dialogue, Utterance
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from compeer.corpora import CorpusError, Rejected, json_list
-from compeer.corpora.rows import read
+from compeer.corpora import CorpusError, Rejected
+from compeer.corpora import reading as json_list
+from compeer.corpora.reading import read
 
 
 class Item(msgspec.Struct):

@@ -17,9 +17,7 @@ from tests.cli.command import compeer
 from tests.cli.hidden import hide
 from tests.demo.tiny import SIZES
 
-from compeer.demo.folder import opened
-from compeer.demo.sizes import Sizes
-from compeer.demo.stages import Done
+from compeer.demo.folder import Done, Sizes, opened
 from compeer.demo.story import STAGES, tell
 from compeer.errors import UserError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from compeer.demo.sizes import Sizes
+from compeer.demo.folder import Sizes
 from compeer.demo.story import tell
 
 SIZES = Sizes(

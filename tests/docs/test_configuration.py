@@ -20,16 +20,16 @@ from tests.docs.pages import CONFIGS, ROOT
 from compeer.cer import filter as filtering
 from compeer.cer import reason, sample
 from compeer.cer.build import Build, Source
-from compeer.cer.checks import Limits
+from compeer.cer.filter import Limits
 from compeer.cer.silver import build_silver
 from compeer.cer.split import split
-from compeer.cer.work import ModelSpec
-from compeer.policy import sft
+from compeer.pipeline.work import ModelSpec
+from compeer.policy import multi_turn, seeker, sft
+from compeer.policy import multi_turn as talk_reward
+from compeer.policy import seeker as emotion
 from compeer.policy.composite import Settings as Reward
 from compeer.policy.grpo import config as grpo
-from compeer.policy.talk import emotion, multi_turn, seeker
-from compeer.policy.talk import reward as talk_reward
-from compeer.reward.learning import train as judge
+from compeer.reward import train as judge
 from compeer.training.model import Lora
 
 #: what is set by keys, and under which headings of the page they stand

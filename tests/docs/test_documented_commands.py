@@ -129,5 +129,5 @@ def test_a_wrong_command_is_noticed() -> None:
         'pip install "compeer[everything]"',
         "accelerate launch --num_processes 2 -m compeer.cli policy gpro configs/policy/one-gpu.yaml",
     ):
-        with pytest.raises(Exception):  # noqa: B017 whatever the parser raises
+        with pytest.raises(Exception):
             check(Command("page", 1, text))

@@ -20,8 +20,7 @@ from tests.endpoints.process import ROOT, environment
 
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.service.application import Settings
-from compeer.reward.service.serve import serve
+from compeer.reward.service import Settings, serve
 
 
 class ByLetter:

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from compeer.cer.progress import Progress
-from compeer.cer.runner import run_stage
-from compeer.cer.stage import Reject, Stage, Tools
-from compeer.cer.work import ModelSpec
+from compeer.models.ask import ask_json
 from compeer.models.request import Request
-from compeer.models.structured import ask_json
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Progress, Reject, Stage, Tools
+from compeer.pipeline.work import ModelSpec
 
 
 class Note(msgspec.Struct, frozen=True):

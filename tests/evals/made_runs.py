@@ -12,10 +12,10 @@ from typing import Any
 from compeer.cer.item import items_at
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, rounds, turns
-from compeer.evals.esc_eval.dimension import DIMENSIONS
-from compeer.evals.esc_eval.figures import figures as esc_figures
+from compeer.evals.esc_eval.card import DIMENSIONS
+from compeer.evals.esc_eval.scores import figures as esc_figures
 from compeer.evals.result import Result, Said, Transcript, save_result
-from compeer.evals.sage.figures import figures as sage_figures
+from compeer.evals.sage.scores import figures as sage_figures
 from compeer.reasoning import render
 
 RANK, GPT = "hf:esc-rank", "openai:gpt-4o"

@@ -13,10 +13,10 @@ from tests.cli.command import compeer
 
 from compeer.corpora import bundled
 from compeer.errors import UserError
-from compeer.evals.control import judging
-from compeer.evals.control.classifier import train
+from compeer.evals.control import strategy as judging
+from compeer.evals.control.adherence import trials
 from compeer.evals.control.run import Settings, run_control
-from compeer.evals.control.trials import trials
+from compeer.evals.control.strategy import train
 from compeer.evals.language.strategies import people_of
 from compeer.evals.result import Result, load_result, load_transcripts
 from compeer.policy.embedding import Embedder

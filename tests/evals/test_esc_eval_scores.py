@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import compeer
 
-from compeer.evals.esc_eval.dimension import DIMENSIONS
-from compeer.evals.esc_eval.figures import figures
-from compeer.evals.esc_eval.parse import official, proper
+from compeer.evals.esc_eval.card import DIMENSIONS
+from compeer.evals.esc_eval.scores import figures, official, proper
 from compeer.evals.result import Transcript
 
 #: reply, properly, by the official rule

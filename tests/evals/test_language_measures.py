@@ -16,16 +16,15 @@ from tests.evals.made_runs import sage_run
 from compeer.cer.item import Said
 from compeer.corpora import bundled
 from compeer.errors import UserError
-from compeer.evals.language import bleu
+from compeer.evals.language import metrics as bleu
 from compeer.evals.language.measure import measure
+from compeer.evals.language.metrics import across_figure, common_length, distinct_figure, rouge_l
 from compeer.evals.language.outputs import Output, Outputs, of_dialogue, read_outputs
-from compeer.evals.language.rouge import common_length, rouge_l
 from compeer.evals.language.strategies import count, distance_figure, people_of, strategies_of, total_variation
-from compeer.evals.language.variety import across_figure, distinct_figure
 from compeer.evals.result import load_result, load_transcripts
 from compeer.policy.diversity import distinct, ngrams
-from compeer.reasoning.language import words
-from compeer.reward.evaluation.bootstrap import Resamples
+from compeer.reasoning.ontology import words
+from compeer.statistics import Resamples
 
 PARTY = "It is a guide to action which ensures that the military always obeys the commands of the party"
 REFERENCES = [
@@ -114,7 +113,7 @@ def test_a_collapsed_model_is_told_from_people_by_every_figure(tmp_path: Path) -
     for name, outputs in (("people", people), ("stuck", stuck)):
         source = Outputs(tuple(outputs), (), "outputs")
         found[name] = measure(source, name, embed, people=theirs, people_source="bundled", embedder=embed.name).result
-    value = lambda name, figure: found[name].figure(f"en/{figure}").value  # type: ignore[union-attr]  # noqa: E731
+    value = lambda name, figure: found[name].figure(f"en/{figure}").value  # type: ignore[union-attr]
     for figure in ("distinct-1", "distinct-2", "distinct-3"):
         assert value("stuck", figure) < 0.1 < value("people", figure)
     assert value("stuck", "repetition") == pytest.approx(1 - 8 / len(people)), "all but the first of each dialogue"

@@ -16,7 +16,7 @@ from compeer.corpora import bundled
 from compeer.dialogue import read_rows
 from compeer.evals.report import write_report
 from compeer.evals.result import Result, Said, Transcript, save_result
-from compeer.evals.sage.figures import figures as sage_figures
+from compeer.evals.sage.scores import figures as sage_figures
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

@@ -12,13 +12,11 @@ from tests.cli.command import compeer
 from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
 
 from compeer.errors import UserError
-from compeer.evals.interval import Figure
 from compeer.evals.report import write_report
 from compeer.evals.report.gather import gather
-from compeer.evals.report.pairs import differences, paired
-from compeer.evals.report.paper import odd_average, paper_table
-from compeer.evals.report.tables import group_tables, paper_columns
+from compeer.evals.report.tables import differences, group_tables, odd_average, paired, paper_columns, paper_table
 from compeer.evals.result import Result, load_result, load_transcripts, save_result
+from compeer.statistics import Figure
 
 
 def test_another_simulator_is_another_table_and_a_sentence_says_why(tmp_path: Path) -> None:
@@ -83,7 +81,7 @@ def test_two_runs_on_the_same_cases_are_compared_case_by_case(tmp_path: Path) ->
     assert found["Sentient"].value == pytest.approx(means[1].value - means[0].value)  # type: ignore[union-attr]
     assert found["Sentient"].low > 0  # type: ignore[operator]
     # the cases differ more than the models: the paired interval is narrower than that of either mean
-    width = lambda figure: figure.high - figure.low  # noqa: E731
+    width = lambda figure: figure.high - figure.low
     assert width(found["Sentient"]) < width(means[0]) + width(means[1])
     assert differences(group.runs[0], group.runs[0])[0] == Figure("Sentient", 0.0, 0.0, 0.0, 91)
 

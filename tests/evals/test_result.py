@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from compeer.errors import UserError
-from compeer.evals.interval import Figure, mean_figure
 from compeer.evals.result import RESULT, Result, Said, Transcript, load_result, load_transcripts, save_result
+from compeer.statistics import Figure, mean_figure
 
 
 def test_what_is_saved_is_read_back_and_a_figure_without_a_value_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from compeer.evals.safety.cases import KINDS, load_cases, split_of
-from compeer.reasoning.language import detect
+from compeer.reasoning.ontology import detect
 
 LEAST = {
     "explicit": 40,

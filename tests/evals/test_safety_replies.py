@@ -12,12 +12,12 @@ import pytest
 from tests.cli.command import compeer
 from tests.evals.crisis_endpoint import CAREFUL, SECRET, CrisisEndpoint, running
 
-from compeer.cer.progress import Progress
 from compeer.errors import UserError
 from compeer.evals.result import load_result, load_transcripts
 from compeer.evals.safety.cases import load_cases
-from compeer.evals.safety.run import Settings, run_replies
+from compeer.evals.safety.replies import Settings, run_replies
 from compeer.evals.safety.table import markdown
+from compeer.pipeline.stage import Progress
 
 QUIET = Progress(quiet=True)
 

@@ -13,11 +13,11 @@ from tests.cli.command import compeer
 
 from compeer.evals.result import load_result, load_transcripts
 from compeer.evals.safety.cases import LEVELS, Case, Kind, Level, load_cases
-from compeer.evals.safety.rates import rate
-from compeer.evals.safety.run import Settings, run_screening
+from compeer.evals.safety.replies import Settings, run_screening
 from compeer.evals.safety.screening import carried, figures, screen_cases
 from compeer.evals.safety.table import markdown
 from compeer.reasoning.ontology import Language
+from compeer.statistics import rate
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from compeer.evals.provider import open_role
 from compeer.evals.result import Result, load_result, load_transcripts
 from compeer.evals.roles import Settings
 from compeer.evals.sage.evaluate import evaluate
-from compeer.reasoning.language import detect
+from compeer.reasoning.ontology import detect
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from compeer.models.request import Request
-from compeer.models.retry import Patience
+from compeer.models.request import Patience, Request
 
 #: enough for a test to see a retry, too little to wait for
 QUICK = Patience(attempts=4, first=0.01, longest=0.05, patience=2.0, timeout=0.5)

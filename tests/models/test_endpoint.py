@@ -15,8 +15,7 @@ from aiohttp import web
 from tests.models.serving import HELLO, QUICK, Server, event, events, fault, said, serving
 
 from compeer.models.endpoint import Endpoint
-from compeer.models.request import Answer, Failure, ModelError, Request, Usage, ask_all
-from compeer.models.retry import Patience
+from compeer.models.request import Answer, Failure, ModelError, Patience, Request, Usage, ask_all
 from compeer.reasoning import Control, Pins
 from compeer.reasoning.grammar import gbnf, plan, regex
 

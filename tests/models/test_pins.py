@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from compeer.models.ask import judge_output, request_for
 from compeer.models.embedded import Embedded, start_server
 from compeer.models.endpoint import Endpoint
 from compeer.models.local import Local
-from compeer.models.reasoner import judge_output, request_for
 from compeer.models.request import Answer, Model, Request, ask_all
 from compeer.models.weights import locate
 from compeer.reasoning import Control, Pins, grammar

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.models.serving import QUICK, Server, event, events, said, serving
 
+from compeer.models.ask import Reasoned, reason, reason_stream, request_for
 from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.endpoint import Endpoint
-from compeer.models.reasoner import Reasoned, reason, reason_stream, request_for
 from compeer.reasoning import Control, Event, Pins, Reasoning, StreamParser, render
 
 HISTORY = [{"role": "user", "content": "I lost my job and I cannot sleep."}]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
+from compeer.models.request import RETRIED_STATUS, Patience, Tries, retry_after
 
 
 @pytest.mark.parametrize(("attempt", "most"), [(1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (7, 30.0), (500, 30.0)])

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from compeer.models.room import Room
+from compeer.models.embedded import Room
 
 
 def test_never_more_is_taken_than_there_is() -> None:

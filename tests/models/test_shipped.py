@@ -16,12 +16,11 @@ from tests.models.test_lora_gguf import IDS, adapted, apart, in_llamacpp, in_tor
 from compeer.models import Request, open_model, run, shipped
 from compeer.models.embedded import Embedded
 from compeer.models.local import Local
-from compeer.models.lora_gguf import converted
+from compeer.models.lora_gguf import Damaged, converted, read_tensors
 from compeer.models.request import ModelError
-from compeer.models.tensors import Damaged, read_tensors
 from compeer.models.weights import published
-from compeer.reward.homes.asked import AskedJudge
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.local_judge import LocalJudge
 from compeer.reward.spec import open_judge
 
 HELLO = Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=8, temperature=0.0)
@@ -146,7 +145,7 @@ class TestWithout:
     def test_where_none_lies_embedded_is_plain_and_the_doctor_says_so(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from compeer.doctor import examine
+        from compeer.cli.doctor import examine
 
         monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
         model = open_model("embedded")

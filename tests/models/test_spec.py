@@ -12,8 +12,7 @@ from compeer.errors import UserError
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.local import Local
-from compeer.models.request import ModelError
-from compeer.models.retry import Patience
+from compeer.models.request import ModelError, Patience
 from compeer.models.spec import open_model
 
 

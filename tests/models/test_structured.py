@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from tests.models.serving import HELLO, QUICK, Server, said, serving
 
+from compeer.models.ask import SchemaFailure, ask_json, decode, schema_of
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import ModelError
-from compeer.models.structured import SchemaFailure, ask_json, decode, schema_of
 
 
 class Reason(msgspec.Struct):

@@ -20,7 +20,8 @@ from tests.reward.judge_process import JudgeProcess
 from compeer.cer.item import Said
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.policy.bridges import ms_swift, reward_file, verl
+from compeer.policy.bridges import files as reward_file
+from compeer.policy.bridges import ms_swift, verl
 from compeer.policy.composite import Asked, Scored
 from compeer.policy.prompts import encoded
 

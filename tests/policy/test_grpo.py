@@ -18,11 +18,10 @@ from tests.policy.seeker_server import SeekerServer
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.policy.advantage import advantages, objective
-from compeer.policy.grpo.alerts import Alerts
 from compeer.policy.grpo.run import Session, train
 from compeer.policy.grpo.trainer import Order, Watching
-from compeer.training.record import Record
-from compeer.training.run import open_run
+from compeer.policy.grpo.watch import Alerts
+from compeer.training.run import Record, open_run
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from compeer.errors import UserError
+from compeer.policy.grpo.arguments import plan
 from compeer.policy.grpo.config import Config, config_of, read_config
-from compeer.policy.grpo.layout import plan
 from compeer.training.model import Lora
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compeer.errors import UserError
-from compeer.policy.grpo.layout import plan
+from compeer.policy.grpo.arguments import plan
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8, 16, 32])

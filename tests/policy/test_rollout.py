@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from compeer.errors import UserError
-from compeer.policy.rollout.correction import correct, weights
-from compeer.policy.rollout.llamacpp import Rollout, llamacpp_rollout
-from compeer.policy.rollout.scoring import share_prompts
-from compeer.policy.rollout.server import places
+from compeer.policy.llamacpp_rollouts import Rollout, correct, llamacpp_rollout, places, share_prompts, weights
 
 PROMPTS = [[{"role": "user", "content": said}] for said in ("I lost my job.", "My dog died.", "I can't sleep at all.")]
 

@@ -21,12 +21,20 @@ from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.policy.composite import CompositeReward
 from compeer.policy.composite import Settings as RewardSettings
+from compeer.policy.multi_turn import (
+    ENDS,
+    Exchange,
+    Rollout,
+    Settings,
+    Speech,
+    Talk,
+    TalkReward,
+    Weights,
+    begin,
+    summary,
+)
 from compeer.policy.prompts import Prompt, demonstration, encoded, prompt_of
-from compeer.policy.talk.conversation import ENDS, Exchange, Talk, begin, summary
-from compeer.policy.talk.emotion import RLVER, SAGE, Rules, course, outcome
-from compeer.policy.talk.multi_turn import Rollout, Settings, Speech
-from compeer.policy.talk.reward import TalkReward, Weights
-from compeer.policy.talk.seeker import Reaction, Seeker
+from compeer.policy.seeker import RLVER, SAGE, Reaction, Rules, Seeker, course, outcome
 from compeer.reasoning import parse
 
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -197,8 +205,7 @@ def taught(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     from compeer.models.checkpoint import open_tokenizer
     from compeer.training.encode import Words, encode
     from compeer.training.model import Settings as ModelSettings
-    from compeer.training.record import Record
-    from compeer.training.run import open_run
+    from compeer.training.run import Record, open_run
     from compeer.training.sft import Plan, sft
 
     words = Words(*open_tokenizer(str(tiny_model_dir)))

@@ -11,9 +11,7 @@ import pytest
 from compeer.policy.composite import Asked, Scored, Settings
 from compeer.policy.diversity import self_similarity
 from compeer.policy.embedding import Embedder
-from compeer.policy.grpo.alerts import Alerts
-from compeer.policy.grpo.second_judge import HeldOut
-from compeer.policy.grpo.watch import Share, chosen, curves, likeness, numbers, spark
+from compeer.policy.grpo.watch import Alerts, HeldOut, Share, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict
 

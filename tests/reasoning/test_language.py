@@ -2,8 +2,7 @@
 
 import pytest
 
-from compeer.reasoning.language import detect, words
-from compeer.reasoning.ontology import Language
+from compeer.reasoning.ontology import Language, detect, words
 
 
 @pytest.mark.parametrize(

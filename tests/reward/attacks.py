@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compeer.reward.quote import MARK, unquote
+from compeer.reward.conversation import MARK, unquote
 
 #: what a model under training, or a person, might write to move a judge
 ATTACKS: tuple[str, ...] = (

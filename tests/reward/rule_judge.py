@@ -20,10 +20,10 @@ from typing import Any
 from aiohttp import web
 
 from compeer.cer.item import Preference
+from compeer.reward import service as serving
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.service import serve as serving
-from compeer.reward.service.application import Service, Settings
+from compeer.reward.service import Service, Settings
 from compeer.reward.verdict import PREFERENCES, Kind
 
 Step3 = tuple[StepVerdict, StepVerdict, StepVerdict]
@@ -85,7 +85,7 @@ class Awkward(RuleJudge):
         if self.how == "raises":
             raise MemoryError("no more")
         if self.how == "blocks":
-            time.sleep(6)  # noqa: ASYNC251
+            time.sleep(6)
         if self.how == "stubborn":
             for _ in range(50):
                 try:

@@ -6,8 +6,8 @@ import sys
 
 from tests.reward.rule_judge import RuleJudge
 
-from compeer.cer.progress import Progress
-from compeer.reward.scores.score import score
+from compeer.pipeline.stage import Progress
+from compeer.reward.score_file import score
 
 
 def main() -> None:

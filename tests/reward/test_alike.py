@@ -12,10 +12,10 @@ from compeer.models.embedded import Embedded, chatml
 from compeer.models.weighing import EmbeddedWeigher
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, shortened
+from compeer.reward.chat_judge import AskedJudge
 from compeer.reward.conversation import messages, threads
-from compeer.reward.homes.asked import AskedJudge
-from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement
+from compeer.reward.local_judge import LocalJudge
 
 
 @pytest.fixture(scope="module")

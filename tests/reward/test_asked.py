@@ -20,11 +20,11 @@ from compeer.models.embedded import Embedded, start_server
 from compeer.models.endpoint import Endpoint
 from compeer.models.local import Local
 from compeer.models.request import Place
+from compeer.reward import verdict_trie as weigh
 from compeer.reward.case import Case
-from compeer.reward.homes import weigh
-from compeer.reward.homes.asked import AskedJudge
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward.chat_judge import AskedJudge
 from compeer.reward.judge import Judgement, Orders
+from compeer.reward.local_judge import LocalJudge
 from compeer.reward.verdict import Kind
 
 Body = dict[str, Any]

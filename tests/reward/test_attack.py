@@ -18,13 +18,11 @@ from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reasoning import parse
-from compeer.reward.attack import ATTACKS, Attack, Tried, attack, attacked, honest, measured
-from compeer.reward.attack import table as attack_table
-from compeer.reward.attack.study import cases, usable
+from compeer.reward import attack as attack_table
+from compeer.reward.attack import ATTACKS, Attack, Tried, attack, attacked, cases, honest, measured, usable
 from compeer.reward.case import Case, case_of, case_of_output
-from compeer.reward.conversation import messages, threads
+from compeer.reward.conversation import MARK, messages, threads, unquote
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
-from compeer.reward.quote import MARK, unquote
 from compeer.reward.verdict import Kind
 
 NAMES = [one.name for one in ATTACKS]
@@ -240,7 +238,7 @@ def verdicts(entry: Tried) -> list[object]:
 
 
 def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_path: Path) -> None:
-    from compeer.reward.homes.local import LocalJudge
+    from compeer.reward.local_judge import LocalJudge
 
     found, _ = load()
     short = [found[0], found[26]]  # one English, one Chinese

@@ -7,14 +7,13 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from compeer.reward.homes.attention import NAME, use_folded
-from compeer.reward.homes.branches import Branches
+from compeer.reward.prefix_cache import ATTENTION, Branches, use_folded
 
 
 def test_logits_are_the_same_over_a_shared_cache_with_padding(tiny_model_dir: Path) -> None:
     plain = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
     folded = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
-    assert use_folded(folded) and folded.config._attn_implementation == NAME
+    assert use_folded(folded) and folded.config._attn_implementation == ATTENTION
     assert plain.config._attn_implementation == "sdpa"
     found = []
     for model in (plain, folded):

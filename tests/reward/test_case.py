@@ -12,8 +12,7 @@ from compeer.cer.item import Candidate, Item, Said
 from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning import render
-from compeer.reward.case import Case, case_of, case_of_output, shortened
-from compeer.reward.homes.fit import fitted, shorter
+from compeer.reward.case import Case, case_of, case_of_output, fitted, shortened, shorter
 from compeer.reward.judge import Judgement
 
 GOOD = (

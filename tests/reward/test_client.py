@@ -22,12 +22,12 @@ from tests.reward.rule_judge import Awkward, RuleJudge
 
 from compeer.models.endpoint import Endpoint
 from compeer.reward.case import Case
-from compeer.reward.client.client import Counts, JudgeClient
-from compeer.reward.client.trial import GOOD
-from compeer.reward.homes.asked import AskedJudge
+from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.client import Counts, JudgeClient
 from compeer.reward.judge import Judgement, Orders, StepVerdict
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.wire import JudgeError, failure_kind
+from compeer.reward.rehearsal import GOOD
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.wire import JudgeError, failure_kind
 
 BUDGET = 1.6
 

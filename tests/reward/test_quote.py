@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reward.attacks import ATTACKS
 
-from compeer.reward.quote import MARK, quote, unquote
+from compeer.reward.conversation import MARK, quote, unquote
 
 ANYTHING = st.text(st.characters(codec=None, categories=None), max_size=80)
 TROUBLE = st.text(st.sampled_from("<[\\u{}|>/ \n\r\t0a\u2028\x00\x1b正"), max_size=40)

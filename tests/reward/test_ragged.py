@@ -9,9 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from compeer.reward.homes import ragged
-from compeer.reward.homes.branches import Branches
-from compeer.reward.homes.ragged import NAME, Ragged, use_ragged
+from compeer.reward import prefix_cache as ragged
+from compeer.reward.prefix_cache import RAGGED_ATTENTION, Branches, Ragged, use_ragged
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def plain(tiny_model_dir: Path) -> Any:
 @pytest.fixture(scope="module")
 def model(tiny_model_dir: Path) -> Any:
     opened = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
-    assert use_ragged(opened) and opened.config._attn_implementation == NAME
+    assert use_ragged(opened) and opened.config._attn_implementation == RAGGED_ATTENTION
     return opened
 
 

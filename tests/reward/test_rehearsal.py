@@ -10,10 +10,10 @@ from tests.reward.rule_judge import Awkward, RuleJudge
 
 from compeer.errors import UserError
 from compeer.reward.case import Case
-from compeer.reward.client.client import JudgeClient
+from compeer.reward.client import JudgeClient
 from compeer.reward.judge import Judgement, Orders, StepVerdict
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.wire import JudgeError
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.wire import JudgeError
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from tests.training.small import item
 
 from compeer.cer.item import Item, Labels, Said
 from compeer.models.checkpoint import open_tokenizer
-from compeer.reward.learning.reasons import reason
-from compeer.reward.learning.rows import Choices, Row, chat, fit, make, rows
+from compeer.reward.training_rows import Choices, Row, chat, fit, make, reason, rows
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, choice_of, preference_of, read_pair, read_step
 from compeer.training.encode import Words, encode
 

@@ -20,16 +20,15 @@ from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer import gold
 from compeer.cer.item import Candidate, Item
-from compeer.cer.ledger import NoAnswers
-from compeer.cer.progress import Progress
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
+from compeer.pipeline.ledger import NoAnswers
+from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case, case_of
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
-from compeer.reward.scores.score import score
-from compeer.reward.scores.tally import Summary, Tally, lines, share
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.wire import Scored, scored
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.score_file import Summary, Tally, lines, score, share
+from compeer.reward.wire import Scored, scored
 
 QUIET = Progress(quiet=True)
 

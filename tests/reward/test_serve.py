@@ -22,16 +22,13 @@ from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer import gold
 from compeer.errors import UserError
-from compeer.models.retry import Patience
+from compeer.models.request import Patience
 from compeer.reward.case import Case, case_of
-from compeer.reward.client.trial import BAD, GOOD
 from compeer.reward.judge import Judgement, Orders
-from compeer.reward.service.application import Service, Settings
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.meter import Meter
-from compeer.reward.service.queueing import JudgeQueue
-from compeer.reward.service.serve import serve
-from compeer.reward.service.wire import JudgeError, JudgeReply, JudgeRequest
+from compeer.reward.rehearsal import BAD, GOOD
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.service import JudgeQueue, Meter, Service, Settings, serve
+from compeer.reward.wire import JudgeError, JudgeReply, JudgeRequest
 
 ONE_TRY = Patience(attempts=1, timeout=20.0)
 
@@ -355,10 +352,10 @@ class TestStopping:
 #: a process that posts two cases and waits for their judgements
 _POST = """
 import asyncio, sys
-from compeer.models.retry import Patience
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.client.trial import GOOD
-from compeer.reward.service.wire import JudgeError
+from compeer.models.request import Patience
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.rehearsal import GOOD
+from compeer.reward.wire import JudgeError
 async def main():
     judge = HttpJudge(sys.argv[1], patience=Patience(attempts=1))
     try:

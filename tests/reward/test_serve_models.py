@@ -15,15 +15,15 @@ from tests.reward.judge_process import JudgeProcess, gold_cases
 
 from compeer.cer import gold
 from compeer.cer.item import Said
-from compeer.cer.progress import Progress
 from compeer.dialogue import read_rows, write_rows
+from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case
-from compeer.reward.client.client import JudgeClient
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward.client import JudgeClient
 from compeer.reward.judge import Judgement
-from compeer.reward.scores.score import score
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.wire import Scored
+from compeer.reward.local_judge import LocalJudge
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.score_file import score
+from compeer.reward.wire import Scored
 
 SERVE = ("-m", "compeer.cli", "reward", "serve")
 NEAR = 1e-3

@@ -13,14 +13,12 @@ from tests.reward.judge_process import JudgeProcess, gold_cases
 from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer.item import Said
-from compeer.models.retry import Patience
-from compeer.reward.case import Case
-from compeer.reward.client.trial import BAD, GOOD
-from compeer.reward.grouping import parted
+from compeer.models.request import Patience
+from compeer.reward.case import Case, parted
 from compeer.reward.judge import Judgement
-from compeer.reward.service.enclosures import PictureRefused, enclosed, unpacked
-from compeer.reward.service.http import HttpJudge
-from compeer.reward.service.wire import JudgeRequest, failed, problem_with
+from compeer.reward.rehearsal import BAD, GOOD
+from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.wire import JudgeRequest, PictureRefused, enclosed, failed, problem_with, unpacked
 
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

@@ -13,11 +13,10 @@ from tests.reward.groups import groups, varied
 from compeer.errors import UserError
 from compeer.models.endpoint import Endpoint
 from compeer.reward.case import Case
-from compeer.reward.homes.asked import AskedJudge
-from compeer.reward.homes.local import LocalJudge
-from compeer.reward.homes.separate import SeparateJudge
-from compeer.reward.judge import Judge, Judgement, Orders, PairVerdict, StepVerdict
-from compeer.reward.service.http import HttpJudge
+from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.judge import Judge, Judgement, Orders, PairVerdict, SeparateJudge, StepVerdict
+from compeer.reward.local_judge import LocalJudge
+from compeer.reward.remote_judge import HttpJudge
 from compeer.reward.spec import open_judge
 from compeer.reward.verdict import Kind
 

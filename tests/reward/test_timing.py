@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.reward.studies.timing import Lap, paces, time_study
+from compeer.reward.timing import Lap, paces, time_study
 
 
 def laps(first: list[float], second: list[float]) -> list[Lap]:

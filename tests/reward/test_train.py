@@ -16,9 +16,9 @@ from compeer.cer.item import QUESTIONS, Item
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reward.case import case_of
-from compeer.reward.homes.local import LocalJudge
-from compeer.reward.learning.rows import Choices, rows
-from compeer.reward.learning.train import Config, Trained, read_config, train
+from compeer.reward.local_judge import LocalJudge
+from compeer.reward.train import Config, Trained, read_config, train
+from compeer.reward.training_rows import Choices, rows
 from compeer.reward.verdict import Kind
 
 ITEMS = [item(number) for number in range(32)]
@@ -170,8 +170,8 @@ class TestRefusing:
         from PIL import Image
 
         from compeer.models.checkpoint import open_tokenizer
-        from compeer.reward.learning.rows import make
-        from compeer.reward.learning.train import _items
+        from compeer.reward.train import _items
+        from compeer.reward.training_rows import make
         from compeer.training.encode import Words
 
         Image.new("RGB", (60, 60)).save(tmp_path / "a.png")

@@ -19,7 +19,7 @@ from tests.endpoints.process import ROOT, environment
 from tests.training.small import in_child, item, kill_me, small_model
 
 from compeer.dialogue import write_rows
-from compeer.reward.learning.train import Config, train
+from compeer.reward.train import Config, train
 from compeer.training.model import Lora
 
 ITEMS = [item(number) for number in range(14)]

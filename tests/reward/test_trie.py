@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compeer.reward.homes.trie import Path, Trie, likeliest, shared
+from compeer.reward.verdict_trie import Path, Trie, likeliest, shared
 
 # every path ends in a token that stands nowhere else, so none begins another
 PATHS = st.sets(st.lists(st.integers(0, 2), max_size=4).map(lambda tokens: (*tokens, 9)), min_size=1, max_size=7)

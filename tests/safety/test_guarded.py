@@ -10,7 +10,7 @@ from tests.chat.supporter import Supporter, running
 
 from compeer.errors import UserError
 from compeer.models import open_model
-from compeer.models.retry import Patience
+from compeer.models.request import Patience
 from compeer.reasoning import Event, StreamParser
 from compeer.safety import After, Before, Guarded
 from compeer.safety.guard import Guard

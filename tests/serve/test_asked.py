@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from compeer.serve.asked import Asked, asked
-from compeer.serve.pictures import Album
-from compeer.serve.refusal import Refused
-from compeer.serve.settings import Settings
-from compeer.serve.wire import read_request
+from compeer.conversation.messages import Album, Asked, asked
+from compeer.conversation.wire import Refused, Settings, read_request
 
 HELLO = [{"role": "user", "content": "I cannot sleep."}]
 DOT = base64.b64decode(

@@ -10,7 +10,7 @@ from tests.serve.server import Server
 from tests.serve.test_hostile import THINKING
 from tests.serve.test_protocol import MODEL, hello, streamed
 
-from compeer.serve.thinking import Thinking
+from compeer.conversation.turn import Thinking
 
 
 def told(text: str, size: int) -> tuple[str, bool]:

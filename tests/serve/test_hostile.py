@@ -13,7 +13,7 @@ from tests.chat.supporter import Supporter
 from tests.serve.server import Server
 from tests.serve.test_protocol import MODEL, hello, streamed
 
-from compeer.chat.session import LONGEST
+from compeer.conversation.session import LONGEST
 
 OPENS_A_TAG = re.compile(r"<[A-Za-z/!?]")
 THINKING = (

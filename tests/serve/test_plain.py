@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from compeer.serve.plain import LONGEST, Plain, Until
+from compeer.conversation.turn import LONGEST_TAG, Plain, Until
 
 #: what a model wrote, what a client may see
 TEXTS = [
@@ -20,7 +20,7 @@ TEXTS = [
     ("<<b>script>run()", "< script>run()"),
     ("<<<b>script>", "< < script>"),
     ("two < three and <", "two < three and <"),
-    ("<a" + "b" * LONGEST + ">", "< a" + "b" * LONGEST + ">"),
+    ("<a" + "b" * LONGEST_TAG + ">", "< a" + "b" * LONGEST_TAG + ">"),
 ]
 
 

@@ -17,15 +17,14 @@ from tests.studio.label_pictures import LOOKS
 from tests.studio.labelling import png, real_items
 from tests.studio.serving import studio
 
-from compeer.annotation.people import invite
-from compeer.annotation.store import Store, open_store
-from compeer.arena.cases import Case
-from compeer.arena.figure import png as draw
-from compeer.arena.figure import svg
-from compeer.arena.project import Created, close, create_arena
-from compeer.arena.queue import next_comparison, submit
-from compeer.arena.replies import Reply
-from compeer.arena.results import results_of
+from compeer.people.arena_cases import Case, Reply
+from compeer.people.arena_figure import png as draw
+from compeer.people.arena_figure import svg
+from compeer.people.arena_project import Created, close, create_arena
+from compeer.people.arena_queue import next_comparison, submit
+from compeer.people.arena_results import results_of
+from compeer.people.invitations import invite
+from compeer.people.store import Store, open_store
 
 #: no names of real models: the votes are drawn, and the pictures must not look like a result
 GOOD = {"aspen": 0.8, "birch": 0.5, "cedar": -0.3, "dogwood": -0.9}

@@ -16,11 +16,11 @@ from tests.studio.browsing import DESK, PHONE, browser, window
 from tests.studio.labelling import real_items
 from tests.studio.serving import studio
 
-from compeer.annotation.people import Person, invite, pause
-from compeer.annotation.project import create_project
-from compeer.annotation.queue import Work, next_work, skip
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.voting import submit
+from compeer.people.invitations import Person, invite, pause
+from compeer.people.labelling_project import create_project
+from compeer.people.labelling_queue import Work, next_work, skip
+from compeer.people.labelling_votes import submit
+from compeer.people.store import Store, open_store
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": DESK, "color_scheme": "light"},

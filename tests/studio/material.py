@@ -7,11 +7,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-from compeer.evals.interval import Figure, mean_figure
 from compeer.evals.result import Result, save_result
 from compeer.reasoning import Reasoning, render
-from compeer.training.record import DataFile, Record
-from compeer.training.run import Run, open_run
+from compeer.statistics import Figure, mean_figure
+from compeer.training.run import DataFile, Record, Run, open_run
 
 REPLIES = (
     "I'm sorry. Have you tried to stay positive?",

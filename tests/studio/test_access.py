@@ -18,8 +18,7 @@ from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
 
 from compeer.errors import UserError
 from compeer.studio.access import Person, Refused, person
-from compeer.studio.access.pictures import picture
-from compeer.studio.access.secret import secret_of
+from compeer.studio.access.people import picture, secret_of
 from compeer.studio.app import create_app
 from compeer.studio.room import Room
 from compeer.studio.settings import Limits, Rate, Settings, check

@@ -12,13 +12,13 @@ from tests.arena.material import MODELS, cases, replies
 from tests.studio.labelling import item
 from tests.studio.serving import TOKEN, begin_in, browser_of, csrf, enter, studio
 
-from compeer.annotation.people import invite
-from compeer.annotation.project import create_project
-from compeer.annotation.store import open_store
-from compeer.arena.ballots import ballots
-from compeer.arena.project import create_arena
-from compeer.arena.replies import Reply
 from compeer.dialogue import write_rows
+from compeer.people.arena_cases import Reply
+from compeer.people.arena_project import create_arena
+from compeer.people.arena_results import ballots
+from compeer.people.invitations import invite
+from compeer.people.labelling_project import create_project
+from compeer.people.store import open_store
 
 TEXT = re.compile(r'<p class="said" dir="auto" lang="\w+">(.*?)</p>', re.S)
 

@@ -20,11 +20,9 @@ from tests.cli.command import compeer
 from tests.studio.browsing import chromium, window
 from tests.studio.process import Studio
 
-from compeer.annotation.store import open_store
-from compeer.arena.ballots import ballots
-from compeer.arena.outcome import OUTCOMES
-from compeer.arena.results import results_of
 from compeer.dialogue import write_rows
+from compeer.people.arena_results import OUTCOMES, ballots, results_of
+from compeer.people.store import open_store
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 CASES = int(os.environ.get("COMPEER_ARENA_CASES", "4"))

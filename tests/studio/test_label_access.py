@@ -16,14 +16,14 @@ import pytest
 from tests.studio.labelling import Page, begin, hand_in, item, png
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
 
-from compeer.annotation.people import invite, new_link, pause
-from compeer.annotation.project import create_project
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store import tables as known
 from compeer.cer.item import Said
 from compeer.dialogue import write_rows
+from compeer.people.invitations import invite, new_link, pause
+from compeer.people.labelling_project import create_project
+from compeer.people.store import Store, open_store
+from compeer.people.store import tables as known
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
-from compeer.reward.service.wire import Scored
+from compeer.reward.wire import Scored
 from compeer.studio.settings import Limits, Rate
 
 ALL = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}

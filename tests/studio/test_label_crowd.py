@@ -22,12 +22,11 @@ from tests.studio.labelling import Page, begin, hand_in, item
 from tests.studio.process import Studio
 from tests.studio.serving import browser_of
 
-from compeer.annotation.ballots import records
-from compeer.annotation.people import invite
-from compeer.annotation.progress import progress
-from compeer.annotation.project import create_project
-from compeer.annotation.store import open_store
-from compeer.annotation.store.tables import leases
+from compeer.people.invitations import invite
+from compeer.people.labelling_project import create_project, progress
+from compeer.people.labelling_votes import records
+from compeer.people.store import open_store
+from compeer.people.store.tables import leases
 
 PEOPLE, ITEMS = (int(part) for part in os.environ.get("COMPEER_CROWD", "16x60").split("x"))
 LEAVING = PEOPLE // 4

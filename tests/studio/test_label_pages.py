@@ -13,13 +13,13 @@ from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.labelling import item, png
 from tests.studio.serving import studio
 
-from compeer.annotation.people import invite
-from compeer.annotation.project import create_project
-from compeer.annotation.queue import next_work
-from compeer.annotation.store import Store, open_store
-from compeer.annotation.store.tables import skips, votes
-from compeer.annotation.voting import submit
 from compeer.cer.item import Candidate, Said
+from compeer.people.invitations import invite
+from compeer.people.labelling_project import create_project
+from compeer.people.labelling_queue import next_work
+from compeer.people.labelling_votes import submit
+from compeer.people.store import Store, open_store
+from compeer.people.store.tables import skips, votes
 from compeer.reasoning import Reasoning
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")

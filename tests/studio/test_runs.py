@@ -14,10 +14,9 @@ import pytest
 from tests.studio.material import REPORT, evaluation, judge_run, policy_run, sample
 from tests.studio.serving import TOKEN, browser_of, runs_studio
 
-from compeer.studio.rooms.runs import shelf as shelving
-from compeer.studio.rooms.runs.curve import thin
-from compeer.studio.rooms.runs.numbers import Numbers
-from compeer.studio.rooms.runs.samples import Samples
+from compeer.studio.rooms.runs import files as shelving
+from compeer.studio.rooms.runs.files import Numbers, Samples
+from compeer.studio.rooms.runs.view import thin
 
 XSS = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 

@@ -15,17 +15,14 @@ from tests.chat.supporter import Supporter, running
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
 from tests.studio.talking import Running, talking
 
-from compeer.chat import Conversation, Settings
+from compeer.conversation import Conversation, Settings
 from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.safety import Guarded
 from compeer.safety.notice import Breaks
-from compeer.studio.access.person import Person, Role
-from compeer.studio.access.refused import Refused
+from compeer.studio.access.people import Person, Refused, Role
 from compeer.studio.rooms import talk
-from compeer.studio.rooms.talk.live import Live
-from compeer.studio.rooms.talk.memory import Memory
-from compeer.studio.rooms.talk.trouble import Trouble
+from compeer.studio.rooms.talk.session import Live, Memory, Trouble
 from compeer.studio.settings import Settings as Instance
 from compeer.studio.words import Say
 

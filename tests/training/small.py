@@ -102,7 +102,7 @@ def small_model(folder: Path, items: Sequence[Item]) -> Path:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from compeer.reward.learning.rows import Choices, chat, rows
+    from compeer.reward.training_rows import Choices, chat, rows
 
     texts = [message["content"] for one in items for row in rows(one, Choices()) for message in chat(row)]
     inner = Tokenizer(models.BPE())

@@ -8,9 +8,8 @@ import pytest
 
 from compeer.errors import UserError
 from compeer.policy.sft import Config
-from compeer.reward.learning.train import Config as JudgeConfig
-from compeer.training.adapter import open_with, shape_of, start_identity
-from compeer.training.model import Lora, Settings
+from compeer.reward.train import Config as JudgeConfig
+from compeer.training.model import Lora, Settings, open_with, shape_of, start_identity
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 
-from compeer.training.batches import Collator, Order, order
-from compeer.training.encode import IGNORED, Example, Words
+from compeer.training.encode import IGNORED, Collator, Example, Order, Words, order
 
 
 def example(length: int, picture: bool = False) -> Example:

@@ -10,7 +10,7 @@ from tests.training.small import item
 
 from compeer.errors import UserError
 from compeer.models.checkpoint import open_tokenizer
-from compeer.reward.learning.rows import Choices, chat, rows
+from compeer.reward.training_rows import Choices, chat, rows
 from compeer.training.encode import IGNORED, Words, encode
 
 CHAT = [

@@ -11,7 +11,7 @@ from tests.training.small import item
 
 from compeer.dialogue import write_rows
 from compeer.models.request import ModelError, Request
-from compeer.reward.learning.train import Config, train
+from compeer.reward.train import Config, train
 from compeer.training.model import Lora, Settings, arguments, base_identity, open_model
 
 
@@ -124,7 +124,7 @@ class TestEmbedded:
 
 def test_the_embedded_model_s_own_template_tells_what_to_learn() -> None:
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.reward.learning.rows import Choices, chat, rows
+    from compeer.reward.training_rows import Choices, chat, rows
     from compeer.training.encode import Words, encode
 
     words = Words(*open_tokenizer("embedded"))

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from compeer.errors import UserError
-from compeer.training.record import Record, Revision, data_file, revision, versions
-from compeer.training.run import Run, open_run
+from compeer.training.run import Record, Revision, Run, data_file, open_run, revision, versions
 
 
 def record(data: Path, **changes: Any) -> Record:
@@ -61,7 +60,7 @@ class TestRecord:
         assert "learning_rate: 1.0e-05" in (tmp_path / "run" / "config.yaml").read_text()
 
     def test_a_copy_without_its_history_says_what_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("compeer.training.record._git", lambda *_: None)
+        monkeypatch.setattr("compeer.training.run._git", lambda *_: None)
         monkeypatch.setenv("COMPEER_REVISION", "6c36bd7")
         assert str(revision()).endswith(" at 6c36bd7")
         monkeypatch.delenv("COMPEER_REVISION")

@@ -12,7 +12,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from compeer.errors import UserError
-from compeer.training.sound import MOST, Sound
+from compeer.training.watch import MOST, Sound
 
 
 class Line(torch.nn.Module):

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from compeer.training import watch as watching
-from compeer.training.curves import draw, series
-from compeer.training.record import Record
-from compeer.training.run import Run, open_run
+from compeer.training.run import Record, Run, open_run
+from compeer.training.watch import draw, series
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.training.small import in_child, item, kill_me
 
 from compeer.dialogue import write_rows
 from compeer.reward.case import case_of
-from compeer.reward.homes.local import LocalJudge
-from compeer.reward.learning.train import Config, _items, train
+from compeer.reward.local_judge import LocalJudge
+from compeer.reward.train import Config, _items, train
 from compeer.training.model import Lora
 
 

@@ -3,7 +3,7 @@
     compeer cer build configs/cer/bundled.yaml
 
 Every step leaves its file, its rejects and its manifest in the output folder, under a number that says the order.
-Run again = resume: a stage goes on where it was (`compeer.cer.runner`), a step over whole files is done again only
+Run again = resume: a stage goes on where it was (`compeer.pipeline.runner`), a step over whole files is done again only
 when what it is made from has changed. The configuration as it was used lies beside the results.
 
 Two ways to labels, after the paper and before it: with a `generator` among the models, candidates are written for
@@ -21,25 +21,25 @@ from typing import Any, Literal
 import msgspec
 
 from compeer import __version__
-from compeer.cer import clusters, filter_report, variants
+from compeer.cer import filter as filter_report
 from compeer.cer import filter as filtering
-from compeer.cer.card import About
+from compeer.cer import personas as clusters
+from compeer.cer import rewrite as variants
 from compeer.cer.item import Item
-from compeer.cer.manifest import Manifest, measure
 from compeer.cer.personas import STAGE as PERSONAS
 from compeer.cer.personas import Persona
-from compeer.cer.progress import Progress
-from compeer.cer.publish import publish
+from compeer.cer.publish import About, publish
 from compeer.cer.reason import STAGE as REASON
 from compeer.cer.rewrite import STAGE as REWRITE
-from compeer.cer.runner import run_stage
 from compeer.cer.sample import STAGE as SAMPLE
 from compeer.cer.split import leaks, near_duplicates, split
-from compeer.cer.stage import Stage, Tools
-from compeer.cer.work import ModelSpec
 from compeer.corpora import importing, load
 from compeer.dialogue import Dialogue, read, read_rows, write_rows
 from compeer.errors import UserError
+from compeer.pipeline.ledger import Manifest, measure
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Progress, Stage, Tools
+from compeer.pipeline.work import ModelSpec
 from compeer.typed import from_plain
 
 

@@ -24,8 +24,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from compeer.cer.item import QUESTIONS, Item, Labels, Preference, Question, Said, Vote
-from compeer.cer.stage import Reject
 from compeer.errors import UserError
+from compeer.pipeline.stage import Reject
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_plain

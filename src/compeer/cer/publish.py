@@ -10,26 +10,254 @@ Columns are the same in every split, whatever the items hold: the schema is writ
 column of nothing but None keeps its type. What has no fixed shape (`trace`, a vote's value) is a string.
 `read` turns rows back into items. Rows are streamed; a split of a million items needs no more memory than
 one of a thousand. The folder is built beside the target and takes its place when it is complete.
+
+The dataset card: README.md with the front matter that `datasets` and the hub read.
+
+Counts by split, language, source, label source and variant; how labels are distributed, with the share of
+False in each step (the paper has 23 %); licences with the most restrictive one named; crisis items; leakage;
+how it was made; what it is not. Everything is counted from the items while they are written, nothing is
+claimed that was not counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import msgspec
 import yaml
 
-from compeer.cer.card import MARK, About, Tally, card
-from compeer.cer.item import Item, Split
+from compeer.cer.item import Item, Preference, Split
+from compeer.cer.rewrite import origin
 from compeer.dialogue import RecordError, read_rows
 from compeer.errors import UserError
+from compeer.pipeline.ledger import Manifest
+from compeer.reasoning import STEPS
 from compeer.typed import from_plain
+
+MARK = "<!-- made with compeer -->"  # by this a folder is known as one that may be written again
+SPLITS: tuple[Split, ...] = get_args(Split)
+_FACETS = ("language", "source", "label source", "variant")
+
+#: what a licence asks, the strictest first. Without a licence nothing is permitted.
+_RESTRICTIONS: tuple[tuple[str, str], ...] = (
+    (r"^\s*$|none|unknown|not stated|proprietary", "no licence stated, so no permission to pass it on"),
+    (r"research|academic", "research use only"),
+    (r"\bnc\b", "no commercial use"),
+    (r"\b(sa|nd|gpl|agpl)\b", "changes only under conditions"),
+    (r"\bby\b", "attribution"),
+    (r"^(?!.*(cc0|public domain))", "keep the notice"),
+    (r"", "none"),
+)
+_HUB_IDS = ("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "mit", "apache-2.0")
+
+_LIMITS = """## Limits
+
+- **Silver is not human.** Items with label source `silver` were labelled by rule from a corpus's own annotations and
+  by controlled corruption. They let training begin; they do not measure anything that people care about, and they
+  never share a held-out set with labels given by people.
+- `author` labels were given by the authors of this software, twice and independently; they are no annotators' work.
+- Rewritten items carry the labels of their originals. A model checked that meaning and strategy are kept.
+- Items flagged as crisis are kept out of training unless a person has reviewed them. What is not flagged was not found
+  by a screening that misses things. A model trained on this is no therapist.
+- Emotions and strategies are closed lists; people are not.
+"""
+
+_CITATION = """## Citation
+
+    @article{wang2025compeer,
+      title   = {COMPEER: Controllable Empathetic Reinforcement Reasoning for Emotional Support Conversation},
+      author  = {Wang, Yunxiao and Liu, Meng and Liu, Wenqi and Jiang, Kaiyu and Wen, Bin and Yang, Fan and
+                 Gao, Tingting and Zhou, Guorui and Nie, Liqiang},
+      journal = {arXiv preprint arXiv:2508.09521},
+      year    = {2025}
+    }
+
+This is a reproduction, not the authors' dataset. Cite the corpora it is built from as well.
+"""
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the card says beyond the counts."""
+
+    name: str = "CER"
+    manifests: Sequence[Manifest] = ()  # of the stages, in order
+    leaks: Mapping[str, int] | None = None  # kind -> how many were found; None: not searched for
+    aside: Mapping[str, int] = {}  # reason -> items kept out of every split
+
+
+class Tally:
+    """Counts of a dataset, one item at a time."""
+
+    def __init__(self) -> None:
+        self.items: Counter[Split] = Counter()
+        self.facets: Counter[tuple[str, str, Split]] = Counter()
+        self.answers: Counter[tuple[str, bool | str, Split]] = Counter()
+        self.licences: Counter[tuple[str, str]] = Counter()
+        self.crisis: Counter[Split] = Counter()
+        self.dialogues: dict[Split, set[str]] = {}
+
+    def add(self, item: Item) -> None:
+        part = item.split
+        assert part is not None
+        self.items[part] += 1
+        values = (item.language, item.source, item.label_source or "unlabelled", item.variant)
+        self.facets.update((facet, value, part) for facet, value in zip(_FACETS, values, strict=True))
+        for question in (*STEPS, "preference"):
+            if (value := getattr(item.labels, question)) is not None:
+                self.answers[question, value, part] += 1
+        self.licences[item.licence, item.source] += 1
+        self.crisis[part] += item.crisis
+        self.dialogues.setdefault(part, set()).add(origin(item))
+
+    @property
+    def parts(self) -> list[Split]:
+        return [part for part in SPLITS if self.items[part]]
+
+
+def most_restrictive(licences: Iterable[str]) -> tuple[str, str]:
+    """The licence that binds most, and what it asks.
+
+    >>> most_restrictive(["MIT", "CC BY-NC 4.0", "CC BY 4.0"])
+    ('CC BY-NC 4.0', 'no commercial use')
+    """
+    rank, licence = min((_rank(licence), licence) for licence in licences)
+    return licence, _RESTRICTIONS[rank][1]
+
+
+def _rank(licence: str) -> int:
+    return next(n for n, (pattern, _) in enumerate(_RESTRICTIONS) if re.search(pattern, licence.lower()))
+
+
+def card(tally: Tally, about: About, loading: Mapping[str, Any]) -> str:
+    """The whole README.md. `loading` is what tells `datasets` how to read the files (configs, features)."""
+    strictest, meaning = most_restrictive(licence for licence, _ in tally.licences)
+    identifier = re.sub(r"\s+", "-", strictest.strip().lower())
+    known = identifier in _HUB_IDS
+    languages = sorted({value for facet, value, _ in tally.facets if facet == "language"})
+    front = {
+        "language": languages,
+        "license": identifier if known else "other",
+        **({} if known else {"license_name": strictest or "none stated"}),
+        "pretty_name": about.name,
+        "size_categories": [_size(tally.items.total())],
+        "tags": ["emotional-support", "empathetic-reasoning", "reward-modeling", "compeer"],
+        **loading,
+    }
+    blocks = [
+        f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{MARK}",
+        f"# {about.name}: controllable empathetic reasoning\n\nMoments of emotional support conversations with two "
+        "replies, the reasoning behind one of them, a True or False for each of its three steps, and a preference "
+        "between the replies. Made after the COMPEER paper (arXiv:2508.09521) with the software of the same name.",
+        _counts(tally),
+        _labels(tally),
+        _licences(tally, strictest, meaning),
+        _separation(about),
+        _making(about),
+        _LIMITS.rstrip(),
+        _CITATION.rstrip(),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _counts(tally: Tally) -> str:
+    rows = [
+        ["items", "", *(tally.items[part] for part in tally.parts)],
+        ["dialogues", "", *(len(tally.dialogues[part]) for part in tally.parts)],
+        ["crisis items", "", *(tally.crisis[part] for part in tally.parts)],
+    ]
+    for facet in _FACETS:
+        for value in sorted({value for name, value, _ in tally.facets if name == facet}):
+            rows.append([facet, value, *(tally.facets[facet, value, part] for part in tally.parts)])
+    return "## Counts\n\n" + _table(["", "", *tally.parts], rows)
+
+
+def _labels(tally: Tally) -> str:
+    rows: list[list[object]] = []
+    for step in STEPS:
+        shares = []
+        for part in tally.parts:
+            false, true = tally.answers[step, False, part], tally.answers[step, True, part]
+            shares.append(f"{false / (false + true):.1%} of {false + true:,}" if false + true else "none labelled")
+        rows.append([f"{step}, False", *shares])
+    for value in get_args(Preference):
+        shares = []
+        for part in tally.parts:
+            total = sum(tally.answers["preference", other, part] for other in get_args(Preference))
+            shares.append(f"{tally.answers['preference', value, part] / total:.1%}" if total else "none labelled")
+        rows.append([f"preference, {value}", *shares])
+    return "## Labels\n\nThe share of False in each step (23 % in the paper), and of each preference.\n\n" + _table(
+        ["", *tally.parts], rows
+    )
+
+
+def _licences(tally: Tally, strictest: str, meaning: str) -> str:
+    rows = [[licence or "none stated", source, count] for (licence, source), count in sorted(tally.licences.items())]
+    return (
+        "## Licences\n\nEvery item keeps the licence of its corpus. The most restrictive one here, which binds the "
+        f"whole, is **{strictest or 'none stated'}**: {meaning}.\n\n" + _table(["licence", "source", "items"], rows)
+    )
+
+
+def _separation(about: About) -> str:
+    if about.leaks is None:
+        text = "Not checked for leaks."
+    elif total := sum(about.leaks.values()):
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in about.leaks.items() if count)
+        text = f"**{total:,} leaks** between the splits: {kinds}."
+    else:
+        text = "No dialogue, no rewriting of one and no near-duplicate lies in two splits (checked)."
+    if about.aside:
+        kept_out = ", ".join(f"{reason} {count:,}" for reason, count in sorted(about.aside.items()))
+        text += f"\n\nKept out of every split: {kept_out}."
+    return f"## Separation of the splits\n\n{text}"
+
+
+def _making(about: About) -> str:
+    """One row a stage, from the manifests."""
+    if not about.manifests:
+        return "## How it was made\n\nNo manifests were given."
+    rows = [
+        [
+            one.stage,
+            ", ".join(f"{role}: {model}" for role, model in one.fingerprint.models.items()),
+            one.counts.rows_in,
+            one.counts.rows_out,
+            ", ".join(f"{reason} {count:,}" for reason, count in one.counts.rejected.items()),
+            one.fingerprint.prompts[:12],
+            one.fingerprint.seed,
+        ]
+        for one in about.manifests
+    ]
+    heads = ["stage", "models", "rows in", "rows out", "rejected", "prompts (SHA-256)", "seed"]
+    return "## How it was made\n\nThe stages, in order, from their manifests.\n\n" + _table(heads, rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    def cell(value: object) -> str:
+        text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)
+
+
+def _size(count: int) -> str:
+    """The hub's size category.
+
+    >>> _size(574), _size(11_140)
+    ('n<1K', '10K<n<100K')
+    """
+    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+    return next((name for bound, name in steps if count < bound), "1M<n<10M")
+
 
 _BATCH = 512
 

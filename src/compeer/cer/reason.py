@@ -21,12 +21,12 @@ import msgspec
 from msgspec import Meta
 
 from compeer.cer.item import Candidate, Item, Said, chat_history
-from compeer.cer.stage import Reject, Stage, Tools
 from compeer.errors import UserError
-from compeer.models.reasoner import Reasoned, request_for
-from compeer.models.reasoner import reason as ask_reasoned
+from compeer.models.ask import Reasoned, request_for
+from compeer.models.ask import reason as ask_reasoned
 from compeer.models.request import Model, ModelError, images_of
-from compeer.reasoning.language import words
+from compeer.pipeline.stage import Reject, Stage, Tools
+from compeer.reasoning.ontology import words
 from compeer.reasoning.prompt import Length, system_prompt
 from compeer.typed import from_plain
 

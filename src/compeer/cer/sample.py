@@ -29,9 +29,9 @@ import msgspec
 from msgspec import Meta
 
 from compeer.cer.item import Item, items_at
-from compeer.cer.stage import Reject, Stage, Tools
 from compeer.dialogue import Dialogue
 from compeer.dialogue.rounds import turns
+from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.typed import from_plain
 
 

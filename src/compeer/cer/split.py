@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compeer.cer.item import QUESTIONS, Item, LabelSource, Split
-from compeer.cer.stage import Reject
-from compeer.cer.variants import is_copy, origin
+from compeer.cer.rewrite import is_copy, origin
+from compeer.pipeline.stage import Reject
 
 TEST_SIZE = 574
 Kind = Literal["people", "silver"]

@@ -97,7 +97,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        from compeer.chat.wrap import plain
+        from compeer.conversation.terminal import plain
 
         typer.secho(plain(str(error)), err=True, fg=typer.colors.RED)  # it may quote what a server sent
         sys.exit(1)

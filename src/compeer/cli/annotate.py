@@ -17,8 +17,8 @@ import typer
 from compeer.cli.people import DB, AsJson, Db, Name, add, opened, ready, show, tell
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.annotation.project import Project
-    from compeer.annotation.store import Store
+    from compeer.people.labelling_project import Project
+    from compeer.people.store import Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -40,11 +40,11 @@ def create(
 ) -> None:
     """Make a labelling project from items."""
     ready()
-    from compeer.annotation.importing import import_votes, votes_of_items
-    from compeer.annotation.project import create_project
-    from compeer.annotation.store import open_store
     from compeer.cer.item import Item
     from compeer.dialogue import read_rows
+    from compeer.people.exchange import import_votes, votes_of_items
+    from compeer.people.labelling_project import create_project
+    from compeer.people.store import open_store
 
     items = list(read_rows(source, Item))
     store = open_store(db)
@@ -61,7 +61,7 @@ def create(
 
 
 def find(store: Store, name: str | None) -> Project:
-    from compeer.annotation.project import project_named
+    from compeer.people.labelling_project import project_named
 
     return project_named(store, name)
 
@@ -73,8 +73,8 @@ add(app, find)
 def status(name: Name = None, db: Db = DB, as_json: AsJson = False) -> None:
     """How far the labelling is, by question and by person."""
     store = opened(db)
-    from compeer.annotation.progress import progress
-    from compeer.annotation.tables_shown import status_tables
+    from compeer.people.labelling_project import progress
+    from compeer.people.labelling_tables import status_tables
 
     now = progress(store, find(store, name).id)
     show(now, as_json, lambda: status_tables(now))
@@ -93,9 +93,9 @@ def agreement(
     store = opened(db)
     import msgspec
 
-    from compeer.annotation.reliability import agreement as measure
-    from compeer.annotation.reliability import audit, read_judgements
-    from compeer.annotation.tables_shown import agreement_tables
+    from compeer.people.agreement import agreement as measure
+    from compeer.people.agreement import audit, read_judgements
+    from compeer.people.labelling_tables import agreement_tables
 
     number = find(store, name).id
     found = measure(store, number)
@@ -116,9 +116,9 @@ def export_(
 ) -> None:
     """Write the labels: CER items with labels, votes and status; or tasks for another tool, which are all items."""
     store = opened(db)
-    from compeer.annotation.export import labelled
-    from compeer.annotation.formats import label_studio, potato
     from compeer.dialogue import write_rows
+    from compeer.people import label_studio, potato
+    from compeer.people.exchange import labelled
 
     project = find(store, name)
     _known(form)
@@ -145,11 +145,11 @@ def import_(
     store = opened(db)
     import msgspec
 
-    from compeer.annotation.ballots import records
-    from compeer.annotation.formats import label_studio, potato
-    from compeer.annotation.importing import import_votes, votes_of_items
     from compeer.cer.item import Item
     from compeer.dialogue import read_rows
+    from compeer.people import label_studio, potato
+    from compeer.people.exchange import import_votes, votes_of_items
+    from compeer.people.labelling_votes import records
 
     project = find(store, name)
     _known(form)

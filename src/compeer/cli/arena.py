@@ -18,8 +18,8 @@ import typer
 from compeer.cli.people import DB, AsJson, Db, Name, add, opened, ready, show, tell
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.annotation.store import Store
-    from compeer.arena.project import Arena
+    from compeer.people.arena_project import Arena
+    from compeer.people.store import Store
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,9 +37,9 @@ def cases(
     as_json: AsJson = False,
 ) -> None:
     """Make cases from conversations: each is cut where a supporter answers."""
-    from compeer.arena.cases import cases_of
     from compeer.dialogue import read, write_rows
     from compeer.errors import UserError
+    from compeer.people.arena_cases import cases_of
 
     made = write_rows(out, cases_of(read(dialogues), count=count, pictures=pictures, seed=seed))
     if not made:
@@ -69,12 +69,11 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Let models answer the cases in reasoning mode, one file a model. What is done is not asked again."""
-    from compeer.arena.cases import read_cases
-    from compeer.arena.replies import UNSEEN, Options, Reply, generate
-    from compeer.cer.progress import Progress
-    from compeer.cer.work import ModelSpec
     from compeer.dialogue import read_rows
     from compeer.errors import UserError
+    from compeer.people.arena_cases import UNSEEN, Options, Reply, generate, read_cases
+    from compeer.pipeline.stage import Progress
+    from compeer.pipeline.work import ModelSpec
 
     if length not in (None, "full", "brief"):
         raise UserError(f"--length is full or brief, not {length!r}.")
@@ -126,9 +125,8 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Read replies that another program wrote."""
-    from compeer.arena.cases import read_cases
-    from compeer.arena.replies import missing, read_foreign
     from compeer.dialogue import write_rows
+    from compeer.people.arena_cases import missing, read_cases, read_foreign
 
     known = read_cases(source)
     found = read_foreign(answers, known, model)
@@ -160,10 +158,9 @@ def create(
     ready()
     import msgspec
 
-    from compeer.annotation.store import open_store
-    from compeer.arena.cases import read_cases
-    from compeer.arena.project import create_arena
-    from compeer.arena.replies import read_replies
+    from compeer.people.arena_cases import read_cases, read_replies
+    from compeer.people.arena_project import create_arena
+    from compeer.people.store import open_store
 
     made = create_arena(
         open_store(db), name, read_cases(source), read_replies(replies), images=images or source.parent, votes=votes,
@@ -178,7 +175,7 @@ def create(
 
 
 def find(store: Store, name: str | None) -> Arena:
-    from compeer.arena.project import arena_named
+    from compeer.people.arena_project import arena_named
 
     return arena_named(store, name)
 
@@ -190,8 +187,8 @@ add(app, find)
 def status(name: Name = None, db: Db = DB, as_json: AsJson = False) -> None:
     """How far an arena is, as a whole and by person."""
     store = opened(db)
-    from compeer.arena.progress import progress
-    from compeer.arena.tables_shown import status_tables
+    from compeer.people.arena_project import progress
+    from compeer.people.arena_tables import status_tables
 
     now = progress(store, find(store, name).id)
     show(now, as_json, lambda: status_tables(now))
@@ -206,7 +203,7 @@ def close(
 ) -> None:
     """End an arena before every comparison has its vote; everybody in it sees the results then."""
     store = opened(db)
-    from compeer.arena.project import close as change
+    from compeer.people.arena_project import close as change
 
     arena = find(store, name)
     change(store, arena.id, not reopen)
@@ -224,10 +221,10 @@ def results(
 ) -> None:
     """Win, tie and loss by pair and a ranking, with 95 % intervals from a paired bootstrap over cases."""
     store = opened(db)
-    from compeer.arena.figure import png, svg
-    from compeer.arena.results import results_of
-    from compeer.arena.tables_shown import result_tables
     from compeer.errors import UserError
+    from compeer.people.arena_figure import png, svg
+    from compeer.people.arena_results import results_of
+    from compeer.people.arena_tables import result_tables
 
     if figure is not None and figure.suffix not in (".svg", ".png"):
         raise UserError(f"--figure ends in .svg or .png; {figure.name} does not.")
@@ -250,8 +247,8 @@ def export_(
 ) -> None:
     """Write every vote that counts: case, the models on both sides, the choice, who, when, how long."""
     store = opened(db)
-    from compeer.arena.ballots import ballots
     from compeer.dialogue import write_rows
+    from compeer.people.arena_results import ballots
 
     arena = find(store, name)
     count = write_rows(out, ballots(store, arena.id, anonymous=anonymous))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.cer.manifest import Manifest
-    from compeer.cer.stage import Stage
+    from compeer.pipeline.ledger import Manifest
+    from compeer.pipeline.stage import Stage
 
 app = typer.Typer(no_args_is_help=True)
 label_app = typer.Typer(no_args_is_help=True)
@@ -48,10 +48,10 @@ class _Run:
         self.options = options
 
     def __call__(self, stage: Stage, source: Path, out: Path, params: dict[str, Any], as_json: bool) -> Manifest:
-        from compeer.cer.runner import run_stage
-        from compeer.cer.stage import Tools
-        from compeer.cer.work import ModelSpec
         from compeer.errors import UserError
+        from compeer.pipeline.runner import run_stage
+        from compeer.pipeline.stage import Tools
+        from compeer.pipeline.work import ModelSpec
 
         engine = self.options["engine"]
         if engine not in ("local", "ray"):
@@ -98,8 +98,8 @@ def filter_(
     as_json: AsJson = False,
 ) -> None:
     """Take out what no reader would take for two people talking. Without --model only the cheap checks are made."""
+    from compeer.cer import filter as filter_report
     from compeer.cer import filter as filtering
-    from compeer.cer import filter_report
 
     params: dict[str, Any] = {"llm": bool(model)}
     if near and not preview:
@@ -181,7 +181,7 @@ def personas(
     as_json: AsJson = False,
 ) -> None:
     """Describe how both people talk (DISC), and group the descriptions; the elbow is drawn beside the output."""
-    from compeer.cer import clusters
+    from compeer.cer import personas as clusters
     from compeer.cer.personas import STAGE, Persona
     from compeer.dialogue import read_rows
 
@@ -215,7 +215,8 @@ def rewrite(
     as_json: AsJson = False,
 ) -> None:
     """Rewrite items in another person's voice of the same cluster (-P), or freely (-R); labels are kept."""
-    from compeer.cer import clusters, variants
+    from compeer.cer import personas as clusters
+    from compeer.cer import rewrite as variants
     from compeer.cer.item import Item
     from compeer.cer.personas import Persona
     from compeer.cer.rewrite import STAGE
@@ -303,9 +304,9 @@ def import_(
     """Read people's answers: two who agree make a label, else a third decides, else there is none."""
     from compeer.cer.exchange import Judgement, Key, merge, votes_of
     from compeer.cer.item import Item
-    from compeer.cer.stage import Reject
     from compeer.corpora.importing import rejects_path
     from compeer.dialogue import read_rows, write_rows
+    from compeer.pipeline.stage import Reject
 
     given = (row for path in judgements for row in read_rows(path, Judgement))
     votes = votes_of(given, [row for path in keys for row in read_rows(path, Key)])
@@ -331,10 +332,9 @@ def split(
     """Part items into train, valid and test without leakage, and publish them with a dataset card."""
     from collections import Counter
 
-    from compeer.cer.card import About
-    from compeer.cer.checks import text_of
+    from compeer.cer.filter import text_of
     from compeer.cer.item import Item
-    from compeer.cer.publish import publish
+    from compeer.cer.publish import About, publish
     from compeer.cer.split import leaks, near_duplicates
     from compeer.cer.split import split as part
     from compeer.dialogue import read, read_rows

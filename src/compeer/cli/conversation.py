@@ -50,10 +50,10 @@ def chat(
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
     left_to_the_model()
-    from compeer.chat import Settings, answer_once, talk
+    from compeer.conversation import Settings, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model
-    from compeer.models.retry import Patience
+    from compeer.models.request import Patience
     from compeer.reasoning import Pins
     from compeer.safety import Guarded
     from compeer.safety.guard import Guard
@@ -107,7 +107,7 @@ def parse(
     else:
         from rich.console import Console
 
-        from compeer.chat.view import reasoning_panel
+        from compeer.conversation.terminal import reasoning_panel
 
         Console().print(reasoning_panel(parsed))
     raise typer.Exit(0 if parsed.complete else 1)
@@ -126,7 +126,7 @@ def demo(
         from compeer.demo.turn import show_turn
 
         return show_turn()
-    from compeer.demo import needs
+    from compeer.demo import folder as needs
     from compeer.demo.story import tell
 
     needs.check()

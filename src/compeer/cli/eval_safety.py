@@ -51,8 +51,7 @@ def safety(
 
     from compeer.errors import UserError
     from compeer.evals.safety.cases import SPLITS
-    from compeer.evals.safety.run import Settings, run_replies, run_screening
-    from compeer.evals.safety.stages import AnswerOptions
+    from compeer.evals.safety.replies import AnswerOptions, Settings, run_replies, run_screening
     from compeer.evals.safety.table import markdown
 
     if screening == (model is not None):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from compeer.evals.esc_eval.scores import Table
     from compeer.evals.result import Result
     from compeer.evals.roles import Settings
-    from compeer.evals.sage.replay import Replay
+    from compeer.evals.sage.scores import Replay
 
 eval_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -80,7 +80,7 @@ def sage(
     from compeer.errors import UserError
 
     if replay is not None:
-        from compeer.evals.sage.replay import replay as run_replay
+        from compeer.evals.sage.scores import replay as run_replay
 
         _tell_replay(run_replay(replay), as_json)
         return

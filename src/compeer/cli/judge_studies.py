@@ -100,10 +100,9 @@ def consistency(
     as_json: AsJson = False,
 ) -> None:
     """Count how often verdicts on reasoning and reply contradict each other (Figure 5a)."""
-    from compeer.cer.work import ModelSpec
     from compeer.errors import UserError
-    from compeer.reward.studies.consistency import markdown
-    from compeer.reward.studies.consistency_run import collect, study
+    from compeer.pipeline.work import ModelSpec
+    from compeer.reward.consistency import collect, markdown, study
 
     if not model:
         raise UserError("Name the reward models: --model PRM,ORM --model UNIFIED.")
@@ -136,7 +135,7 @@ def timing(
     from compeer.errors import UserError
     from compeer.models.request import run
     from compeer.reward.case import case_of
-    from compeer.reward.studies.timing import Timing, draw, markdown, time_study
+    from compeer.reward.timing import Timing, draw, markdown, time_study
 
     if not model:
         raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")
@@ -172,9 +171,8 @@ def attack(
 ) -> None:
     """Attack a judge with outputs that deserve no reward; ends with status 1 when one raises it past the threshold."""
     from compeer.models.request import run
-    from compeer.reward.attack import Tried, measured
+    from compeer.reward.attack import Tried, markdown, measured, write
     from compeer.reward.attack import attack as run_attack
-    from compeer.reward.attack.table import markdown, write
 
     ((name, spec),) = _judges([model]).items()
     judge = _open(spec, kind, base_url)

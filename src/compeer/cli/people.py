@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.annotation.founding import Founded
-    from compeer.annotation.store import Store
+    from compeer.people.projects import Founded
+    from compeer.people.store import Store
 
 Db = Annotated[
     str, typer.Option("--db", envvar="COMPEER_ANNOTATION_DB", help="A SQLite file, or postgresql://USER@HOST/NAME.")
@@ -52,8 +52,8 @@ def add(app: typer.Typer, find: Callable[[Store, str | None], Founded]) -> None:
     ) -> None:
         """Make personal links. Each is shown once: only its hash is kept."""
         store = opened(db)
-        from compeer.annotation import people as access
         from compeer.errors import UserError
+        from compeer.people import invitations as access
 
         if role not in ("annotator", "coordinator"):
             raise UserError(f"--role is annotator or coordinator, not {role!r}.")
@@ -81,7 +81,7 @@ def add(app: typer.Typer, find: Callable[[Store, str | None], Founded]) -> None:
     ) -> None:
         """Give somebody nothing more for now. What they hold goes back to the queue."""
         store = opened(db)
-        from compeer.annotation.people import pause as change
+        from compeer.people.invitations import pause as change
 
         number = find(store, name).id
         for person in people:
@@ -93,7 +93,7 @@ def add(app: typer.Typer, find: Callable[[Store, str | None], Founded]) -> None:
 def opened(db: str) -> Store:
     """A database that is there already."""
     ready()
-    from compeer.annotation.store import open_store
+    from compeer.people.store import open_store
 
     return open_store(db, create=False)
 

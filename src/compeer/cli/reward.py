@@ -36,8 +36,8 @@ def train(
     """
     import msgspec
 
-    from compeer.reward.learning.train import read_config
-    from compeer.reward.learning.train import train as run_training
+    from compeer.reward.train import read_config
+    from compeer.reward.train import train as run_training
     from compeer.training.run import is_main
 
     settings, given = read_config(config, [*(changes or []), *([f"out={out}"] if out else [])])
@@ -74,8 +74,8 @@ def score(
     """Judge items: verdicts, probabilities, the parts of the reward and their total, a row an item."""
     import msgspec
 
-    from compeer.reward.scores.score import score as run_score
-    from compeer.reward.scores.tally import lines
+    from compeer.reward.score_file import lines
+    from compeer.reward.score_file import score as run_score
 
     judge = _open_judge(model, kind, base_url, orders, batch=batch, explain=explain)
     summary = run_score(
@@ -122,8 +122,8 @@ def serve(
     """Serve a judge over HTTP, with batches, health and metrics. docs/reward-service.md has the protocol."""
     import asyncio
 
-    from compeer.reward.service.application import Settings
-    from compeer.reward.service.serve import serve as run_service
+    from compeer.reward.service import Settings
+    from compeer.reward.service import serve as run_service
 
     judge = _open_judge(model, kind, base_url, orders, batch=batch, explain=explain)
     settings = Settings(

@@ -50,14 +50,14 @@ def serve(
     left_to_the_model()
     import asyncio
 
+    from compeer.conversation.access import read_keys
+    from compeer.conversation.server import serve as run_server
+    from compeer.conversation.wire import Settings
     from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.endpoint import Endpoint
     from compeer.models.local import Local
-    from compeer.models.retry import Patience
-    from compeer.serve.access import read_keys
-    from compeer.serve.run import serve as run_server
-    from compeer.serve.settings import Settings
+    from compeer.models.request import Patience
 
     if prompt not in (None, "full", "brief"):
         raise UserError(f"--prompt is full or brief, not {prompt!r}.")

@@ -35,7 +35,7 @@ from compeer.corpora import (
     smile,
     soulchat,
 )
-from compeer.corpora.outcome import CorpusError, Rejected
+from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue
 
 __all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "load"]

@@ -31,10 +31,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.build import Labels, dialogue, problem_type, utterance
-from compeer.corpora.media import Media, MediaFolder, sound_and_video
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import imported, parts
+from compeer.corpora.reading import Rejected, imported, parts
+from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker, Steps
 
 LICENCE = "none stated"

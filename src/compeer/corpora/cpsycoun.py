@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compeer.corpora.build import dialogue, utterance
-from compeer.corpora.outcome import CorpusError, Rejected
-from compeer.corpora.rows import Row, imported, opened
+from compeer.corpora.reading import CorpusError, Rejected, Row, imported, opened
+from compeer.corpora.records import dialogue, utterance
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "CC BY 4.0"

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.build import dialogue, utterance
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import by_index, imported, parts
+from compeer.corpora.reading import Rejected, by_index, imported, parts
+from compeer.corpora.records import dialogue, utterance
 from compeer.dialogue import Dialogue, Utterance
 
 LICENCE = "MIT"

@@ -21,9 +21,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora.build import Labels, dialogue, problem_type, scale, utterance
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import by_index, imported, parts
+from compeer.corpora.reading import Rejected, by_index, imported, parts
+from compeer.corpora.records import Labels, dialogue, problem_type, scale, utterance
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "CC BY-NC 4.0"

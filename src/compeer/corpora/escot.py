@@ -20,9 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.build import Labels, dialogue, utterance
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import imported, parts
+from compeer.corpora.reading import Rejected, imported, parts
+from compeer.corpora.records import Labels, dialogue, utterance
 from compeer.dialogue import Dialogue, Steps, Utterance
 
 LICENCE = "none stated"

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from compeer.corpora.esconv import Conversation, convert
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import by_index, imported, parts
+from compeer.corpora.reading import Rejected, by_index, imported, parts
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "academic research use"

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
-from compeer.corpora.outcome import CorpusError, Rejected
+from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue, write
 from compeer.dialogue.jsonl import open_bytes
 

@@ -30,10 +30,8 @@ from typing import cast
 
 import msgspec
 
-from compeer.corpora.build import Labels, dialogue, problem_type, utterance
-from compeer.corpora.media import Media, MediaFolder, sound_and_video
-from compeer.corpora.outcome import CorpusError, Rejected
-from compeer.corpora.rows import files, opened, parts
+from compeer.corpora.reading import CorpusError, Rejected, files, opened, parts
+from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "none stated"

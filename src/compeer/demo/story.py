@@ -1,17 +1,83 @@
-"""The demo from beginning to end: six stages, a table, an invitation."""
+"""The demo from beginning to end: six stages, a table, an invitation.
+
+The report on one page, and an invitation to talk.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+import webbrowser
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
-from compeer.demo import data, ending, measuring, training
-from compeer.demo.folder import Folder, opened
-from compeer.demo.sizes import Sizes
-from compeer.demo.stages import Done, Stage, run, table
+from compeer.cer.item import Item
+from compeer.conversation.terminal import reasoning_panel
+from compeer.demo import steps as data
+from compeer.demo import steps as measuring
+from compeer.demo import steps as training
+from compeer.demo.folder import Done, Folder, Made, Sizes, Stage, opened, run, table
+from compeer.demo.steps import NAMES, spec_of
+from compeer.dialogue import read_rows
+from compeer.reasoning import parse
+
+
+def make(folder: Folder) -> Made:
+    """Write the report."""
+    from compeer.evals.report import write_report
+
+    names = [f"{kind}-{name}" for kind in ("reward", "language") for name in NAMES] + ["control-after"]
+    runs = [folder.path("results", name) for name in names]
+    written = write_report([run for run in runs if run.is_dir()], folder.path("report"), title="COMPEER demo")
+    told = f"{written.page}, {written.transcripts} answers to read"
+    return Made(told, {"page": str(written.page.relative_to(folder.home))})
+
+
+def show(folder: Folder, console: Console, *, browser: bool = True) -> None:
+    """Where the report lies, and what can be done now."""
+    page = folder.path("report", "report.html").resolve()
+    opened = browser and open_page(page)
+    lines = [
+        ("The report" + (" is open in your browser: " if opened else ": "), str(page)),
+        ("Talk with what you have just trained: ", f"compeer chat --model {spec_of(folder, 'after')}"),
+        ("or with the model as it comes: ", "compeer chat"),
+        ("Look at these runs, talk and label in the browser: ", f"compeer studio --runs {folder.home}"),
+    ]
+    show_answer(folder, console)
+    console.print()
+    for words, what in lines:
+        console.print(Text.assemble(words, (what, "bold")), soft_wrap=True)
+    said = "A few steps prove that everything runs, not that it helps; docs/results.md has what was really trained."
+    console.print(Text(said, style="dim"))
+
+
+def show_answer(folder: Folder, console: Console) -> None:
+    """One of the answers of the trained model, thinking and all: the first that is complete, else the first."""
+    items = list(read_rows(folder.path("answers", "after.all.jsonl"), Item))
+    item = next((one for one in items if one.candidate and one.candidate.reasoning), items[0])
+    assert item.candidate is not None
+    console.print(Text.assemble("\nSomebody wrote:  ", (item.history[-1].text, "bold")))
+    console.print("What the model thinks and answers now, without a grammar:\n")
+    console.print(reasoning_panel(parse(item.candidate.raw or item.candidate.response)))
+
+
+def open_page(page: Path) -> bool:
+    """Open it where somebody can see it. A browser in the terminal would take the terminal, so it is left alone."""
+    if not (sys.stdout.isatty() and _has_display()):
+        return False
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return type(found) is not webbrowser.GenericBrowser and found.open(page.as_uri())
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
 
 STAGES = (
     Stage(
@@ -19,7 +85,7 @@ STAGES = (
         does="Bundled conversations become a dataset: rounds are drawn, their reasoning is labelled right or wrong.",
         paper="Construction of CER, equation 1; labels are silver, made by rule in place of people's",
         command="compeer cer build",
-        work=data.make,
+        work=data.make_data,
     ),
     Stage(
         name="judge",
@@ -47,14 +113,14 @@ STAGES = (
         does="The model before and after answers the same held-out moments, and both are judged and counted.",
         paper="the evaluation, in place of Tables 2 and 3; control",
         command="compeer reward score, eval diversity, eval control",
-        work=measuring.make,
+        work=measuring.make_measurement,
     ),
     Stage(
         name="report",
         does="All figures with their intervals, and every answer to read, on one page.",
         paper="how Tables 2 and 3 are shown",
         command="compeer eval report",
-        work=ending.make,
+        work=make,
     ),
 )
 
@@ -79,7 +145,7 @@ def tell(
         done = run(folder, STAGES, console)
         console.print()
         console.print(table(done))
-        ending.show(folder, console, browser=browser)
+        show(folder, console, browser=browser)
     return done
 
 

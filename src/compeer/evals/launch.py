@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from compeer import __version__
-from compeer.cer.progress import duration, short
 from compeer.errors import UserError
-from compeer.evals.journal import Finished, Journal
+from compeer.evals.result import Finished, Journal
+from compeer.pipeline.stage import duration, short
 
 if TYPE_CHECKING:
     from inspect_ai import Task

@@ -25,18 +25,15 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.evals.esc_eval import dialogue as esc_eval_dialogue
-from compeer.evals.esc_eval.card import Card, alternating, case_id, load_cards
-from compeer.evals.esc_eval.dimension import DIMENSIONS, SCALE
-from compeer.evals.esc_eval.figures import averaged
-from compeer.evals.journal import Finished
+from compeer.evals.esc_eval.card import DIMENSIONS, SCALE, Card, alternating, case_id, load_cards
+from compeer.evals.esc_eval.scores import averaged
 from compeer.evals.prompts import Prompts, load_prompts
 from compeer.evals.provider import CompeerAPI, role_name
-from compeer.evals.result import Said
+from compeer.evals.result import Finished, Said
 from compeer.evals.roles import Calls, Settings, Supporter
 from compeer.evals.sage import dialogue as sage_dialogue
-from compeer.evals.sage.machine import SAGE
-from compeer.evals.sage.profile import Profile, load_profiles
-from compeer.policy.talk.emotion import outcome
+from compeer.evals.sage.machine import SAGE, Profile, load_profiles
+from compeer.policy.seeker import outcome
 
 OnFinished = Callable[[Finished], None]
 

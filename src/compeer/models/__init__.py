@@ -11,8 +11,8 @@ reasoner    a supporter's turn through the contract
 meter       what services in front of a model count, as Prometheus reads it
 """
 
+from compeer.models.ask import Reasoned, reason, reason_stream, request_for
 from compeer.models.cache import CachedModel, RequestCache
-from compeer.models.reasoner import Reasoned, reason, reason_stream, request_for
 from compeer.models.request import Answer, Failure, Model, ModelError, Request, Usage, ask_all, run
 from compeer.models.spec import open_model
 

@@ -24,8 +24,20 @@ import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from compeer.models.request import Answer, Ending, ModelError, Place, Request, TooLong, Usage, by_content
-from compeer.models.retry import RETRIED_STATUS, Patience, Tries, retry_after
+from compeer.models.request import (
+    RETRIED_STATUS,
+    Answer,
+    Ending,
+    ModelError,
+    Patience,
+    Place,
+    Request,
+    TooLong,
+    Tries,
+    Usage,
+    by_content,
+    retry_after,
+)
 from compeer.reasoning.grammar import gbnf, regex
 from compeer.typed import from_json
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from compeer.models.request import Model, ModelError
-from compeer.models.retry import Patience
+from compeer.models.request import Model, ModelError, Patience
 from compeer.models.shipped import Role
 from compeer.models.shipped import adapter as shipped_adapter
 

@@ -12,29 +12,68 @@ What is defined beyond the paper:
 - with `whole` an output that did not come to its end within the limit has no reply and is incomplete. Without it a
   policy can learn to talk on for ever: what was cut off reads like a long reply, and judges like those;
 - a group that is cut in two, because a batch does not hold whole groups, is refused.
+
+Further parts of the reward, by name, for whoever wants more than the paper's five.
+
+A part reads what was written and gives a number from -1 to 1; it enters the sum with its own weight, which is 0
+unless a config says otherwise. The paper's open question on Information is why `density` is here. `novelty` needs more
+than one output to be told, so it is worked out for a whole step at once (novelty.py).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from compeer.cer.item import Said
 from compeer.errors import UserError
+from compeer.policy.diversity import novelty
 from compeer.policy.embedding import Embedder
-from compeer.policy.novelty import novelty
-from compeer.policy.parts import FURTHER, further
 from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
 from compeer.reasoning import Parsed, Problem, parse
-from compeer.reasoning.language import words
-from compeer.reasoning.ontology import Language
+from compeer.reasoning.ontology import Language, words
 from compeer.reward.case import Case, case_of_parsed
 from compeer.reward.judge import PARTS, Judgement
 from compeer.typed import from_json
+
+Part = Callable[[Case], float]
+
+_EMPTY_ENGLISH = (
+    "a an and are as at be but for i if in is it its me my of on or so that the this to was we with you your"
+)
+_EMPTY = frozenset(words(_EMPTY_ENGLISH)) | frozenset("的了是在我你他她它们和就都而也不着吗呢吧啊")
+
+
+def density(case: Case) -> float:
+    """The share of the reply's words that carry content and are not said twice, from -1 to 1."""
+    said = [word.lower() for word in words(case.reply)]
+    return 2 * len(set(said) - _EMPTY) / len(said) - 1 if said else -1.0
+
+
+def moderate_length(case: Case, among: tuple[int, int] | None = None) -> float:
+    """1 for a reply of as many words (Chinese: characters) as `among` says, falling smoothly outside of that.
+
+    Without `among` it is 8 to 80 words, or 12 to 120 characters.
+    """
+    low, high = among or ((8, 80) if case.language == "en" else (12, 120))
+    length = max(1, len(words(case.reply)))
+    off = max(0.0, math.log(low / length), math.log(length / high))
+    return 2 * math.exp(-off) - 1 if words(case.reply) else -1.0
+
+
+FURTHER = ("density", "length", "novelty")
+
+
+def further(among: tuple[int, int] | None = None) -> dict[str, Part]:
+    """The further parts that one output is enough for, by name; `among` are the lengths that are moderate."""
+    return {"density": density, "length": partial(moderate_length, among=among)}
+
 
 Source = Literal["unified", "prm+orm", "rules"]
 
@@ -94,7 +133,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Judging(Protocol):
-    """What the reward needs of a judge: `compeer.reward.client.client.JudgeClient`."""
+    """What the reward needs of a judge: `compeer.reward.client.JudgeClient`."""
 
     def judge_all(self, cases: Sequence[Case]) -> list[Judgement]: ...
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.cer.clusters import embedder as packaged
+from compeer.cer.personas import embedder as packaged
 from compeer.errors import UserError
 from compeer.models.checkpoint import LOADING
 from compeer.reasoning.ontology import Language

@@ -26,9 +26,8 @@ from compeer.errors import UserError
 from compeer.policy.grpo.config import overridden
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.reasoning.prompt import Length
-from compeer.training.adapter import find_adapter, shape_of, start_identity
 from compeer.training.encode import Example, Words, encode
-from compeer.training.model import Lora
+from compeer.training.model import Lora, find_adapter, shape_of, start_identity
 from compeer.training.model import Settings as ModelSettings
 from compeer.training.sft import Plan
 from compeer.typed import from_plain
@@ -90,8 +89,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Train, or go on, or tell what a finished run came to."""
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.training.record import Record, data_file
-    from compeer.training.run import is_main, open_run
+    from compeer.training.run import Record, data_file, is_main, open_run
     from compeer.training.sft import sft
 
     files = {"train": config.data, **({"valid": config.valid} if config.valid else {})}

@@ -127,7 +127,7 @@ def draw(points: Sequence[Point], path: Path, name: str) -> None:
     """Diversity against reward, in two panels; filled points are on the Pareto front of the first."""
     from matplotlib.figure import Figure
 
-    from compeer.corpora.plot import ACCENT, INK, PAPER, QUIET
+    from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET
 
     figure = Figure(figsize=(9, 3.9), facecolor=PAPER, layout="constrained")
     figure.suptitle(f"{name}: replies under a multiplier of tau", fontsize=11, color=INK, x=0.02, ha="left")

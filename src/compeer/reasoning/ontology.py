@@ -9,10 +9,13 @@ cover ESConv (11), MESC (7), GoEmotions (28) and AvaMERG (32), each with the sen
 
 Departure from the paper: it names its strategies only by example ("progressive questioning",
 "emotional mapping"); we keep ESConv's names as identifiers and the paper's as aliases.
+
+Which of the two languages a text is in: Chinese characters against Latin words.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -306,3 +309,26 @@ def fits(emotion: str, sentiment: str) -> bool:
     (True, False)
     """
     return sentiment in EMOTIONS.get(emotion).sentiments
+
+
+_HAN = re.compile(r"[㐀-鿿]")
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
+
+
+def detect(text: str) -> Language:
+    """Chinese when it has at least as many Chinese characters as Latin words.
+
+    >>> detect("I lost my job."), detect("我丢了工作，HR 今天通知的")
+    ('en', 'zh')
+    """
+    han = len(_HAN.findall(text))
+    return "zh" if han and han >= len(_WORD.findall(text)) else "en"
+
+
+def words(text: str) -> list[str]:
+    """Words as the paper counts length: Latin words, and each Chinese character for one.
+
+    >>> words("It's 5 am, 睡不着")
+    ["It's", '5', 'am', '睡', '不', '着']
+    """
+    return re.findall(r"[㐀-鿿]|[A-Za-z0-9]+(?:['’][A-Za-z]+)?", text)

@@ -2,16 +2,24 @@
 
 A step that is missing, or lacks its text or one of its labels, is None and is never shown: it counts as wrong. A
 reply without words is not compared: it counts as worse.
+
+Cases of one history, kept together: a judge that shares prefixes encodes their history once.
+
+A case that is too long for its judge, made shorter.
+
+The oldest turns of the history go first, as few as will do. When even the last turn alone does not fit, somebody wrote
+far more than a conversation holds (a reply without end, a pasted book): the longest text is cut in half until it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from compeer.cer.item import Item, Said
 from compeer.errors import UserError
+from compeer.models.request import ModelError
 from compeer.reasoning import LABELS, STEPS, Parsed, parse, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import COLON, KEYS, has_words, write_value
@@ -90,3 +98,81 @@ def _step(parsed: Parsed, step: str, language: Language) -> str | None:
         if label in parsed.labels
     ]
     return "\n".join([parsed.texts[step], *lines]) if len(lines) == len(LABELS[step]) else None
+
+
+def parted(cases: Sequence[Case], size: int) -> list[range]:
+    """Places of the cases in pieces of at most `size`, cut where the history changes; a larger group has to be cut."""
+    pieces: list[range] = []
+    start = group = 0  # where the piece and the last group in it begin
+    for place in range(1, len(cases) + 1):
+        ends = place == len(cases)
+        if place - start > size:  # this case is one too many: the piece ends before its group, or within it
+            cut = group if group > start else place - 1
+            pieces.append(range(start, cut))
+            start = cut
+        if not ends and cases[place].history != cases[place - 1].history:
+            group = place
+    if start < len(cases):
+        pieces.append(range(start, len(cases)))
+    return pieces
+
+
+def gathered(cases: Sequence[Case]) -> list[int]:
+    """Places of the cases, those of one history next to each other, in the order in which each history came first.
+
+    >>> from compeer.cer.item import Said
+    >>> def case(name: str, said: str) -> Case:
+    ...     none = (None, None, None)
+    ...     history = (Said("seeker", said),)
+    ...     return Case(id=name, language="en", history=history, steps=none, reply="", reference="", complete=False)
+    >>> gathered([case("1", "I am sad."), case("2", "Hello."), case("3", "I am sad.")])
+    [0, 2, 1]
+    """
+    groups: dict[object, list[int]] = {}
+    for place, case in enumerate(cases):
+        groups.setdefault((case.language, case.history), []).append(place)
+    return [place for group in groups.values() for place in group]
+
+
+_SHORTEST = 32  # characters that are never cut further
+
+
+def fitted(case: Case, length: Callable[[Case], int], limit: int) -> Case:
+    """The case, shortened until `length` (tokens of its longest conversation) is at most `limit`."""
+    if length(case) <= limit:
+        return case
+    fits, too_long = len(case.history) - 1, 0  # turns dropped; what lies between is not known yet
+    if fits > 0 and length(shortened(case, fits)) <= limit:
+        while fits - too_long > 1:
+            middle = (fits + too_long) // 2
+            if length(shortened(case, middle)) <= limit:
+                fits = middle
+            else:
+                too_long = middle
+        return shortened(case, fits)
+    case = shortened(case, len(case.history))
+    while length(case) > limit:
+        case = shorter(case)
+    return case
+
+
+def shorter(case: Case) -> Case:
+    """The case with half of its history; when that is one turn, with the longest of its texts cut to half."""
+    if len(case.history) > 1:
+        return shortened(case, len(case.history) // 2)
+    texts = [case.reply, case.reference, *(step or "" for step in case.steps), *(turn.text for turn in case.history)]
+    longest = max(texts, key=len)
+    if len(longest) < 2 * _SHORTEST:
+        raise ModelError("The judge's context has no room even for a short case. Give it more, or use another model.")
+
+    def cut(text: str) -> str:
+        return text[: len(text) // 2].rstrip() + "…" if text == longest else text
+
+    first, second, third = (None if step is None else cut(step) for step in case.steps)
+    return msgspec.structs.replace(
+        case,
+        reply=cut(case.reply),
+        reference=cut(case.reference),
+        steps=(first, second, third),
+        history=tuple(msgspec.structs.replace(turn, text=cut(turn.text)) for turn in case.history),
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from compeer.errors import UserError
-from compeer.models.retry import Patience
+from compeer.models.request import Patience
 from compeer.models.spec import embedded_adapter, is_embedded, open_model
 from compeer.reward.judge import Judge
 from compeer.reward.verdict import Kind
@@ -53,16 +53,16 @@ def open_judge(
         prm, _, orm = spec.partition(",")
         if kind not in (None, "unified") or "," in orm:
             raise UserError(f"{spec!r} names no judge. {FORMS}")
-        from compeer.reward.homes.separate import SeparateJudge
+        from compeer.reward.judge import SeparateJudge
 
         return SeparateJudge(open_judge(prm, kind="prm", **options), open_judge(orm, kind="orm", **options))
     home, _, rest = spec.partition(":")
     if home in ("http", "https") and rest.startswith("//"):
-        from compeer.reward.service.http import HttpJudge
+        from compeer.reward.remote_judge import HttpJudge
 
         return HttpJudge(spec, api_key)
     if home == "hf" and rest:
-        from compeer.reward.homes.local import LocalJudge
+        from compeer.reward.local_judge import LocalJudge
 
         if shipped := is_embedded(rest) and "+" not in rest:
             found = _shipped(rest, kind)
@@ -81,8 +81,8 @@ def open_judge(
         )
     if is_embedded(spec):
         from compeer.models.embedded import Embedded
-        from compeer.reward.homes.asked import AskedJudge
-        from compeer.reward.homes.local import read_judge_file
+        from compeer.reward.chat_judge import AskedJudge
+        from compeer.reward.local_judge import read_judge_file
 
         given = spec.partition("+")[2]
         embedded = Embedded(given or _shipped(spec, kind), name=None if given else spec, precise=True)
@@ -90,7 +90,7 @@ def open_judge(
             kind = kind or read_judge_file(str(beside if beside.is_dir() else beside.parent)).kind
         return AskedJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
     if home == "openai" and rest:
-        from compeer.reward.homes.asked import AskedJudge
+        from compeer.reward.chat_judge import AskedJudge
 
         asked = concurrency or 32
         server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=asked, patience=patience)
@@ -100,7 +100,7 @@ def open_judge(
 
 def _shipped(spec: str, kind: Kind | None) -> Path | None:
     """The judge's adapter that comes along, when it is of the kind that is asked for."""
-    from compeer.reward.homes.local import read_judge_file
+    from compeer.reward.local_judge import read_judge_file
 
     folder = embedded_adapter(spec, "judge")
     return folder if folder and kind in (None, read_judge_file(str(folder)).kind) else None

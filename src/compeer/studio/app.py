@@ -15,13 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from compeer.studio.access.buckets import Buckets
-from compeer.studio.access.gate import Gate
-from compeer.studio.access.person import CoordinatorLink, Doors, Tokens
-from compeer.studio.access.refused import Kind, Refused
-from compeer.studio.access.roles import needs
-from compeer.studio.access.secret import secret_of
-from compeer.studio.access.session import Sessions
+from compeer.studio.access.gate import Buckets, Gate
+from compeer.studio.access.people import CoordinatorLink, Doors, Kind, Refused, Sessions, Tokens, needs, secret_of
 from compeer.studio.front import front
 from compeer.studio.pages import Pages
 from compeer.studio.room import Room

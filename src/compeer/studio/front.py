@@ -13,11 +13,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from compeer.reasoning.ontology import LANGUAGES
-from compeer.studio.access.buckets import Buckets
-from compeer.studio.access.person import Tokens
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.session import Sessions
-from compeer.studio.access.visit import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, visit
+from compeer.studio.access.gate import Buckets
+from compeer.studio.access.people import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Refused, Sessions, Tokens, visit
 from compeer.studio.pages import pages
 
 YEAR = 365 * 86400

@@ -23,9 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from compeer.reasoning.ontology import LANGUAGES
-from compeer.studio.access.person import Person
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.visit import THEMES, visit
+from compeer.studio.access.people import THEMES, Person, Refused, visit
 from compeer.studio.room import Room, parts_of
 from compeer.studio.words import Say, gather
 from compeer.studio.words.shell import SHELL

@@ -9,7 +9,7 @@ from types import ModuleType
 import msgspec
 from fastapi import APIRouter
 
-from compeer.studio.access.person import Role, Tokens
+from compeer.studio.access.people import Role, Tokens
 from compeer.studio.words import Words
 
 

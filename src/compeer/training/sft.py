@@ -23,8 +23,7 @@ import msgspec
 from msgspec import Meta
 
 from compeer.errors import UserError
-from compeer.training.batches import Collator, Order
-from compeer.training.encode import Example, Words
+from compeer.training.encode import Collator, Example, Order, Words
 from compeer.training.model import Settings, Trainable, arguments, on_gpu, save_model
 from compeer.training.run import Run, processes
 
@@ -76,7 +75,7 @@ def sft(
     """
     import datasets
 
-    from compeer.training.adapter import open_with
+    from compeer.training.model import open_with
     from compeer.training.watch import watch
 
     _check(train, valid, plan.max_length)

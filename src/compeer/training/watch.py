@@ -5,22 +5,148 @@
 Whatever scalars the trainer logs go to metrics.jsonl; on a terminal a bar shows the last of them, elsewhere a line
 now and then does. A checkpoint is marked as whole after every process has written its part, and older ones go only
 after that: a kill at any moment leaves one to resume from. At the end the curves are drawn.
+
+The figure of a run: one small panel for each scalar that was logged, training and validation in one.
+
+matplotlib's objects, not pyplot: no window system, no global state. Without matplotlib there is no figure, and
+training ends well all the same: the numbers are in metrics.jsonl.
+
+A step whose gradients are not numbers is left out.
+
+One micro batch whose gradient is NaN, in hours of training in half precision, makes every weight NaN: the norm by which
+gradients are clipped is NaN then, and the run goes on to its end with nothing in it. Here such a step changes no weight
+and leaves an alert. When it happens several times in a row, the weights or the settings are at fault, and the run stops
+at its last whole checkpoint.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
-from compeer.cer.progress import duration
-from compeer.training.curves import draw
+from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
+from compeer.errors import UserError
+from compeer.pipeline.stage import duration
 from compeer.training.run import Run, wait_for_all
-from compeer.training.sound import Sound
+
+#: what a reader looks for first; the rest follows in alphabetical order
+_FIRST = ("loss", "reward", "mean_token_accuracy", "entropy", "grad_norm", "learning_rate")
+#: said once at the end, or the same as the axis
+_LEFT_OUT = ("step", "epoch", "total_flos", "num_tokens", "_runtime", "_per_second", "train_loss")
+_MOST = 12
+
+
+def series(metrics: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Points by name, then by part ("train", "eval"), in the order in which they are shown.
+
+    >>> series([{"step": 1, "loss": 2.0}, {"step": 2, "eval_loss": 1.5}])
+    {'loss': {'train': [(1, 2.0)], 'eval': [(2, 1.5)]}}
+    """
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for line in metrics:
+        for key, value in line.items():
+            if any(key == name or key.endswith(name) for name in _LEFT_OUT) or not isinstance(value, int | float):
+                continue
+            if not math.isfinite(value):
+                continue
+            part, name = ("eval", key.removeprefix("eval_")) if key.startswith("eval_") else ("train", key)
+            found.setdefault(name, {}).setdefault(part, []).append((line.get("step", 0), value))
+    order = sorted(found, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    return {name: found[name] for name in order}
+
+
+def draw(metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
+    """Write the figure; False when there is nothing to draw, or nothing to draw with."""
+    panels = list(series(metrics).items())[:_MOST]
+    if not panels:
+        return False
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        print("No curves are drawn: matplotlib is not installed (pip install 'compeer[data]').", file=sys.stderr)
+        return False
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    style: dict[Any, Any] = {"font.size": 9, "text.color": INK, "xtick.color": INK, "ytick.color": INK}
+    with matplotlib.rc_context(style):
+        layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+        figure = Figure(figsize=(3.8 * columns, 0.4 + 2.6 * rows), facecolor=PAPER, layout=layout)
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        figure.suptitle(title, fontsize=12, color=INK, x=0.02, ha="left")
+        for axes, (name, parts) in zip(grid, panels, strict=False):
+            _panel(axes, name, parts)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        figure.savefig(path, dpi=130)
+    return True
+
+
+def _panel(axes: Any, name: str, parts: Mapping[str, list[tuple[float, float]]]) -> None:
+    axes.set_facecolor(PAPER)
+    axes.set_title(name.replace("_", " ").replace("/", ": "), loc="left", fontsize=10, color=INK)
+    axes.set_xlabel("step", color=QUIET)
+    for part, colour in (("train", ACCENT), ("eval", WARM)):
+        if points := parts.get(part):
+            steps, values = zip(*points, strict=True)
+            mark = "o" if len(points) == 1 else "." if part == "eval" else None
+            axes.plot(
+                steps, values, color=colour, linewidth=1.4, marker=mark, label="validation" if part == "eval" else part
+            )
+    if len(parts) > 1:
+        axes.legend(frameon=False, fontsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(QUIET)
+    axes.tick_params(length=0)
+    axes.locator_params(axis="x", nbins=6)
+
+
+MOST = 3  # steps in a row
+
+
+class Sound(TrainerCallback):  # type: ignore[misc]
+    """Looks at the gradients before the optimiser does."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.run, self.name = run, name
+        self._bad = 0  # steps in a row
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        learning = [weight for weight in model.parameters() if weight.grad is not None]
+        if finite(weight.grad for weight in learning):
+            self._bad = 0
+            return
+        for weight in learning:
+            weight.grad = None
+        self._bad += 1
+        step = state.global_step + 1
+        if self._bad >= MOST:
+            raise UserError(
+                f"{self.name}: the gradients of {MOST} steps in a row, the last of them {step:,}, are not numbers. "
+                "Lower learning_rate or set dtype: float32; the same command goes on from the last checkpoint."
+            )
+        if self.run.main:
+            text = "The gradients of this step are not numbers; it was left out and no weight was changed."
+            self.run.alert({"step": step, "alert": text})
+            print(f"{self.name}: step {step:,}. {text}", file=sys.stderr, flush=True)
+
+
+def finite(gradients: Iterable[Any]) -> bool:
+    """Whether all of them are numbers; asked once, because every answer makes a GPU wait."""
+    import torch
+
+    sums = [gradient.detach().sum(dtype=torch.float32) for gradient in gradients]
+    return not sums or bool(torch.isfinite(torch.stack([one.to(sums[0].device) for one in sums])).all())
+
 
 _EVERY = 20.0  # seconds between two lines where there is no terminal
 #: shown while training, in this order, as far as the trainer logs them

@@ -11,12 +11,13 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 from tests.reward.evaluation.hand_made import load
 
+from compeer import statistics as curves
+from compeer import statistics as metrics
 from compeer.cer.item import QUESTIONS
 from compeer.reasoning import STEPS
-from compeer.reward.evaluation import curves, metrics
-from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.reward.evaluation.measure import measure
 from compeer.reward.verdict import PREFERENCES
+from compeer.statistics import Resamples
 
 NO_ANSWER = "no answer"
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tests.reward.evaluation.hand_made import load
 
-from compeer.cer.clusters import Embed, embedder
 from compeer.cer.item import Candidate, Item, Labels, Said
+from compeer.cer.personas import Embed, embedder
 from compeer.errors import UserError
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import Language
+from compeer.reward.evaluation.baselines import probe
 from compeer.reward.evaluation.evaluate import add_probe
 from compeer.reward.evaluation.folder import Folder
 from compeer.reward.evaluation.measure import measure
-from compeer.reward.evaluation.probe import probe
 from compeer.reward.evaluation.report import report
 
 WORDS = ("rain", "sun", "snow", "wind")

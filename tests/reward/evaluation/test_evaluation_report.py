@@ -16,15 +16,14 @@ from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reward.evaluation.baselines import always_true, majority
-from compeer.reward.evaluation.bootstrap import Resamples
 from compeer.reward.evaluation.evaluate import ask_judge, keep_sets, write
 from compeer.reward.evaluation.folder import Entry, Folder
 from compeer.reward.evaluation.measure import Measured, difference, measure
-from compeer.reward.evaluation.paper import TABLE_1
 from compeer.reward.evaluation.report import COLUMNS, report
 from compeer.reward.evaluation.signatures import Signature, leaks, signatures
-from compeer.reward.evaluation.table import markdown, paper_table
+from compeer.reward.evaluation.table import TABLE_1, markdown, paper_table
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
+from compeer.statistics import Resamples
 
 ITEMS, JUDGEMENTS = load()
 
@@ -229,7 +228,7 @@ def test_other_items_or_another_judge_under_a_known_name_are_refused(tmp_path: P
 
 
 def test_a_stopped_run_asks_only_what_is_missing_or_failed(tmp_path: Path, tiny_model_dir: Path) -> None:
-    from compeer.reward.homes.local import LocalJudge
+    from compeer.reward.local_judge import LocalJudge
 
     folder = Folder(tmp_path)
     keep_sets(folder, {"test": ITEMS[:4]})

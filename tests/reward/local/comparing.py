@@ -12,8 +12,8 @@ from tests.reward.reference import Reference
 
 from compeer.cer.item import QUESTIONS
 from compeer.reward.case import Case
-from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement, Orders
+from compeer.reward.local_judge import LocalJudge
 from compeer.reward.verdict import Kind
 
 NEAR = 1e-4

@@ -10,7 +10,8 @@ import torch
 from tests.reward.local.comparing import painted
 from tests.reward.reference import Reference
 
-from compeer.reward.homes import ragged, walk
+from compeer.reward import local_scoring as walk
+from compeer.reward import prefix_cache as ragged
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from tests.reward.groups import gold_cases
 from tests.reward.local.comparing import close, judged
 
 from compeer.errors import UserError
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward.local_judge import LocalJudge
 
 
 class TestFolder:

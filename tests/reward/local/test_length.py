@@ -9,7 +9,7 @@ from tests.reward.groups import gold_cases, groups
 from tests.reward.local.comparing import close, judged
 
 from compeer.reward.case import Case, shortened
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward.local_judge import LocalJudge
 
 
 class TestLength:

@@ -12,8 +12,8 @@ from tests.reward.groups import gold_cases, groups, varied
 from tests.reward.local.comparing import judged
 
 from compeer.reward.case import shortened
-from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement
+from compeer.reward.local_judge import LocalJudge
 
 
 class TestLiving:

@@ -9,10 +9,10 @@ from tests.reward.groups import groups
 from tests.reward.local.comparing import assert_like, close, judged
 from tests.reward.reference import Reference
 
+from compeer.reward import local_scoring as rendering
 from compeer.reward.case import Case
-from compeer.reward.homes import rendering
-from compeer.reward.homes.local import LocalJudge
 from compeer.reward.judge import Judgement
+from compeer.reward.local_judge import LocalJudge
 
 
 class TestSharing:

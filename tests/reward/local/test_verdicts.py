@@ -11,8 +11,8 @@ from tests.reward.groups import groups, varied
 from tests.reward.local.comparing import assert_like, close, judged
 from tests.reward.reference import Reference
 
-from compeer.reward.homes import rendering
-from compeer.reward.homes.local import LocalJudge
+from compeer.reward import local_scoring as rendering
+from compeer.reward.local_judge import LocalJudge
 from compeer.reward.verdict import Kind
 
 

@@ -8,7 +8,6 @@ retrieve, reworded, fitting, replies     the candidate's reply and the preferenc
 leakage         how much the text alone tells: the check that it does not
 """
 
-from compeer.cer.silver.build import build_silver
-from compeer.cer.silver.leakage import Leakage, text_only
+from compeer.cer.silver.build import Leakage, build_silver, text_only
 
 __all__ = ["Leakage", "build_silver", "text_only"]

@@ -11,25 +11,339 @@ Where the candidate is good it says what fits (`fitting`). Where it is bad it sa
 
 against the reference of a helpful conversation: both | reference; of a failed one: candidate | neither. `generic`
 and `failed` have words of their own and are kept few: text alone may tell a little, see `leakage`.
+
+Another supporter's real reply to a similar moment.
+
+Similar: the seeker's last message alike, what was told lately alike, the reply about things this seeker speaks of
+too. Against it: words in the reply that are neither common nor this seeker's; they belong to someone else's life.
+Plain word statistics, no model. Far down the list such replies are merely vague, so only those above `CLOSE`
+count as good.
+
+The same reply said a little differently: what a second good supporter might have written in its place.
+
+Contractions open and close, stock phrases are exchanged for others, an interjection goes, of three sentences or
+more one may go. Meaning and strategy stay. Rewording is applied to right and to misplaced replies alike.
+
+A fitting reply for each moment, other than the one the corpus has.
+
+retrieved  another supporter's real reply to a similar moment, same strategy
+made       from the seeker's own words, in patterns
+reworded   the corpus's own reply in other words (helpful conversations only)
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from compeer.cer.silver.evidence import Evidence
-from compeer.cer.silver.fitting import BANKS, Reply, fitting, make
-from compeer.cer.silver.moment import Moment, stream
-from compeer.cer.silver.own_words import PEOPLE, THINGS
-from compeer.cer.silver.phrases import say
-from compeer.cer.silver.retrieve import Found, Index
-from compeer.cer.silver.reworded import flat, sentences
-from compeer.cer.silver.swap import exchange
-from compeer.cer.silver.wrong_steps import Pool
+from compeer.cer.item import Preference
+from compeer.cer.silver import chinese, english_reply
+from compeer.cer.silver.evidence import (
+    PEOPLE,
+    THINGS,
+    Evidence,
+    capital,
+    draw,
+    lower_first,
+    occasions,
+    quoted,
+    retold,
+    say,
+    tells,
+)
+from compeer.cer.silver.feelings import FEELINGS
+from compeer.cer.silver.moment import Moment, size, stream
+from compeer.cer.silver.steps import Pool, exchange
+
+Flags = npt.NDArray[np.bool_]
+
+CLOSE = 0.22
+_LAST_ALIKE = 0.25  # the message that is answered must itself be alike, whatever else is
+_FEWEST_WORDS = {"en": 5, "zh": 6}
+_MOST_USES = 3  # a reply that fits everywhere must not become everybody's
+_CHUNK = 512
+
+
+class Found(msgspec.Struct, frozen=True):
+    moment: Moment
+    score: float
+
+
+class Index:
+    """The replies of helpful moments in one language."""
+
+    def __init__(self, moments: Sequence[Moment]) -> None:
+        from scipy.sparse import diags
+        from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+        self.moments = [m for m in moments if m.helpful and size(m.reply, m.language) >= _FEWEST_WORDS[m.language]]
+        self.uses: Counter[str] = Counter()
+        if not self.moments:
+            return
+        analyzer = "word" if self.moments[0].language == "en" else "char"
+        self._last = TfidfVectorizer(min_df=2, sublinear_tf=True, ngram_range=(1, 2), analyzer=analyzer)
+        self._recent = TfidfVectorizer(min_df=1, max_df=0.3, sublinear_tf=True, analyzer=analyzer)
+        self._words = CountVectorizer(binary=True, analyzer=analyzer)
+        replies = [m.reply for m in self.moments]
+        counts = self._words.fit_transform(replies)
+        # only words in fewer than two of a hundred replies can be foreign
+        weight = np.clip(np.log(len(replies) / np.asarray(counts.sum(axis=0)).ravel()) - 4, 0, None)
+        self._special = (counts @ diags(weight)).tocsr()
+        self._special_total = np.asarray(self._special.sum(axis=1)).ravel()
+        self._lasts = self._last.fit_transform([m.last for m in self.moments])
+        self._recents = self._recent.fit_transform([recent(m) for m in self.moments])
+        self._replies = self._recent.transform(replies)
+        self._strategy = np.array([m.strategy for m in self.moments])
+        self._problem = np.array([m.dialogue.problem or "" for m in self.moments])
+        self._thanks = _thanks(self.moments)
+        self._dialogue = np.array([m.dialogue.id for m in self.moments])
+
+    def best(self, queries: Sequence[Moment], strategies: Sequence[str]) -> list[Found | None]:
+        """For each moment the best reply with the wanted strategy from another dialogue."""
+        found: list[Found | None] = [None] * len(queries)
+        if not self.moments:
+            return found
+        for strategy in dict.fromkeys(strategies):
+            rows = [at for at, wanted in enumerate(strategies) if wanted == strategy]
+            columns = np.flatnonzero(self._strategy == strategy)
+            for start in range(0, len(rows) if len(columns) else 0, _CHUNK):
+                part = rows[start : start + _CHUNK]
+                scores = self._scores([queries[at] for at in part], columns)
+                for row, at in enumerate(part):
+                    found[at] = self._take(scores[row], columns)
+        return found
+
+    def _scores(self, queries: Sequence[Moment], columns: np.ndarray) -> np.ndarray:
+        lasts = self._last.transform([m.last for m in queries])
+        recents = self._recent.transform([recent(m) for m in queries])
+        known = self._words.transform([recent(m) for m in queries])
+        alike = (lasts @ self._lasts[columns].T).toarray()
+        score = 0.6 * alike + 0.3 * (recents @ self._recents[columns].T).toarray()
+        score += 0.4 * (recents @ self._replies[columns].T).toarray()
+        score -= 0.06 * (self._special_total[columns][None, :] - (known @ self._special[columns].T).toarray())
+        problems = np.array([m.dialogue.problem or "" for m in queries])
+        score += 0.05 * (problems[:, None] == self._problem[columns][None, :])
+        score -= 0.3 * (alike < _LAST_ALIKE)
+        score -= 0.3 * (_thanks(queries)[:, None] != self._thanks[columns][None, :])  # goodbyes go with goodbyes
+        own = np.array([m.dialogue.id for m in queries])
+        score[own[:, None] == self._dialogue[columns][None, :]] = -np.inf
+        return np.asarray(score)
+
+    def _take(self, scores: np.ndarray, columns: np.ndarray) -> Found | None:
+        for column in np.argsort(-scores)[:60]:
+            reply = self.moments[columns[column]]
+            if np.isfinite(scores[column]) and self.uses[reply.key] < _MOST_USES:
+                self.uses[reply.key] += 1
+                return Found(reply, float(scores[column]))
+        return None
+
+
+def _thanks(moments: Sequence[Moment]) -> Flags:
+    return np.array(["thanks" in occasions(m) for m in moments], dtype=bool)
+
+
+def recent(moment: Moment) -> str:
+    """What the seeker told lately."""
+    return "\n".join(moment.seeker[-3:])
+
+
+# ruff: noqa: E501 - one phrase, one line
+
+
+_MARKUP = re.compile(r"</?[A-Za-z][^<>]{0,60}>")
+_SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*\s*")
+_STOCK: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"i(?:'|’)?m (?:so |very |really )?sorry to hear (?:that|about that|this)", ("that sounds hard", "oh, that is a lot", "I hate that for you", "sorry you are going through that")),
+    (r"i am (?:so |very |really )?sorry to hear (?:that|about that|this)", ("that sounds rough", "that is a lot to take", "sorry that happened")),
+    (r"i (?:can )?(?:totally |completely |really )?understand", ("I can see that", "that makes sense to me", "I follow you")),
+    (r"that must be (?:so |very |really )?(?:hard|difficult|tough)", ("that can't be easy", "I imagine that's tough", "that sounds like a lot")),
+    (r"have you (?:ever )?(?:tried|considered|thought about)", ("did you ever think about", "has it crossed your mind to try", "would you be up for")),
+    (r"do you have", ("have you got", "do you happen to have")),
+    (r"how long have you", ("since when have you", "for how long have you")),
+    (r"you(?:'|’)?re welcome", ("no problem", "of course", "anytime")),
+    (r"you are welcome", ("no problem", "of course", "anytime")),
+    (r"maybe you (?:could|can|should)", ("you might", "perhaps you could", "what if you")),
+    (r"you should", ("you could", "maybe you can", "it might help to")),
+    (r"i think", ("I'd say", "I feel", "I guess")),
+    (r"it sounds like", ("from what you say,", "I get the feeling that", "it seems that")),
+    (r"sounds like", ("seems like", "I hear that")),
+    (r"hello|hi there|hey there", ("hi", "hey", "good to see you")),
+    (r"thank you|thanks", ("thanks a lot", "many thanks")),
+    (r"really|very", ("so", "quite", "truly")),
+    (r"a lot of", ("many", "plenty of", "lots of")),
+    (r"right now|at the moment", ("these days", "at this point", "currently")),
+    (r"good idea", ("nice idea", "sensible thing to do")),
+    (r"great|awesome", ("good", "wonderful", "really good")),
+    (r"difficult|tough", ("hard", "not easy")),
+    (r"feel better", ("get some relief", "feel lighter")),
+    (r"what happened", ("what went on", "what came about")),
+    (r"because", ("since", "as")),
+    (r"however|but", ("though", "yet")),
+    (r"sometimes", ("at times", "now and then")),
+    (r"try to", ("see if you can", "do your best to")),
+    (r"talk to", ("speak with", "speak to", "have a talk with")),
+    # Chinese
+    (r"我理解|我明白|我懂", ("我能体会", "我听明白了", "能想象")),
+    (r"你觉得", ("在你看来", "你自己觉得")),
+    (r"有没有", ("是不是有", "有过")),
+    (r"可以试试", ("要不试一试", "也许能试着")),
+    (r"一定", ("肯定", "应该")),
+    (r"很|非常", ("挺", "真的", "特别")),
+    (r"现在", ("眼下", "这会儿")),
+    (r"什么时候", ("哪会儿", "从哪天")),
+    (r"但是|可是", ("不过", "只是")),
+    (r"谢谢", ("多谢", "谢了")),
+)  # fmt: skip
+_COMPILED = tuple(
+    (re.compile(pattern if re.match(r"[\u4e00-\u9fff]", pattern) else rf"\b(?:{pattern})\b", re.IGNORECASE), others)
+    for pattern, others in _STOCK
+)
+_CONTRACT = {
+    r"\bI am\b": "I'm", r"\bI'm\b": "I am", r"\bI have\b": "I've", r"\bI've\b": "I have", r"\bit is\b": "it's",
+    r"\bit's\b": "it is", r"\bthat is\b": "that's", r"\bthat's\b": "that is", r"\byou are\b": "you're",
+    r"\byou're\b": "you are", r"\bdo not\b": "don't", r"\bdon't\b": "do not", r"\bcannot\b": "can't",
+    r"\bcan't\b": "can not", r"\bI will\b": "I'll", r"\bI'll\b": "I will", r"\bI would\b": "I'd",
+}  # fmt: skip
+_CONTRACTIONS = tuple((re.compile(pattern, re.IGNORECASE), other) for pattern, other in _CONTRACT.items())
+_BEFORE = {
+    False: (
+        "I see, ",
+        "Hm, ",
+        "Right, ",
+        "Well, ",
+        "Okay, ",
+        "Mm, ",
+        "Yeah, ",
+        "You know, ",
+        "Honestly, ",
+        "Alright, ",
+    ),
+    True: ("嗯，", "是啊，", "这样，", "好，"),
+}
+_OPENING = re.compile(r"^(?:oh|ok|okay|well|yes|yeah|ah|hmm|so|right)\b[\s,.!]+", re.IGNORECASE)
+
+
+def reworded(text: str, rng: Random) -> str | None:
+    """The reply in other words, or None where nothing could be changed.
+
+    >>> reworded("I'm sorry to hear that. What happened?", Random(3)) != "I'm sorry to hear that. What happened?"
+    True
+    """
+    clean = flat(text)
+    said = sentences(clean)
+    if len(said) >= 3 and rng.random() < 0.6:
+        del said[rng.randrange(len(said))]
+    chinese = bool(re.search(r"[\u4e00-\u9fff]", clean))
+    told = ("" if chinese else " ").join(said)
+    if rng.random() < 0.7 and len(without := _OPENING.sub("", told)) > 12:
+        told = capital(without)
+    changes = 0
+    for pattern, others in _COMPILED:
+        if rng.random() < 0.8:
+            told, changed = pattern.subn(lambda found, others=others: _as(found.group(), rng.choice(others)), told, 1)  # type: ignore[misc]
+            changes += changed
+    toggled = [pair for pair in _CONTRACTIONS if pair[0].search(told)]
+    for pattern, other in rng.sample(toggled, min(2, len(toggled))):
+        told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]
+    if changes + len(toggled) < 2 and not _OPENING.match(told):  # a word before it, as people do
+        told = rng.choice(_BEFORE[chinese]) + lower_first(told)
+    return told if told.lower() != clean.lower() and len(told) > 2 else None
+
+
+def flat(text: str) -> str:
+    """A merged turn on one line; what was sent twice is said once, and subtitles' markup is not said at all.
+
+    >>> flat("Why?\\nWhy?\\n<i>Tell</i> me.")
+    'Why? Tell me.'
+    """
+    return " ".join(_MARKUP.sub("", " ".join(dict.fromkeys(text.split("\n")))).split())
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a reply, each with its own mark."""
+    return [s.strip() for s in _SENTENCE.findall(text) if s.strip()] or [text]
+
+
+def _as(old: str, new: str) -> str:
+    return capital(new) if old[:1].isupper() and not old.startswith("I") else new
+
+
+_RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
+_MAKE, _BLEND = 0.6, 0.55  # of the rest, where the strategy allows it, make one; of the rest of that, blend
+BANKS = {"en": english_reply, "zh": chinese}
+_MIRROR = ("restatement or paraphrasing", "reflection of feelings")  # goes before anything
+MAKEABLE = frozenset(english_reply.MADE)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A reply, how it came about, and from where."""
+
+    text: str
+    kind: str
+    source: str
+    donor: str | None = None
+
+    def preference(self, helpful: bool) -> Preference:
+        good = self.kind == "fitting"
+        if helpful:
+            return "both" if good else "reference"
+        return "candidate" if good else "neither"
+
+
+def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply | None]:
+    """A fitting reply for each moment, in the strategy that is right there; None where none could be found."""
+    moments = [one.moment for one in evidence]
+    look = [at for at, m in enumerate(moments) if stream(seed, m.key, "look").random() < _RETRIEVE]
+    best = index.best([moments[at] for at in look], [moments[at].strategy for at in look])
+    close = {
+        at: found
+        for at, found in zip(look, best, strict=True)
+        if found and found.score >= CLOSE and flat(found.moment.reply) != flat(moments[at].reply)
+    }
+    replies: list[Reply | None] = []
+    for at, moment in enumerate(moments):
+        if at in close:
+            other = close[at].moment
+            replies.append(Reply(flat(other.reply), "fitting", "retrieved", other.key))
+            continue
+        rng = stream(seed, moment.key, "fitting")
+        again = reworded(moment.reply, rng) if moment.helpful else None
+        telling = tells(moment)
+        made = None
+        if telling and (again is None or rng.random() < _MAKE):
+            made = make(evidence[at], moment.strategy, seed)
+        if made or not again:
+            replies.append(Reply(made, "fitting", "made") if made else None)
+            continue
+        mirrored = make(evidence[at], rng.choice(_MIRROR), seed) if telling and rng.random() < _BLEND else None
+        blended = f"{sentences(mirrored)[0]} {max(sentences(again), key=len)}" if mirrored else None
+        replies.append(Reply(blended or again, "fitting", "blended" if blended else "reworded"))
+    return replies
+
+
+def make(found: Evidence, strategy: str, seed: int) -> str | None:
+    """A reply from the seeker's own words, or None where they or the strategy do not allow it."""
+    if strategy not in MAKEABLE:
+        return None
+    moment, language = found.moment, found.moment.language
+    rng = stream(seed, moment.key, "make", strategy)
+    feelings = FEELINGS if language == "en" else chinese.FEELINGS
+    slots = {"feeling": feelings[moment.emotion].states[0]}
+    told = [t for text in moment.seeker[-2:] for t in retold(text, language, "you")]
+    if told:
+        slots["you"] = draw(told, rng)
+    if quotes := [*found.quotes, *found.last]:
+        slots["quote"] = quoted(draw(quotes, rng), language)
+    if found.topics:
+        slots["topic"] = rng.choice(found.topics).replace("their ", "your ", 1)
+    return say(BANKS[language].MADE[strategy], rng, slots)
+
 
 GOOD = 0.52  # of the candidates whose strategy fits
 GOOD_DESPITE = 0.16  # of those whose strategy step is wrong: thought badly, answered well

@@ -1,6 +1,8 @@
 """The whole measurement of control, from settings to a Result.
 
 With `--out` the answers are cached in the run's folder: a run that was stopped goes on where it stood.
+
+A result of control for a reader.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import msgspec
 
 from compeer.cer.item import Said as Before
 from compeer.errors import UserError
-from compeer.evals.control import adherence, agreement, judging, trials
+from compeer.evals.control import adherence
+from compeer.evals.control import adherence as trials
+from compeer.evals.control import strategy as agreement
+from compeer.evals.control import strategy as judging
 from compeer.evals.control.adherence import Tried
-from compeer.evals.control.classifier import train
-from compeer.evals.interval import Figure
-from compeer.evals.language.measure import cases_hash
+from compeer.evals.control.strategy import train
+from compeer.evals.language.measure import cases_hash, shown
 from compeer.evals.language.outputs import Output, read_outputs
 from compeer.evals.language.strategies import people_of
 from compeer.evals.result import Result, Transcript, save_result
@@ -27,6 +31,7 @@ from compeer.models import CachedModel, Model, RequestCache, open_model, run
 from compeer.policy.embedding import Embedder
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.reasoning.prompt import Length
+from compeer.statistics import Figure
 
 Tell = Callable[[str], None]
 
@@ -226,3 +231,40 @@ def _counting(tell: Tell, what: str, whole: int) -> Callable[[int], None]:
             tell(f"{done} of {whole} {what}")
 
     return watch
+
+
+MEANINGS = {
+    "adherence": "pins that the output keeps",
+    "adherence/stage": "pinned stages kept",
+    "adherence/strategy": "pinned strategies kept",
+    "adherence/emotion": "pinned emotions kept",
+    "completeness": "outputs with all three steps and a reply",
+    "failures": "requests without an answer",
+    "agreement/judge": "replies whose main strategy, in the judge's eyes, is the stated one",
+    "agreement/judge-any": "the same, counting secondary strategies",
+}
+
+
+def meaning(name: str) -> str:
+    """What a figure is.
+
+    >>> meaning("agreement/classifier/en")
+    'replies that the classifier reads as the stated strategy (en)'
+    """
+    if name in MEANINGS:
+        return MEANINGS[name]
+    kind, _, language = name.rpartition("/")
+    beginnings = {
+        "agreement/classifier": "replies that the classifier reads as the stated strategy",
+        "classifier-accuracy": "the classifier's own accuracy on held-out utterances of people",
+        "classifier-macro-f1": "its F1 there, all strategies alike",
+        "classifier-commonest": "what always naming the commonest strategy reaches there",
+    }
+    return f"{beginnings[kind]} ({language})" if kind in beginnings else ""
+
+
+def markdown(result: Result) -> str:
+    """The figures with what they mean, then the notes."""
+    lines = [f"{result.model}: control", "", "| figure | value | n | what it is |", "|---|---:|---:|---|"]
+    lines += [f"| {one.name} | {shown(one)} | {one.n} | {meaning(one.name)} |" for one in result.figures]
+    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)])

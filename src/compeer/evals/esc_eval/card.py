@@ -1,4 +1,7 @@
-"""Role cards: JSON lists of people with a problem, one file a language."""
+"""Role cards: JSON lists of people with a problem, one file a language.
+
+The seven dimensions: the key in ESC-Eval's code and files, and the paper's column.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,19 @@ import msgspec
 from compeer.errors import UserError
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_json
+
+DIMENSIONS: dict[str, str] = {
+    "fluency": "Fluency",
+    "diversity": "Expression",
+    "empathic": "Empathy",
+    "suggestion": "Information",
+    "tech": "Skillful",
+    "human": "Humanoid",
+    "overall": "Overall",
+}
+AVERAGE = "Average"
+SCALE = 25.0  # 0 to 4 is published as 0 to 100
+
 
 FILES = ("card_high_en.json", "card_high_zh.json")
 _LANGUAGES: dict[str, Language] = {"english": "en", "chinese": "zh", "en": "en", "zh": "zh"}

@@ -12,18 +12,16 @@ from collections.abc import Sequence
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, Model
 
-from compeer.evals.esc_eval.card import Card, case_id
-from compeer.evals.esc_eval.dimension import DIMENSIONS
-from compeer.evals.esc_eval.parse import official, proper
-from compeer.evals.journal import Finished
+from compeer.evals.esc_eval.card import DIMENSIONS, Card, case_id
+from compeer.evals.esc_eval.scores import official, proper
 from compeer.evals.prompts import Prompts
 from compeer.evals.provider import role_name
-from compeer.evals.result import Said, Transcript
+from compeer.evals.result import Finished, Said, Transcript
 from compeer.evals.roles import SILENCE, Calls, Supporter, ask_seeker
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import has_words
-from compeer.reward.quote import quote
+from compeer.reward.conversation import quote
 
 ROUNDS = 5
 _SPEAKERS: dict[Language, dict[str, str]] = {

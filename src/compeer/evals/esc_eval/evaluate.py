@@ -10,15 +10,14 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.evals import launch
-from compeer.evals.esc_eval.card import alternating, case_id, load_cards
+from compeer.evals.esc_eval.card import DIMENSIONS, alternating, case_id, load_cards
 from compeer.evals.esc_eval.dialogue import ROUNDS
-from compeer.evals.esc_eval.dimension import DIMENSIONS
-from compeer.evals.esc_eval.figures import figures
+from compeer.evals.esc_eval.scores import figures
 from compeer.evals.prompts import load_prompts
 from compeer.evals.provider import role_name
 from compeer.evals.result import Result, save_result
 from compeer.evals.roles import Settings
-from compeer.evals.sage.profile import cases_digest
+from compeer.evals.sage.machine import cases_digest
 from compeer.evals.tasks import esc_eval_task
 from compeer.reasoning.ontology import Language
 

@@ -9,6 +9,6 @@ strategies   which strategies are stated, against those of people
 measure      all of it for one set of outputs: a Result
 table        the Result for a reader
 
-Words are Latin words and single Chinese characters throughout (`compeer.reasoning.language.words`); every figure is
+Words are Latin words and single Chinese characters throughout (`compeer.reasoning.ontology.words`); every figure is
 given for each language apart. Intervals resample dialogues, because replies of one dialogue are alike.
 """

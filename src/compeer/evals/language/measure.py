@@ -3,6 +3,8 @@
 Figures are called LANGUAGE/NAME, e.g. `en/distinct-2`; NAMES says what each is. Means over replies and the BLEU of
 the corpus resample dialogues; distinct-n and likeness across dialogues use the jackknife (`variety`). Every dialogue
 also keeps its own means, so that two runs on the same cases can be compared case by case.
+
+A result of language for a reader: a table of figures with what they mean, and strategies beside people's.
 """
 
 from __future__ import annotations
@@ -11,21 +13,22 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from compeer.evals.interval import Figure
-from compeer.evals.language import bleu, repetition, strategies
+from compeer.evals.language import metrics as bleu
+from compeer.evals.language import metrics as repetition
+from compeer.evals.language import strategies
+from compeer.evals.language.metrics import Floats, across_figure, distinct_figure, rouge_l
 from compeer.evals.language.outputs import Output, Outputs
-from compeer.evals.language.rouge import rouge_l
-from compeer.evals.language.variety import Floats, across_figure, distinct_figure
+from compeer.evals.language.strategies import shares, total_variation
 from compeer.evals.result import Result, Transcript
 from compeer.policy.diversity import self_similarity
 from compeer.policy.redundancy import Embed, similarities
-from compeer.reasoning.language import words
-from compeer.reasoning.ontology import LANGUAGES, Language
-from compeer.reward.evaluation.bootstrap import Resamples, interval
+from compeer.reasoning.ontology import LANGUAGES, Language, words
+from compeer.statistics import Figure, Resamples, interval
 
 #: figure -> what it is, in the order of the tables
 NAMES: dict[str, str] = {
@@ -231,3 +234,52 @@ def _figure(name: str, values: Floats, draws: Floats | None) -> Figure:
         return Figure(name, math.nan)
     low, high = (interval(draws) if draws is not None else None) or (None, None)
     return Figure(name, float(known.mean()), low, high, len(known))
+
+
+_LANGUAGES = {"en": "English", "zh": "Chinese"}
+
+
+def markdown(result: Result) -> str:
+    """The figures of each language side by side, then the strategies."""
+    languages = [one for one in _LANGUAGES if any(figure.name.startswith(f"{one}/") for figure in result.figures)]
+    lines = [
+        f"{result.model}: {result.setup.get('replies', 0)} replies of {result.setup.get('dialogues', 0)} dialogues",
+        "",
+        "| figure | " + " | ".join(_LANGUAGES[one] for one in languages) + " | what it is |",
+        "|---|" + "---:|" * len(languages) + "---|",
+    ]
+    for name, meaning in NAMES.items():
+        cells = [result.figure(f"{language}/{name}") for language in languages]
+        if any(cells):
+            lines.append(f"| {name} | " + " | ".join(shown(cell) for cell in cells) + f" | {meaning} |")
+    for language, entry in result.setup.get("strategies", {}).items():
+        lines += ["", *strategy_table(entry, _LANGUAGES[language])]
+    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)])
+
+
+def strategy_table(entry: Mapping[str, Any], title: str) -> list[str]:
+    """Shares of the eight strategies, model and people, in lines of Markdown."""
+    model, people = shares(entry["model"]), shares(entry["people"])
+    distance = total_variation(entry["model"], entry["people"])
+    rows = [f"| {name} | {model[name]:.1%} | {people[name]:.1%} |" for name in model]
+    return [
+        f"{title}: stated strategies against {entry['source']}, total variation {distance:.3f}",
+        "",
+        "| strategy | model | people |",
+        "|---|---:|---:|",
+        *rows,
+    ]
+
+
+def shown(figure: Figure | None) -> str:
+    """A figure with its interval, with as many digits as it deserves.
+
+    >>> shown(Figure("x", 0.51234, 0.4, 0.6)), shown(Figure("x", 23.4)), shown(None)
+    ('0.512 [0.400, 0.600]', '23.4', '')
+    """
+    if figure is None:
+        return ""
+    digits = 3 if abs(figure.value) < 2 else 1
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.{digits}f}"
+    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"

@@ -25,8 +25,7 @@ from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
 from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Said, Transcript, load_result
 from compeer.reasoning import parse
-from compeer.reasoning.language import detect
-from compeer.reasoning.ontology import Language
+from compeer.reasoning.ontology import Language, detect
 
 
 class Output(msgspec.Struct, frozen=True, omit_defaults=True):

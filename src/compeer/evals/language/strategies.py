@@ -17,9 +17,8 @@ import numpy as np
 from compeer.corpora import CORPORA, Rejected, load
 from compeer.dialogue import Dialogue, read, rounds
 from compeer.errors import UserError
-from compeer.evals.interval import Figure
 from compeer.reasoning.ontology import STRATEGIES
-from compeer.reward.evaluation.bootstrap import Resamples, interval
+from compeer.statistics import Figure, Resamples, interval
 
 
 class Strategies(msgspec.Struct, frozen=True):

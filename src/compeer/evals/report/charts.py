@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from compeer.evals.interval import Figure
 from compeer.evals.language.strategies import shares
 from compeer.evals.report.gather import Run
 from compeer.evals.report.tables import span, value_text
 from compeer.evals.result import Transcript
+from compeer.statistics import Figure
 
 WIDTH = 460
 SERIES = 6  # colours; further runs begin again

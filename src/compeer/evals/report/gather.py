@@ -2,17 +2,52 @@
 
 Runs of one benchmark whose `comparable` is equal are one group and share a table. Another simulator, judge, prompt or
 set of cases makes another group, and a sentence says what differs.
+
+How a run was made, as rows of words: simulator, judge, prompts, seed, versions, counts.
+
+What a reader must keep in mind, in words, for each benchmark that a report shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from compeer.errors import UserError
 from compeer.evals.result import TRANSCRIPTS, Result, Transcript, load_result, load_transcripts
+
+#: shown elsewhere in the report, as tables and drawings
+_ELSEWHERE = ("strategies", "agreement")
+
+
+def setup_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(name, words) for each setting that says something.
+
+    >>> setup_rows({"seed": 7, "counts": {"calls": 1200}, "judge": None, "grammar": True})
+    [('seed', '7'), ('counts', 'calls 1,200'), ('grammar', 'yes')]
+    """
+    return [(name, words(value)) for name, value in values.items() if name not in _ELSEWHERE and words(value)]
+
+
+def words(value: Any) -> str:
+    """A setting's value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 1000 else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {words(inner)}" for name, inner in value.items() if words(inner))
+    if isinstance(value, list | tuple):
+        return ", ".join(words(inner) for inner in value)
+    return str(value)
+
 
 ORDER = ("sage", "esc-eval", "reward", "diversity", "control", "safety")
 TITLES = {
@@ -123,3 +158,51 @@ def _named(members: list[Run]) -> tuple[Run, ...]:
         msgspec.structs.replace(run, label=f"{run.label} ({run.path.name})") if models.count(run.label) > 1 else run
         for run in members
     )
+
+
+_OF: dict[str, tuple[str, ...]] = {
+    "sage": (
+        "The simulator is part of a SAGE result. The same tested model scored 52 with one simulator and 32 with "
+        "another, so runs with different simulators never share a column, and the paper's figures (simulator GPT-4o) "
+        "are for orientation only.",
+        "Sentient is the mean emotion at the end of a dialogue; failures keep the value they ended with. Success "
+        "counts dialogues that reach 100, Failure those that fall below 10. In a dialogue of full length the last "
+        "reply is not judged.",
+    ),
+    "esc-eval": (
+        "GPT-4 as a judge agreed with people on only 1 to 3 % of Humanoid and under 2 % of Overall judgements in "
+        "ESC-Eval's own study. Read those two columns of a GPT judge with care; judges stand in separate columns for "
+        "this reason.",
+        "Four of the paper's Average cells are not the mean of their seven columns (COMPEER-URP prints 82.39, the mean "
+        "is 82.60). They are shown as printed, with a mark. Ours is always the plain mean of the seven.",
+        "The seeker is played by a model, and the judge's prompt shapes the score. A figure compares models only under "
+        "the same seeker, the same judge and the same prompts.",
+    ),
+    "reward": ("A judge's reward says what the judge prefers. It was trained on labels that may be silver.",),
+    "diversity": (
+        "Distinct-n falls and self-BLEU rises as a set grows, and both depend on how long replies are. Compare sets of "
+        "about the same size.",
+        "Nearness to a reference is not quality: there are many good replies to one moment.",
+    ),
+    "control": (
+        "Agreement with the stated strategy is read by a classifier or a judge that can be wrong itself. Its own "
+        "accuracy stands beside it; a reply may also use more than one strategy.",
+    ),
+    "safety": ("Red-team cases are few and written by us. A good figure here is no proof of safety for real people.",),
+}
+INTERVALS = (
+    "The range that stands with a figure is its 95 % interval over the cases. It says how much the choice of cases "
+    "matters, not how much the judge or the simulator does."
+)
+ABOUT = (
+    "This is research software. Scores by models about simulated people do not show that anyone was helped.",
+    "Dialogues may touch on painful things, suicide among them.",
+)
+
+
+def caveats(gathered: Gathered) -> list[str]:
+    """The sentences that concern what is shown."""
+    found = [INTERVALS]
+    for benchmark in gathered.benchmarks:
+        found += _OF.get(benchmark, ())
+    return [*found, *ABOUT]

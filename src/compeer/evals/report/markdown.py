@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from compeer.evals.interval import Figure
-from compeer.evals.report.caveats import caveats
-from compeer.evals.report.gather import TITLES, Gathered
-from compeer.evals.report.pairs import paired
-from compeer.evals.report.setup import setup_rows
-from compeer.evals.report.tables import Table, group_tables, pair_table, paper_columns, span, sure, value_text
+from compeer.evals.report.gather import TITLES, Gathered, caveats, setup_rows
+from compeer.evals.report.tables import Table, group_tables, pair_table, paired, paper_columns, span, sure, value_text
+from compeer.statistics import Figure
 
 
 def markdown(gathered: Gathered, title: str) -> str:

@@ -3,18 +3,182 @@
 A benchmark that the paper has a table for gets the paper's columns, models in the rows, each language below its
 model; ESC-Eval with several judges gets a second table with a column for each judge and one for their mean. Every
 other benchmark gets its figures in the rows and the models in the columns.
+
+What figures are called: the paper's columns, whose judge, which language; and what other figures mean.
+
+A judge and a language stand in front of a column: `Fluency`, `en/Fluency`, `openai:gpt-4o/en/Fluency`,
+`en/distinct-2`.
+
+The paper's own figures. They stand in tables of their own, marked, beside ours and never among them.
+
+Two runs on the same cases, case by case: the mean difference with its interval.
+
+Cases differ far more than models do, so the difference of each case says more than two means with wide intervals.
+Only runs that may be compared are paired, and only cases that both have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
 import msgspec
 
-from compeer.evals.interval import Figure
+from compeer.evals.control.run import meaning as control_meaning
+from compeer.evals.esc_eval.card import AVERAGE, DIMENSIONS, SCALE
+from compeer.evals.esc_eval.scores import averaged
+from compeer.evals.language.measure import NAMES
 from compeer.evals.report.gather import Group, Run
-from compeer.evals.report.names import LANGUAGES, Named, columns_of, meaning_of, named
-from compeer.evals.report.pairs import Paired
-from compeer.evals.report.paper import NOT_THE_MEAN, odd_average, paper_table
+from compeer.evals.result import Transcript
+from compeer.evals.safety.table import MEANINGS as SAFETY
 from compeer.reasoning.ontology import STRATEGIES
+from compeer.statistics import Figure, mean_figure
+from compeer.typed import from_plain
+
+ESC_COLUMNS: tuple[str, ...] = (*DIMENSIONS.values(), AVERAGE)
+SAGE_COLUMNS: tuple[str, ...] = ("Sentient", "Success", "Failure")
+LANGUAGES = {"en": "English", "zh": "Chinese"}
+REWARD = {
+    "reward": "three steps, preference and format, -5 to 5",
+    "history": "share of outputs whose first step is right",
+    "emotion": "share of outputs whose second step is right",
+    "strategy": "share of outputs whose third step is right",
+    "preference": "share of replies at least as good as the reference",
+    "complete": "share of outputs in the form of the contract, without a grammar",
+}
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A figure's name, taken apart."""
+
+    column: str
+    judge: str | None = None
+    language: str | None = None
+
+
+def named(name: str) -> Named:
+    """Take a name apart. What stands before one of the paper's columns, besides a language, is a judge.
+
+    >>> named("openai:org/gpt-4o/zh/Fluency")
+    Named(column='Fluency', judge='openai:org/gpt-4o', language='zh')
+    >>> named("en/distinct-2"), named("adherence/stage").column
+    (Named(column='distinct-2', judge=None, language='en'), 'adherence/stage')
+    """
+    front, _, column = name.rpartition("/")
+    before, _, last = front.rpartition("/")
+    language = last if last in LANGUAGES else None
+    rest = before if language else front
+    if column in (*ESC_COLUMNS, *SAGE_COLUMNS):
+        return Named(column, rest or None, language)
+    return Named(f"{rest}/{column}" if rest else column, None, language)
+
+
+def columns_of(benchmark: str) -> tuple[str, ...]:
+    """The paper's columns of a benchmark; none where the paper has no table."""
+    return {"esc-eval": ESC_COLUMNS, "sage": SAGE_COLUMNS}.get(benchmark, ())
+
+
+def meaning_of(benchmark: str, name: str) -> str:
+    """What a figure is, in a few words; empty where its name says it all."""
+    if benchmark == "diversity":
+        return NAMES.get(named(name).column, "")
+    if benchmark == "safety":
+        return SAFETY.get(name, "")
+    if benchmark == "reward":
+        return REWARD.get(name, "")
+    return control_meaning(name) if benchmark == "control" else ""
+
+
+NOT_THE_MEAN = "printed so; not the mean of its seven columns"
+
+
+class PaperTable(msgspec.Struct, frozen=True):
+    """A table as printed: each row is a model, how it was prompted, and a number for each column."""
+
+    title: str
+    how: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...]
+
+
+@cache
+def paper_table(benchmark: str) -> PaperTable | None:
+    """The paper's table for a benchmark, or None."""
+    tables = msgspec.json.decode(Path(__file__).with_name("paper.json").read_bytes())
+    return from_plain(tables[benchmark], PaperTable) if benchmark in ("esc-eval", "sage") else None
+
+
+def odd_average(row: tuple[str | float, ...]) -> float | None:
+    """The mean of the seven columns where the printed Average is another number; else None.
+
+    >>> odd_average(("COMPEER-URP", "", 85.66, 76.92, 88.15, 76.51, 87.53, 88.92, 74.51, 82.39))
+    82.6
+    """
+    *seven, printed = (float(value) for value in row[2:])
+    mean = round(sum(seven) / len(seven), 2)
+    return mean if len(seven) == 7 and abs(mean - printed) > 0.005 else None
+
+
+_MOST = 3  # runs of which every two are compared; of more, each with the first
+_FEWEST = 5  # cases in common
+
+
+class Paired(msgspec.Struct, frozen=True):
+    """`first` minus `second`, the run named later minus the one before; a figure's n is the cases both have."""
+
+    first: Run
+    second: Run
+    differences: tuple[Figure, ...]
+
+    @property
+    def cases(self) -> int:
+        return max((figure.n for figure in self.differences), default=0)
+
+
+def paired(group: Group) -> list[Paired]:
+    """The comparisons of a group."""
+    runs = group.runs
+    couples: Iterable[tuple[Run, Run]]
+    if len(runs) <= _MOST:
+        couples = [(later, one) for at, one in enumerate(runs) for later in runs[at + 1 :]]
+    else:
+        couples = [(other, runs[0]) for other in runs[1:]]
+    made = [Paired(one, two, differences(one, two)) for one, two in couples]
+    return [pair for pair in made if pair.differences]
+
+
+def differences(first: Run, second: Run) -> tuple[Figure, ...]:
+    """The mean difference of every value that both runs have for the same cases."""
+    one, two = (
+        {sample.id: case_values(run.result.benchmark, sample) for sample in run.transcripts} for run in (first, second)
+    )
+    both = [case for case in one if case in two]
+    columns: dict[str, list[float]] = {}
+    for case in both:
+        for name in one[case].keys() & two[case].keys():
+            columns.setdefault(name, []).append(one[case][name] - two[case][name])
+    order = list(dict.fromkeys(name for case in both for name in one[case]))
+    return tuple(mean_figure(name, columns[name]) for name in order if len(columns.get(name, ())) >= _FEWEST)
+
+
+def case_values(benchmark: str, sample: Transcript) -> dict[str, float]:
+    """The numbers of one case, on the scale of the tables."""
+    values: dict[str, float] = {}
+    if benchmark == "sage" and sample.curve:
+        final = sample.curve[-1]
+        # over 100 profiles the difference of counts is that of the shares, times 100
+        values |= {"Sentient": final, "Success": 100.0 * (final >= 100), "Failure": 100.0 * (final < 10)}
+    if benchmark == "sage":
+        return values
+    if benchmark != "esc-eval":
+        return {name: value for name, value in sample.scores.items() if value is not None}
+    judges = list(dict.fromkeys(name.rpartition("/")[0] for name in sample.scores))
+    row = averaged(sample, judges)
+    values = {DIMENSIONS[key]: SCALE * value for key, value in row.items() if value is not None}
+    if len(values) == len(DIMENSIONS):
+        values[AVERAGE] = sum(values.values()) / len(values)
+    return values
 
 
 class Row(msgspec.Struct, frozen=True):

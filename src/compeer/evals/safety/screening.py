@@ -15,10 +15,9 @@ from typing import Any
 
 import msgspec
 
-from compeer.evals.interval import Figure
 from compeer.evals.result import Said, Transcript
 from compeer.evals.safety.cases import KINDS, Case, reaches
-from compeer.evals.safety.rates import rate
+from compeer.statistics import Figure, rate
 
 #: the level after each turn
 Levels = Callable[[Sequence[str]], list[str]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compeer.evals.interval import Figure
 from compeer.evals.result import Result
 from compeer.evals.safety.cases import KINDS
-from compeer.evals.safety.rubric import DIMENSIONS
+from compeer.evals.safety.replies import DIMENSIONS
+from compeer.statistics import Figure
 
 _SCREENING = {
     **{f"recall/{kind}": f"{kind.replace('_', ' ')}: noticed" for kind in KINDS if kind != "false_alarm"},

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from inspect_ai.model import ChatMessageUser, Model
 
-from compeer.evals.journal import Finished
 from compeer.evals.prompts import Prompts
-from compeer.evals.result import Said, Transcript
+from compeer.evals.result import Finished, Said, Transcript
 from compeer.evals.roles import SILENCE, Calls, Supporter, ask_seeker
-from compeer.evals.sage.machine import SAGE, Course, Protocol, band, read_change
-from compeer.evals.sage.profile import Profile
+from compeer.evals.sage.machine import SAGE, Course, Profile, Protocol, band, read_change
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import has_words
-from compeer.reward.quote import quote
+from compeer.reward.conversation import quote
 
 _SPEAKERS: dict[Language, dict[str, str]] = {
     "en": {"seeker": "You:", "supporter": "The other:"},

@@ -12,9 +12,8 @@ from compeer.evals.prompts import load_prompts
 from compeer.evals.provider import role_name
 from compeer.evals.result import Result, save_result
 from compeer.evals.roles import Settings
-from compeer.evals.sage.figures import figures
-from compeer.evals.sage.machine import SAGE
-from compeer.evals.sage.profile import cases_digest, load_profiles
+from compeer.evals.sage.machine import SAGE, cases_digest, load_profiles
+from compeer.evals.sage.scores import figures
 from compeer.evals.tasks import sage_task
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from compeer.errors import UserError
-from compeer.policy.bridges.reward_file import opened
+from compeer.policy.bridges.files import opened
 from compeer.policy.composite import Asked
 from compeer.typed import from_json
 
@@ -73,7 +73,7 @@ def register() -> bool:
 def main(words: Sequence[str]) -> None:
     """CONFIG OUT: the prompts of a GRPO configuration as a dataset of ms-swift."""
     from compeer.dialogue import write_rows
-    from compeer.policy.bridges.prompt_file import rows
+    from compeer.policy.bridges.files import rows
     from compeer.policy.grpo.config import read_config
 
     if len(words) != 2:

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.bridges.reward_file import opened
+from compeer.policy.bridges.files import opened
 from compeer.policy.composite import Asked, CompositeReward, Scored
 from compeer.typed import from_json
 
@@ -181,7 +181,7 @@ def main(words: Sequence[str]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    from compeer.policy.bridges.prompt_file import rows
+    from compeer.policy.bridges.files import rows
     from compeer.policy.grpo.config import read_config
 
     if len(words) not in (2, 3):

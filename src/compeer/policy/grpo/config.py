@@ -19,9 +19,9 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.policy.composite import Settings as Reward
-from compeer.policy.talk.multi_turn import Settings as TalkSettings
-from compeer.policy.talk.reward import Weights as TalkWeights
-from compeer.policy.talk.seeker import Settings as SeekerSettings
+from compeer.policy.multi_turn import Settings as TalkSettings
+from compeer.policy.multi_turn import Weights as TalkWeights
+from compeer.policy.seeker import Settings as SeekerSettings
 from compeer.reasoning.prompt import Length
 from compeer.reward.judge import Orders
 from compeer.training.model import Lora

@@ -22,22 +22,16 @@ import msgspec
 from compeer.errors import UserError
 from compeer.policy.composite import CompositeReward
 from compeer.policy.embedding import Embedder
-from compeer.policy.grpo.alerts import Alerts
-from compeer.policy.grpo.arguments import grpo_arguments, rollout_of
+from compeer.policy.grpo.arguments import Start, find_start, grpo_arguments, open_start, plan, rollout_of
 from compeer.policy.grpo.config import FREE, Config, Conversation, Judge
-from compeer.policy.grpo.layout import plan
-from compeer.policy.grpo.rows import dataset, fitting, held_out
-from compeer.policy.grpo.second_judge import HeldOut
-from compeer.policy.grpo.start import Start, find_start, open_start
-from compeer.policy.grpo.watch import FIGURE, WatchedReward
-from compeer.policy.prompts import Prompt
+from compeer.policy.grpo.watch import FIGURE, Alerts, HeldOut, WatchedReward
+from compeer.policy.prompts import Prompt, dataset, fitting, held_out
+from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
-from compeer.policy.talk.seeker import Seeker
-from compeer.reward.client.client import JudgeClient
+from compeer.reward.client import JudgeClient
 from compeer.training.encode import Words, pictures
 from compeer.training.model import on_gpu
-from compeer.training.record import Record, data_file
-from compeer.training.run import Run, is_main, open_run, processes
+from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 
 LIMITS = (
     "It is no therapist and no replacement for help in a crisis.",
@@ -217,8 +211,7 @@ class Session:
 
     def _conversations(self, settings: Conversation, seeker: Seeker) -> tuple[Any, RewardOf]:
         """Another way of writing outputs and of rewarding them: against a seeker."""
-        from compeer.policy.talk.multi_turn import Rollout
-        from compeer.policy.talk.reward import TalkReward
+        from compeer.policy.multi_turn import Rollout, TalkReward
 
         self._talks = Rollout(seeker, settings.talks)
         return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
@@ -252,7 +245,7 @@ class Session:
 
     def _rollout(self, way: str) -> Any | None:
         if way == "llamacpp":
-            from compeer.policy.rollout.llamacpp import llamacpp_rollout
+            from compeer.policy.llamacpp_rollouts import llamacpp_rollout
 
             self._writer = llamacpp_rollout()
         elif way == "graph":

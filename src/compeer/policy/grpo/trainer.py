@@ -23,9 +23,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from compeer.policy.embedding import Embedder
-from compeer.policy.grpo.alerts import Alerts
-from compeer.policy.grpo.second_judge import HeldOut
-from compeer.policy.grpo.watch import WatchedReward, curves
+from compeer.policy.grpo.watch import Alerts, HeldOut, WatchedReward, curves
 from compeer.training.run import Run
 
 

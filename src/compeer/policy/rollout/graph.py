@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from compeer.errors import UserError
-from compeer.policy.rollout import conditions
-from compeer.policy.rollout.correction import correct
-from compeer.policy.rollout.scoring import share_prompts
+from compeer.policy import llamacpp_rollouts as conditions
+from compeer.policy.llamacpp_rollouts import correct, share_prompts
 
 Ids = list[int]
 _NEVER = -1  # no token
@@ -76,7 +75,7 @@ class Rollout:
 
         if self._trainer is trainer:
             return
-        conditions.check(trainer, "The graph")
+        conditions.check_conditions(trainer, "The graph")
         base = _base(trainer)
         if not suits(base):
             raise UserError(

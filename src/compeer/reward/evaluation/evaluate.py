@@ -13,18 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.cer.clusters import embedder
 from compeer.cer.item import Item
+from compeer.cer.personas import embedder
 from compeer.errors import UserError
 from compeer.models.request import run
-from compeer.reward.evaluation.answers import by_label_source
-from compeer.reward.evaluation.asking import Say, ask, to_stderr
-from compeer.reward.evaluation.bootstrap import ROUNDS
-from compeer.reward.evaluation.folder import Entry, Folder
-from compeer.reward.evaluation.probe import FOLDS, Embedders, probe, remembering
+from compeer.reward.evaluation.baselines import FOLDS, Embedders, probe, remembering
+from compeer.reward.evaluation.folder import Entry, Folder, Say, ask, to_stderr
+from compeer.reward.evaluation.measure import by_label_source
 from compeer.reward.evaluation.report import TEXT_ONLY, Report, report
 from compeer.reward.evaluation.table import markdown
 from compeer.reward.judge import Judge, Orders
+from compeer.statistics import ROUNDS
 
 
 def keep_sets(folder: Folder, sets: Mapping[str, Sequence[Item]]) -> None:

@@ -6,25 +6,208 @@ reward makes of it, good or not, accuracy (`sign_accuracy`), balanced accuracy (
 
 A verdict that did not come counts as wrong. Probabilities are measured where they are known; `scored` says on how
 many items.
+
+What was right and what was said, as arrays: the labels of items beside a judge's verdicts on them.
+
+Items are grouped by who labelled them (`label_source`): people's labels, silver labels and the authors' own never
+enter one figure together. An item without a label for a question takes no part in that question.
+
+Whether the place of a reply sways the judge.
+
+When each pair was shown in both orders: the share of pairs whose verdict changed with the order. In any case the
+lean: how much more often the judge said "first" than "second", less what the labels would have said of the same
+showings. A judge that does not care for places leans by about 0.
+
+Two judges on the same samples: the difference of two shares with its interval, and McNemar's test.
+
+The interval resamples dialogues. McNemar's exact test looks at the samples on which the two differ: were they equally
+good, each such sample would fall to either side by the toss of a coin. It takes samples for independent; where many
+come from one dialogue, the interval is the safer of the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
 
-from compeer.cer.item import Item, LabelSource, Question
-from compeer.reward.evaluation import curves, metrics
-from compeer.reward.evaluation.answers import Answers, answers, asked_of, dialogues_of, good, good_p
-from compeer.reward.evaluation.bootstrap import Resamples, interval
-from compeer.reward.evaluation.curves import Bin, Flags
-from compeer.reward.evaluation.metrics import Floats
-from compeer.reward.evaluation.position import Position, position
+from compeer import statistics as curves
+from compeer import statistics as metrics
+from compeer.cer.item import QUESTIONS, Item, LabelSource, Question
+from compeer.cer.rewrite import origin
+from compeer.errors import UserError
+from compeer.reasoning import STEPS
 from compeer.reward.judge import Judgement
-from compeer.reward.verdict import Kind
+from compeer.reward.scoring import GOOD
+from compeer.reward.verdict import PREFERENCES, Kind, choice_of
+from compeer.statistics import Bin, Codes, Flags, Floats, Resamples, interval
+
+#: the classes of a step and of the reply, by number
+STEP_CLASSES: tuple[str, ...] = ("False", "True")
+REPLY_CLASSES: tuple[str, ...] = PREFERENCES
+_GOOD = np.array([name in GOOD for name in PREFERENCES])
+HEADINGS: dict[LabelSource, str] = {
+    "human": "labels by people",
+    "author": "labels by the authors of the set",
+    "silver": "silver labels (made by rule, not by people)",
+}
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """One question over all items. `p` has a column for each class; a row is NaN where no probability is known."""
+
+    question: Question
+    classes: tuple[str, ...]
+    truth: Codes  # -1: the item has no label here
+    told: Codes  # -1: no verdict
+    p: Floats
+
+    @property
+    def labelled(self) -> Flags:
+        return self.truth >= 0
+
+    @property
+    def scored(self) -> Flags:
+        """Items with a label and probabilities."""
+        return self.labelled & ~np.isnan(self.p[:, 0])
+
+    def chosen(self, rows: Flags) -> Answers:
+        """The same question over some of the items: the others lose their label."""
+        return msgspec.structs.replace(self, truth=np.where(rows, self.truth, -1))
+
+
+def asked_of(kind: Kind) -> tuple[Question, ...]:
+    """The questions a judge of this kind answers.
+
+    >>> asked_of("orm")
+    ('preference',)
+    """
+    return {"unified": QUESTIONS, "prm": QUESTIONS[:3], "orm": QUESTIONS[3:]}[kind]
+
+
+def answers(items: Sequence[Item], judgements: Mapping[str, Judgement], question: Question) -> Answers:
+    """Labels and verdicts of one question, in the order of the items. An item nobody judged was not answered."""
+    return _reply(items, judgements) if question == "preference" else _step(items, judgements, question)
+
+
+def good(told: Codes) -> Codes:
+    """Preferences as the reward reads them: 1 when the candidate is better or both are good, 0 when not, -1 unknown.
+
+    >>> good(np.array([0, 1, 2, 3, -1])).tolist()
+    [1, 0, 1, 0, -1]
+    """
+    return np.where(told < 0, -1, _GOOD[told].astype(np.int64))
+
+
+def good_p(p: Floats) -> Floats:
+    """The probability of a good reply, from those of the four preferences."""
+    found: Floats = p[:, _GOOD].sum(axis=1)
+    return found
+
+
+def by_label_source(items: Iterable[Item]) -> dict[LabelSource, list[Item]]:
+    """Labelled items by who labelled them; items without any label are left out."""
+    grouped: dict[LabelSource, list[Item]] = {}
+    for item in items:
+        if all(getattr(item.labels, question) is None for question in QUESTIONS):
+            continue
+        if item.label_source is None:
+            raise UserError(
+                f"Item {item.id} has labels, but does not say who gave them; set its label_source to human, silver "
+                "or author. Figures over labels of unknown origin mean nothing."
+            )
+        grouped.setdefault(item.label_source, []).append(item)
+    return {source: grouped[source] for source in HEADINGS if source in grouped}
+
+
+def dialogues_of(items: Iterable[Item]) -> list[str]:
+    """For each item the dialogue it comes from, rewritten or not: the unit of resampling."""
+    return [origin(item) for item in items]
+
+
+def _step(items: Sequence[Item], judgements: Mapping[str, Judgement], question: Question) -> Answers:
+    place = STEPS.index(question)
+    truth, told, p = _blank(len(items), 2)
+    for row, item in enumerate(items):
+        label = getattr(item.labels, question)
+        truth[row] = -1 if label is None else int(label)
+        judgement = judgements.get(item.id)
+        verdict = judgement.steps[place] if judgement else None
+        if verdict is not None and verdict.value is not None:
+            told[row] = int(verdict.value)
+            if verdict.p is not None:
+                p[row] = 1 - verdict.p, verdict.p
+    return Answers(question, STEP_CLASSES, truth, told, p)
+
+
+def _reply(items: Sequence[Item], judgements: Mapping[str, Judgement]) -> Answers:
+    truth, told, p = _blank(len(items), len(PREFERENCES))
+    for row, item in enumerate(items):
+        label, judgement = item.labels.preference, judgements.get(item.id)
+        truth[row] = -1 if label is None else PREFERENCES.index(label)
+        if judgement is None or judgement.preference is None:
+            continue
+        told[row] = PREFERENCES.index(judgement.preference)
+        if known := judgement.preference_p:
+            p[row] = [known[name] for name in PREFERENCES]
+    return Answers("preference", REPLY_CLASSES, truth, told, p)
+
+
+def _blank(rows: int, classes: int) -> tuple[Codes, Codes, Floats]:
+    return np.full(rows, -1, dtype=np.int64), np.full(rows, -1, dtype=np.int64), np.full((rows, classes), np.nan)
+
+
+_SIDE = {"first": 1.0, "second": -1.0, "both": 0.0, "neither": 0.0}
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`swayed` is None when only one order was asked; `lean` lies between -1 (second) and 1 (first)."""
+
+    shown: int  # pairs with a verdict
+    lean: float | None = None
+    lean_low: float | None = None
+    lean_high: float | None = None
+    swayed: float | None = None
+    twice: int = 0  # pairs judged in both orders
+
+
+def position(items: Sequence[Item], judgements: Mapping[str, Judgement], resamples: Resamples) -> Position:
+    """Measure it over the items that have a verdict."""
+    leans = np.full(len(items), np.nan)
+    swayed = []
+    for row, item in enumerate(items):
+        judgement = judgements.get(item.id)
+        if judgement is None:
+            continue
+        if judgement.swayed is not None:
+            swayed.append(judgement.swayed)
+        sides = []
+        for pair in judgement.pairs:
+            if pair.preference is None:
+                continue
+            said = _SIDE[choice_of(pair.preference, pair.candidate_first)]
+            label = item.labels.preference
+            # without a label nothing can be said about which place deserved it; in both orders it cancels out
+            due = _SIDE[choice_of(label, pair.candidate_first)] if label else 0.0
+            sides.append(said - due)
+        if sides:
+            leans[row] = sum(sides) / len(sides)
+    known = ~np.isnan(leans)
+    if not known.any():
+        return Position(0)
+    bounds = interval(resamples.mean(leans)) or (None, None)
+    return Position(
+        shown=int(known.sum()),
+        lean=float(leans[known].mean()),
+        lean_low=bounds[0],
+        lean_high=bounds[1],
+        swayed=sum(swayed) / len(swayed) if swayed else None,
+        twice=len(swayed),
+    )
+
 
 Role = Literal["judge", "probe", "baseline"]
 Draws = dict[tuple[Question, str], Floats]  # each figure in every round
@@ -207,3 +390,47 @@ def _probable(
         "brier": (float(np.nanmean(errors)), resamples.mean(errors)),
         "ece": (float(curves.ece(bins.sum(axis=0))), curves.ece(resamples.sums(bins, scored))),
     }
+
+
+class Paired(msgspec.Struct, frozen=True):
+    """The first judge against the second, over the samples that both have answered."""
+
+    first: Figure
+    second: Figure
+    difference: Figure
+    samples: int
+    only_first: int  # samples for which it holds with the first judge alone
+    only_second: int
+    p: float  # McNemar, exact and two-sided
+
+
+def paired(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> Paired:
+    """Compare two columns of yes and no."""
+    one, two = np.array(first, dtype=np.float64), np.array(second, dtype=np.float64)
+    only_first, only_second = int(((one == 1) & (two == 0)).sum()), int(((one == 0) & (two == 1)).sum())
+    if not len(one):
+        return Paired(Figure(), Figure(), Figure(), 0, 0, 0, 1.0)
+    return Paired(
+        first=figure_of(float(one.mean()), resamples.mean(one)),
+        second=figure_of(float(two.mean()), resamples.mean(two)),
+        difference=figure_of(float((one - two).mean()), resamples.mean(one - two)),
+        samples=len(one),
+        only_first=only_first,
+        only_second=only_second,
+        p=mcnemar(only_first, only_second),
+    )
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """The exact two-sided probability of a split at least as uneven, if both sides were equally likely.
+
+    >>> mcnemar(5, 0), mcnemar(3, 3)
+    (0.0625, 1.0)
+    """
+    whole, fewer = only_first + only_second, min(only_first, only_second)
+    tail = sum(math.exp(_log_choose(whole, count) - whole * math.log(2)) for count in range(fewer + 1))
+    return min(1.0, round(2 * tail, 12))
+
+
+def _log_choose(whole: int, part: int) -> float:
+    return math.lgamma(whole + 1) - math.lgamma(part + 1) - math.lgamma(whole - part + 1)

@@ -13,9 +13,6 @@ roles       what a page needs: a person, a role
 pictures    sending a picture that belongs to an item, and nothing else
 """
 
-from compeer.studio.access.person import Person, Role, Tokens
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.roles import needs, person
-from compeer.studio.access.visit import Visit, visit
+from compeer.studio.access.people import Person, Refused, Role, Tokens, Visit, needs, person, visit
 
 __all__ = ["Person", "Refused", "Role", "Tokens", "Visit", "needs", "person", "visit"]

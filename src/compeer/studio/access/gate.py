@@ -7,12 +7,28 @@ goes wrong below becomes a friendly page here.
 
 The body of a form is read before the page sees it, so a page never gets half of one; its size is bounded. Events that
 a page streams out pass through untouched.
+
+Rate limits: a bucket of tokens for each person or address, filled again at a steady rate, in memory.
+
+A bucket that is full again is forgotten, so memory is bounded by who asked lately.
+
+What every answer tells the browser to forbid.
+
+Pages may load only what this server sends, run no script and apply no style that stands in the page itself, be framed
+by nobody, and use no camera, microphone or place. `same-origin` as the referrer policy: with `no-referrer` browsers
+would send forms with `Origin: null`, which cannot be told from a forged one.
+
+Which names this server answers to, and from whose pages it takes forms.
+
+A page on the internet can make a browser call a server on its owner's machine by pointing its own name at 127.0.0.1
+(DNS rebinding). The Host header then still carries that page's name, so only known names are answered.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -20,15 +36,132 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from compeer.studio.access import journal
-from compeer.studio.access.buckets import Buckets
-from compeer.studio.access.headers import forbid
-from compeer.studio.access.hosts import Hosts
-from compeer.studio.access.person import LOCAL, Person, Tokens
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.session import Session, Sessions
-from compeer.studio.access.visit import Visit, language_of, theme_of
-from compeer.studio.settings import Settings
+from compeer.studio.access import people as journal
+from compeer.studio.access.people import LOCAL, Person, Refused, Session, Sessions, Tokens, Visit, language_of, theme_of
+from compeer.studio.settings import LOOPBACK_NAMES, Rate, Settings, is_loopback, origin
+
+_MOST = 10_000
+
+
+class Buckets:
+    """One limit for many names.
+
+    >>> now = [0.0]
+    >>> buckets = Buckets(Rate(2, 1.0), clock=lambda: now[0])
+    >>> [buckets.take("wei") for _ in range(3)], buckets.take("ana")
+    ([0.0, 0.0, 1.0], 0.0)
+    >>> now[0] = 1.0
+    >>> buckets.take("wei")
+    0.0
+    """
+
+    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self._clock = rate, clock
+        self._left: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
+
+    def take(self, name: str) -> float:
+        """Take one: 0 when it was there, else the seconds until one is."""
+        now = self._clock()
+        if len(self._left) >= _MOST:
+            self._forget(now)
+        left, since = self._left.get(name, (float(self.rate.burst), now))
+        left = min(float(self.rate.burst), left + (now - since) * self.rate.per_second)
+        if left < 1.0:
+            self._left[name] = (left, now)
+            return (1.0 - left) / self.rate.per_second
+        self._left[name] = (left - 1.0, now)
+        return 0.0
+
+    def spend(self, name: str, reason: str) -> None:
+        """Take one, or refuse the request and say how long to wait."""
+        if seconds := self.take(name):
+            raise Refused(429, "busy", reason, wait=seconds)
+
+    def wait(self, name: str) -> float:
+        """The seconds until one is there, 0 when one is; nothing is taken.
+
+        >>> buckets = Buckets(Rate(1, 0.5), clock=lambda: 0.0)
+        >>> buckets.wait("wei"), buckets.take("wei"), buckets.wait("wei")
+        (0.0, 0.0, 2.0)
+        """
+        left, since = self._left.get(name, (float(self.rate.burst), self._clock()))
+        left += (self._clock() - since) * self.rate.per_second
+        return max(0.0, (1.0 - left) / self.rate.per_second)
+
+    def _forget(self, now: float) -> None:
+        full = self.rate.burst / self.rate.per_second
+        self._left = {name: kept for name, kept in self._left.items() if now - kept[1] < full}
+        for name in list(self._left)[: max(0, len(self._left) - _MOST + 1)]:  # all of them lately: the oldest go
+            del self._left[name]
+
+
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "img-src 'self' data: blob:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+#: for a file that somebody else wrote: its own scripts may run, in a world of its own without cookies or network
+SANDBOX = "; ".join(
+    (
+        "sandbox allow-scripts",
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "font-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+FORBIDDEN = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def forbid(headers: MutableHeaders, *, secure: bool) -> None:
+    """Add what the answer does not say itself."""
+    for name, value in FORBIDDEN.items():
+        headers.setdefault(name, value)
+    if secure:
+        headers.setdefault("strict-transport-security", "max-age=31536000")
+
+
+class Hosts:
+    def __init__(self, settings: Settings) -> None:
+        self.public = origin(settings.public) if settings.public else None
+        self.names = {urlsplit(self.public).hostname} if self.public else set()
+        if settings.public is None or is_loopback(settings.host):
+            self.names |= {*LOOPBACK_NAMES, settings.host.strip("[]").lower()}
+
+    def known(self, host: str) -> bool:
+        """Whether a Host header names this server. Any port: it may be forwarded from another one."""
+        try:
+            return urlsplit(f"//{host}").hostname in self.names and "@" not in host and "/" not in host
+        except ValueError:
+            return False
+
+    def ours(self, sender: str, host: str) -> bool:
+        """Whether an Origin header is that of our own pages."""
+        try:
+            if self.public is not None and origin(sender) == self.public:
+                return True
+            parts = urlsplit(sender)
+        except (KeyError, ValueError):  # "null", another scheme
+            return False
+        return parts.scheme == "http" and parts.hostname in LOOPBACK_NAMES and parts.netloc.lower() == host.lower()
+
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD, HEADER = "csrf", "x-csrf-token"

@@ -25,10 +25,10 @@ from compeer.studio.settings import Settings
 def open_room(settings: Settings) -> Room:
     router = door = None
     if settings.db is not None:
-        from compeer.annotation.store import open_store
-        from compeer.arena.project import arenas_of
+        from compeer.people.arena_project import arenas_of
+        from compeer.people.store import open_store
         from compeer.studio.rooms.arena.routes import routes
-        from compeer.studio.rooms.workplace.door import Door
+        from compeer.studio.rooms.workplace.links import Door
 
         door = Door(open_store(settings.db), "arena", arenas_of)
         router = routes(door, settings)

@@ -26,10 +26,10 @@ from compeer.studio.settings import Settings
 def open_room(settings: Settings) -> Room:
     router = door = None
     if settings.db is not None:
-        from compeer.annotation.project import projects_of
-        from compeer.annotation.store import open_store
+        from compeer.people.labelling_project import projects_of
+        from compeer.people.store import open_store
         from compeer.studio.rooms.label.routes import routes
-        from compeer.studio.rooms.workplace.door import Door
+        from compeer.studio.rooms.workplace.links import Door
 
         door = Door(open_store(settings.db), "label", projects_of, notes_forged=True)
         router = routes(door, settings)

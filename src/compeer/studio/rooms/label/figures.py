@@ -1,8 +1,12 @@
-"""How far people agree, what they confuse, what the audit says, and the disagreements themselves to read."""
+"""How far people agree, what they confuse, what the audit says, and the disagreements themselves to read.
+
+Shares as stretches of a bar, in percent; drawn as SVG, since no style may stand in a page.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -10,32 +14,47 @@ from fastapi import APIRouter, File, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from compeer.annotation import project as projects
-from compeer.annotation.people import Person
-from compeer.annotation.progress import Disagreement, disagreements
-from compeer.annotation.project import Project
-from compeer.annotation.protocol import answer_text
-from compeer.annotation.reliability import (
-    VALUES,
-    Confirmed,
-    Overview,
-    Pair,
-    audit,
-    between,
-    overview,
-    read_judgements,
-)
-from compeer.annotation.store import Store
 from compeer.cer.item import QUESTIONS, Question
 from compeer.errors import UserError
+from compeer.people import labelling_project as projects
+from compeer.people.agreement import VALUES, Confirmed, Overview, Pair, audit, between, overview, read_judgements
+from compeer.people.invitations import Person
+from compeer.people.labelling_project import Disagreement, Project, disagreements
+from compeer.people.protocol import answer_text
+from compeer.people.store import Store
 from compeer.reasoning import render_step
 from compeer.reward.judge import Judgement
-from compeer.studio.access import pictures
+from compeer.studio.access import people as pictures
 from compeer.studio.pages import pages
-from compeer.studio.rooms.label.bars import Stretch, stretches
-from compeer.studio.rooms.workplace.door import Door
-from compeer.studio.rooms.workplace.files import received
-from compeer.studio.rooms.workplace.talk import turns
+from compeer.studio.rooms.workplace.annotator import turns
+from compeer.studio.rooms.workplace.coordinate import received
+from compeer.studio.rooms.workplace.links import Door
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """One part of a bar: its kind, how many, where it begins and how wide it is."""
+
+    kind: str
+    count: int
+    start: float
+    width: float
+
+
+def stretches(counts: Iterable[tuple[str, int]]) -> list[Stretch]:
+    """Parts that fill a bar of 100, none where there is nothing.
+
+    >>> [(one.kind, one.start, one.width) for one in stretches([("agreed", 3), ("open", 1)])]
+    [('agreed', 0.0, 75.0), ('open', 75.0, 25.0)]
+    """
+    given = list(counts)
+    total = sum(count for _, count in given)
+    found, start = [], 0.0
+    for kind, count in given:
+        width = 100 * count / total if total else 0.0
+        found.append(Stretch(kind, count, round(start, 3), round(width, 3)))
+        start += width
+    return found
+
 
 PER_PAGE = 10
 PAIRS = 40

@@ -13,14 +13,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from compeer.studio.access.headers import SANDBOX
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.visit import visit
+from compeer.studio.access.gate import SANDBOX
+from compeer.studio.access.people import Refused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.runs.curve import short
-from compeer.studio.rooms.runs.find import Found, report_of
-from compeer.studio.rooms.runs.shelf import Book, Shelf, changed_at
-from compeer.studio.rooms.runs.view import ago, line, panels
+from compeer.studio.rooms.runs.files import Book, Found, Shelf, changed_at, report_of
+from compeer.studio.rooms.runs.view import ago, line, panels, short
 from compeer.studio.settings import Settings
 
 PER_PAGE = 30

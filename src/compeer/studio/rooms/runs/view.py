@@ -1,18 +1,151 @@
-"""Runs as the pages show them: small curves for the list, panels for a run, times in words."""
+"""Runs as the pages show them: small curves for the list, panels for a run, times in words.
+
+A column as a small drawing, made on the server.
+
+Thousands of points are thinned to as many as the drawing has room for: a line of means, and behind it a band from the
+lowest to the highest, so that a spike does not vanish. Colours come from the style sheet, so a drawing follows the
+theme. Only numbers go into it.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 from markupsafe import Markup
 
-from compeer.studio.rooms.runs.curve import panel, short, spark
-from compeer.studio.rooms.runs.evaluation import Outcome
-from compeer.studio.rooms.runs.find import Found
-from compeer.studio.rooms.runs.numbers import Column, Numbers
-from compeer.studio.rooms.runs.shelf import Shelf, State, changed_at
+from compeer.studio.rooms.runs.files import Column, Found, Numbers, Outcome, Shelf, State, changed_at
 from compeer.studio.words import Say
+
+WIDTH, HEIGHT = 300, 100  # of a panel; it is stretched to its place
+SPARK = (120, 32)
+_PAD = 3.0
+
+
+class Thin(msgspec.Struct, frozen=True):
+    """A thinned column: where, the mean there, and the range that it stands for."""
+
+    steps: list[float]
+    means: list[float]
+    lows: list[float]
+    highs: list[float]
+
+
+def thin(steps: Sequence[float] | np.ndarray, values: Sequence[float] | np.ndarray, most: int) -> Thin:
+    """At most `most` points.
+
+    >>> thin([1, 2, 3, 4], [0.0, 2.0, 9.0, 1.0], 2)
+    Thin(steps=[1.5, 3.5], means=[1.0, 5.0], lows=[0.0, 1.0], highs=[2.0, 9.0])
+    """
+    x, y = np.asarray(steps, dtype=float), np.asarray(values, dtype=float)
+    if len(x) <= most:
+        return Thin(x.tolist(), y.tolist(), y.tolist(), y.tolist())
+    starts = np.unique(np.linspace(0, len(x), most, endpoint=False).astype(int))
+    counts = np.diff(np.append(starts, len(x)))
+    return Thin(
+        (np.add.reduceat(x, starts) / counts).tolist(),
+        (np.add.reduceat(y, starts) / counts).tolist(),
+        np.minimum.reduceat(y, starts).tolist(),
+        np.maximum.reduceat(y, starts).tolist(),
+    )
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """From numbers to places in the drawing."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+    width: float
+    height: float
+
+    def y(self, value: float) -> float:
+        return _PAD + (self.height - 2 * _PAD) * (1 - float(_share(np.array([value]), self.low, self.high)[0]))
+
+    def points(self, steps: Sequence[float], values: Sequence[float]) -> str:
+        """All at once: a page has thousands of them."""
+        xs = _PAD + (self.width - 2 * _PAD) * _share(np.asarray(steps), self.first, self.last)
+        ys = _PAD + (self.height - 2 * _PAD) * (1 - _share(np.asarray(values), self.low, self.high))
+        return " ".join(map("{:.1f},{:.1f}".format, xs.tolist(), ys.tolist()))
+
+
+def _share(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Where values lie between two bounds, from 0 to 1; in the middle when there is nothing between."""
+    if not high > low:
+        return np.full(len(values), 0.5)
+    return np.clip(np.nan_to_num((values / 2 - low / 2) / (high / 2 - low / 2), nan=0.5), 0, 1)  # halves: no overflow
+
+
+def frame(lines: Sequence[tuple[np.ndarray, np.ndarray]], width: float, height: float) -> Frame:
+    steps, values = (np.concatenate([line[place] for line in lines]) for place in (0, 1))
+    first, last, low, high = (float(one) for one in (steps.min(), steps.max(), values.min(), values.max()))
+    return Frame(first, last, low, high, width, height)
+
+
+def spark(column: Column, label: str) -> Markup:
+    """One line, the size of a word; `label` is read aloud."""
+    width, height = SPARK
+    line = column.arrays()
+    place = frame([line], width, height)
+    return _svg("spark", width, height, label, _line(place, thin(*line, 60), "train"))
+
+
+def panel(train: Column | None, held_out: Column | None, label: str) -> Markup:
+    """Training as a line with its band, validation as a line with dots."""
+    training, validation = (column.arrays() if column else None for column in (train, held_out))
+    place = frame([line for line in (training, validation) if line], WIDTH, HEIGHT)
+    drawn = Markup("")
+    if place.low < 0 < place.high:
+        zero = f"{place.y(0):.1f}"
+        drawn += Markup('<line class="zero" x1="0" x2="{w}" y1="{y}" y2="{y}"/>').format(w=WIDTH, y=zero)
+    if training:
+        few = thin(*training, 150)
+        drawn += _band(place, few, len(training[0])) + _line(place, few, "train")
+    if validation:
+        drawn += _line(place, thin(*validation, 60), "eval")
+    about = Markup(' data-first="{}" data-last="{}" data-low="{}" data-high="{}"').format(
+        place.first, place.last, place.low, place.high
+    )
+    return _svg("panel", WIDTH, HEIGHT, label, drawn, about)
+
+
+def _line(place: Frame, few: Thin, part: str) -> Markup:
+    points = place.points(few.steps, few.means)
+    if len(few.steps) == 1:  # a line through one point would not be seen
+        x, y = points.split(",")
+        points = f"{float(x) - 2:.1f},{y} {float(x) + 2:.1f},{y}"
+    return Markup('<polyline class="{}" points="{}"/>').format(part, points)
+
+
+def _band(place: Frame, few: Thin, whole: int) -> Markup:
+    if whole <= len(few.steps):
+        return Markup("")
+    there = place.points(few.steps, few.highs)
+    back = place.points(few.steps[::-1], few.lows[::-1])
+    return Markup('<polygon class="band" points="{} {}"/>').format(there, back)
+
+
+def _svg(name: str, width: int, height: int, label: str, drawn: Markup, about: Markup = Markup("")) -> Markup:
+    head = Markup('<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}"{}>')
+    return head.format(name, width, height, label, about) + drawn + Markup("</svg>")
+
+
+def short(value: float) -> str:
+    """A number as people write it down.
+
+    >>> [short(x) for x in (0.0, 3.14159, 1234.5, 0.00002, 12345678.0, -2.0)]
+    ['0', '3.14', '1,234', '2e-05', '1.23e+07', '-2']
+    """
+    size = abs(value)
+    if size and (size < 0.001 or size >= 1e7):
+        return f"{value:.3g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
 
 #: what a person looks at first, in a run with rewards and in one without
 GLANCE = ("reward", "diversity/distinct_2", "entropy")

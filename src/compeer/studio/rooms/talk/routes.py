@@ -2,41 +2,206 @@
 
 Everything that is said travels in the body of a request, never in an address, so it is in no log. Nothing here writes
 to a file. A conversation begins with the first thing that someone does, not with looking at the page.
+
+What the page's script asks for, checked, and how much of it there may be.
+
+An answer on its way to the browser: one JSON object a line, as it is written.
+
+The work ends with the connection. The framework would notice a browser that left only when it sends the next line;
+here both are waited for, so a model that is silent is stopped as well.
+
+A conversation as a file, made when the person asks for it and sent to their browser; no copy stays here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from compeer.chat import Conversation
-from compeer.chat import Settings as Manner
+from compeer.conversation import Conversation
+from compeer.conversation import Settings as Manner
+from compeer.conversation.session import Turn
 from compeer.errors import UserError
 from compeer.models import open_model
-from compeer.reasoning import Control, Event, Pins
+from compeer.reasoning import STEPS, Control, Event, Pins
+from compeer.reasoning.schema import KEYS, write_value
 from compeer.safety import Before, Guarded
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
-from compeer.studio.access.refused import Refused
-from compeer.studio.access.visit import visit
+from compeer.studio.access.people import Refused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.talk import asked, care, export, told
-from compeer.studio.rooms.talk.live import Live, Waiting
-from compeer.studio.rooms.talk.memory import Key, Memory
-from compeer.studio.rooms.talk.pictures import LARGEST, picture
-from compeer.studio.rooms.talk.stream import Lines
-from compeer.studio.rooms.talk.trouble import Explained, Trouble, trouble_of
-from compeer.studio.rooms.talk.voices import PATIENCE, voices
+from compeer.studio.rooms.talk import session as care
+from compeer.studio.rooms.talk import session as told
+from compeer.studio.rooms.talk.session import (
+    LARGEST,
+    PATIENCE,
+    Explained,
+    Key,
+    Live,
+    Memory,
+    Trouble,
+    Waiting,
+    picture,
+    trouble_of,
+    voices,
+)
 from compeer.studio.settings import Settings
 from compeer.studio.words import Say
 from compeer.typed import from_json
+
+#: characters of a message, messages of a conversation, answers to one message
+LONGEST, TURNS, ANSWERS = 6000, 300, 12
+
+Labels = dict[str, str | int]
+
+
+class SayRequest(msgspec.Struct):
+    """A new message. `seen`: how many turns the page shows."""
+
+    text: str
+    seen: int
+    pictures: list[str] = []
+
+    def words(self) -> str:
+        text = self.text.strip()
+        if not text or len(text) > LONGEST:
+            raise Trouble("message", 422, most=LONGEST)
+        return text
+
+
+class Again(msgspec.Struct):
+    """Another answer to the last message, with these conclusions fixed."""
+
+    seen: int
+    pins: Labels = {}
+
+
+class Edit(msgspec.Struct):
+    """A step in the person's words, and conclusions of it that they fix."""
+
+    seen: int
+    step: str
+    text: str
+    labels: Labels = {}
+
+    def __post_init__(self) -> None:
+        if not self.labels.keys() <= KEYS.keys():
+            raise ValueError("unknown labels")
+
+
+class Choose(msgspec.Struct):
+    """One of several: an earlier answer, or a model."""
+
+    seen: int
+    which: int
+
+
+class Fix(msgspec.Struct):
+    """Every conclusion that is fixed from now on; what is not named is released."""
+
+    pins: Labels
+
+
+class Where(msgspec.Struct):
+    """Whose helplines to show; None: of several countries."""
+
+    country: str | None
+
+
+def room_for_a_turn(conversation: Conversation) -> None:
+    if len(conversation.turns) >= TURNS:
+        raise Trouble("turns", most=TURNS)
+
+
+def room_for_an_answer(conversation: Conversation) -> None:
+    if conversation.turns and len(conversation.turns[-1].others) + 1 >= ANSWERS:
+        raise Trouble("answers", most=ANSWERS)
+
+
+def merged(pins: Pins, more: Mapping[str, str | int]) -> Pins:
+    """Pins for one answer on top of those that hold always; a new emotion brings its own sentiment.
+
+    >>> merged(Pins(sentiment="negative"), {"emotion": "joy"}).items()
+    [('emotion', 'joy')]
+    """
+    new = Pins.of(more)
+    kept = {key: value for key, value in pins.items() if not (new.emotion and key == "sentiment")}
+    return Pins.of(kept | dict(new.items()))
+
+
+class Lines(Response):
+    """A response that is written line by line while somebody reads it."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, lines: AsyncGenerator[dict[str, Any], None]) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})  # a proxy that collects the stream would spoil it
+        del self.headers["content-length"]
+        self.lines = lines
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        telling = asyncio.create_task(self._tell(send))
+        leaving = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            gone = not telling.done()
+            telling.cancel()
+            outcome = (await asyncio.gather(telling, leaving, return_exceptions=True))[0]
+        if not gone and isinstance(outcome, Exception):
+            raise outcome
+
+    async def _tell(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with aclosing(self.lines) as lines:
+            async for line in lines:
+                await send({"type": "http.response.body", "body": msgspec.json.encode(line) + b"\n", "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def as_json(conversation: Conversation) -> str:
+    """Everything, for programs: words, thinking, earlier answers, pictures."""
+    return json.dumps(conversation.as_dict(), ensure_ascii=False, indent=2) + "\n"
+
+
+def as_text(conversation: Conversation, say: Say) -> str:
+    """What was said and thought, for reading."""
+    saved = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    parts = [say("talk.file.head", model=conversation.model.name.partition("@")[0], saved=saved)]
+    for turn in conversation.turns:
+        said = turn.said + (f" {say('talk.file.picture', count=len(turn.images))}" if turn.images else "")
+        parts += [f"{say('talk.you')}\n{said}", f"{say('talk.supporter')}\n{_answer(turn, say)}"]
+        parts += [f"{say('talk.other')}\n{_answer(other, say)}" for other in turn.others]
+    if conversation.unanswered is not None:
+        parts.append(f"{say('talk.you')}\n{conversation.unanswered}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _answer(turn: Turn, say: Say) -> str:
+    lines = [turn.safety.reply or turn.parsed.response or "…"]
+    lines += filter(None, (turn.safety.note, turn.safety.check_in))
+    for step in STEPS:
+        if step in turn.parsed.texts:
+            lines.append(f"  [{say(f'talk.step.{step}')}] {turn.parsed.texts[step]}")
+    named = [write_value(label, value, say.language) for label, value in turn.parsed.labels.items()]
+    return "\n".join([*lines, *([f"  ({' · '.join(named)})"] if named else [])])
+
 
 T = TypeVar("T")
 SWEEP = 60.0  # seconds
@@ -88,7 +253,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
             "models": [voice.as_dict() for voice in models],
             "countries": care.countries(),
             "picture": LARGEST,
-            "longest": asked.LONGEST,
+            "longest": LONGEST,
             **told.vocabulary(language),
         }
         return pages(request).page(request, "talk/page.html", what=what, call=call, settled=settled)
@@ -99,28 +264,28 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
 
     @router.post("/say")
     async def say(request: Request) -> Response:
-        given = await _asked(request, asked.Say)
+        given = await _asked(request, SayRequest)
         live = _present(begun(request), given.seen)
         if given.pictures and not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
         images = live.attached(given.pictures)
-        asked.room_for_a_turn(live.conversation)
-        return Lines(_answer(request, live, live.conversation.say(given.words(), images=images)))
+        room_for_a_turn(live.conversation)
+        return Lines(_routes_answer(request, live, live.conversation.say(given.words(), images=images)))
 
     @router.post("/again")
     async def again(request: Request) -> Response:
-        given = await _asked(request, asked.Again)
+        given = await _asked(request, Again)
         live = _present(begun(request), given.seen)
-        asked.room_for_an_answer(live.conversation)
-        pins = asked.merged(live.conversation.settings.pins, given.pins)
-        return Lines(_answer(request, live, live.conversation.again(Control(pins))))
+        room_for_an_answer(live.conversation)
+        pins = merged(live.conversation.settings.pins, given.pins)
+        return Lines(_routes_answer(request, live, live.conversation.again(Control(pins))))
 
     @router.post("/edit")
     async def edit(request: Request) -> Response:
-        given = await _asked(request, asked.Edit)
+        given = await _asked(request, Edit)
         live = _present(begun(request), given.seen)
-        asked.room_for_an_answer(live.conversation)
-        return Lines(_answer(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
+        room_for_an_answer(live.conversation)
+        return Lines(_routes_answer(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
 
     @router.post("/stop")
     async def stop(request: Request) -> Response:
@@ -131,19 +296,19 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
 
     @router.post("/choose")
     async def choose(request: Request) -> Response:
-        given = await _asked(request, asked.Choose)
+        given = await _asked(request, Choose)
         _present(begun(request), given.seen).choose(given.which)
         return shown(request)
 
     @router.post("/pins")
     async def pins(request: Request) -> Response:
-        given = await _asked(request, asked.Fix)
+        given = await _asked(request, Fix)
         begun(request).conversation.settings.pins = Pins.of(given.pins)
         return shown(request)
 
     @router.post("/model")
     async def model(request: Request) -> Response:
-        given = await _asked(request, asked.Choose)
+        given = await _asked(request, Choose)
         if not 0 <= given.which < len(models):
             raise Refused(422, "invalid", "a model that is not here")
         _present(begun(request), given.seen).speak(given.which, models[given.which])
@@ -151,7 +316,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
 
     @router.post("/country")
     async def country(request: Request) -> Response:
-        given = await _asked(request, asked.Where)
+        given = await _asked(request, Where)
         _present(begun(request), None).move(country_of(given.country) if given.country else None)
         return shown(request)
 
@@ -178,7 +343,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         if live is None or form not in ("json", "txt"):
             raise Refused(404, "missing", "no conversation to save")
         conversation = live.conversation
-        text = export.as_json(conversation) if form == "json" else export.as_text(conversation, _say(request))
+        text = as_json(conversation) if form == "json" else as_text(conversation, _say(request))
         headers = {"content-disposition": f'attachment; filename="conversation.{form}"'}
         kind = "application/json" if form == "json" else "text/plain"
         return Response(text, media_type=f"{kind}; charset=utf-8", headers=headers)
@@ -191,7 +356,9 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     return router
 
 
-async def _answer(request: Request, live: Live, events: AsyncIterator[Event]) -> AsyncGenerator[dict[str, Any], None]:
+async def _routes_answer(
+    request: Request, live: Live, events: AsyncIterator[Event]
+) -> AsyncGenerator[dict[str, Any], None]:
     """The lines of an answer: what it means for the banner, its pieces, the turn as a whole, or what went wrong."""
     say = _say(request)
     try:

@@ -1,29 +1,134 @@
 """The coordinator's pages: what there is, making a new one, its people, and personal links, which are shown once.
 
 A room has a page of its own for one project or arena (`overview`) and a form of its own to make one.
+
+The coordinator's forms, each good for one use: a link that is shown once must not be made twice by a reload.
+
+A page takes a random name for its forms from here; using it takes it away. Names live in memory: after a restart the
+page has to be loaded again, and nothing sent before works a second time.
+
+Files that a coordinator brings, by upload or by name, and those that they take away.
+
+By name everything may be read where whoever asks sits at this machine. Behind a public address only what lies in the
+folders that the studio was given with --items, links followed; and pictures only from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from compeer.annotation import people
-from compeer.annotation.founding import Kind, taken
-from compeer.annotation.people import Invitation, Person
-from compeer.annotation.shelf import OnShelf
-from compeer.annotation.store import Store
 from compeer.errors import UserError
-from compeer.studio.access import Refused, journal, visit
+from compeer.people import invitations as people
+from compeer.people.invitations import Invitation, Person
+from compeer.people.labelling_project import OnShelf
+from compeer.people.projects import Kind, taken
+from compeer.people.store import Store
+from compeer.studio.access import Refused, visit
+from compeer.studio.access import people as journal
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.door import Door
-from compeer.studio.rooms.workplace.once import Once
+from compeer.studio.rooms.workplace.links import Door
 from compeer.studio.settings import Settings, origin
 from compeer.studio.words import Say
+
+_MOST = 10_000
+
+
+class Once:
+    """Names that were handed out and not used yet.
+
+    >>> once = Once()
+    >>> name = once.issue()
+    >>> once.use(name)
+    >>> once.use(name)
+    Traceback (most recent call last):
+    compeer.studio.access.people.Refused: a form that was sent before
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, None] = {}
+        self._lock = threading.Lock()
+
+    def issue(self) -> str:
+        name = secrets.token_urlsafe(16)
+        with self._lock:
+            while len(self._waiting) >= _MOST:
+                del self._waiting[next(iter(self._waiting))]
+            self._waiting[name] = None
+        return name
+
+    def use(self, name: str) -> None:
+        with self._lock:
+            if name not in self._waiting:
+                raise Refused(409, "form", "a form that was sent before")
+            del self._waiting[name]
+
+
+def allowed(settings: Settings, say: Say, path: str) -> Path:
+    """The file or folder of this name, if it may be read from here."""
+    try:
+        found = Path(path).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise UserError(say("workplace.new.no_file", path=path)) from None
+    if settings.guarded and not any(found.is_relative_to(folder.resolve()) for folder in settings.items):
+        folders = ", ".join(map(str, settings.items)) or say("workplace.new.no_folder")
+        raise UserError(say("workplace.new.outside", folders=folders))
+    return found
+
+
+def file_named(settings: Settings, say: Say, path: str) -> Path:
+    """The same, when it is a file."""
+    found = allowed(settings, say, path)
+    if not found.is_file():
+        raise UserError(say("workplace.new.no_file", path=path))
+    return found
+
+
+def folder_named(settings: Settings, say: Say, path: str, otherwise: Path | None = None) -> Path | None:
+    """The folder of pictures, where one is named."""
+    return allowed(settings, say, path) if path else otherwise
+
+
+@contextmanager
+def received(*uploads: UploadFile) -> Iterator[Sequence[Path]]:
+    """What came with a form, as files for as long as they are read.
+
+    What is wrong with one is told under the name that the coordinator knows, not under that of our copy.
+    """
+    with tempfile.TemporaryDirectory() as home:
+        copies = [Path(home) / f"{number}.jsonl" for number in range(len(uploads))]
+        for upload, copy in zip(uploads, copies, strict=True):
+            copy.write_bytes(upload.file.read())
+        try:
+            yield copies
+        except UserError as error:
+            told = str(error)
+            for upload, copy in zip(uploads, copies, strict=True):
+                told = told.replace(str(copy), upload.filename or "file")
+            raise UserError(told) from None
+
+
+def disposition(name: str) -> str:
+    """A file name in any script, as browsers read it, without a way out of the header.
+
+    >>> disposition('pi"lot\\n一.jsonl')
+    'attachment; filename="pi_lot__.jsonl"; filename*=UTF-8\\'\\'pi_lot_%E4%B8%80.jsonl'
+    """
+    clean = "".join(one if one.isalnum() or one in "-_. " else "_" for one in name)
+    plain = "".join(one if one.isascii() else "_" for one in clean)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(clean)}"
+
 
 #: the random name of a page's forms
 FormName = Annotated[str, Form(max_length=64)]

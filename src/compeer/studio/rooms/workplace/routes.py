@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from compeer.studio.access.roles import person
-from compeer.studio.rooms.workplace.bench import Bench
+from compeer.studio.access.people import person
+from compeer.studio.rooms.workplace.annotator import Bench
 from compeer.studio.rooms.workplace.coordinate import Coordination
-from compeer.studio.rooms.workplace.told import Told
+from compeer.studio.rooms.workplace.links import Told
 
 
 def workplace(bench: Bench, coordination: Coordination[Any]) -> APIRouter:

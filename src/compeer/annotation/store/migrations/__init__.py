@@ -1,1 +1,0 @@
-"""The steps by which older databases are brought up to date; `compeer.annotation.store.migrate` runs them."""

@@ -1,0 +1,393 @@
+"""What an import can come to, besides a dialogue: a record turned away, or a corpus that cannot be read.
+
+A record that cannot be used is yielded as `Rejected`, in its place in the stream, with the reason; it never
+ends the import and it is never dropped in silence. Only what makes the whole corpus unreadable (no such file,
+a csv without its columns, a damaged archive) raises `CorpusError`.
+
+The elements of a JSON list, one at a time: a list of a million dialogues needs no more memory than ten.
+
+`json.JSONDecoder.raw_decode` finds where each element ends; the caller decodes that piece. JSON has no line to
+start again from when an element is broken, so after a broken one we go on at the next place that opens like the
+elements before it: a brace and their first key. A nested object that opens the same way is then met as an
+element of its own, and turned away for the keys it lacks; that is noise, but nothing behind the break is lost.
+
+A corpus by its name on the Hugging Face hub (`thu-coai/esconv`), streamed through `datasets`.
+
+The name must not exist as a path and must look like one: owner/name, no file suffix, and no local folder of the
+owner's name (then it is a mistyped path). Needs the `datasets` package and a network; without either the error
+says so and asks for a file instead. Traps: Arrow fills absent keys with None, so schemas allow None; a `.txt`
+corpus comes as rows with the single column `text`.
+
+The rows of a corpus, checked against a schema, wherever they lie: JSON lines, a JSON list, or the hub.
+
+Each importer declares the row it expects as a msgspec Struct, so a missing key or a wrong type is named with its
+path ("Expected `str`, got `int` - at `$.dialog[3].text`") and turns away that row only. Both file forms are
+streamed. A byte order mark, CRLF line ends and compressed files (.gz, .bz2, .xz, .zst) need no preparation.
+
+`parts` finds the files: a path is a file, the corpus folder (one file a split), or a name on the hub.
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import json
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar
+
+import msgspec
+import zstandard
+
+from compeer.dialogue import Dialogue
+from compeer.dialogue.jsonl import open_bytes
+from compeer.errors import UserError
+from compeer.typed import from_json, from_plain, known
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was not imported: where it stands and why."""
+
+    source: str  # the corpus
+    file: str  # the file, or the name on the hub
+    record: str  # the id the dialogue would have had, or its index where not even that could be read
+    line: int  # 1-based line of the file where the record starts; on the hub the row, from 1
+    reason: str
+
+
+class CorpusError(UserError):
+    """A corpus that cannot be read: what is wrong, where, and what to do."""
+
+    def __init__(self, where: object, what: str, todo: str) -> None:
+        self.where, self.what, self.todo = str(where), what, todo
+        super().__init__(f"{where}: {what}. {todo}")
+
+
+CHUNK = 1 << 20
+#: a broken element is told from an unfinished one by its size: no dialogue is larger than this (characters)
+LARGEST = 1 << 24
+_FILLER = re.compile(r"[\s,]*")
+_OPENING = re.compile(r'\{\s*("(?:[^"\\]|\\.)*")\s*:')
+
+
+class Element(msgspec.Struct, frozen=True):
+    """The text of one element, or, where `problem` is set, of something that is none."""
+
+    text: str
+    line: int
+    problem: str | None = None
+
+
+class _Window:
+    """The part of the text in memory: what has been taken is dropped, more is read when asked."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        # surrogateescape: bytes that are no UTF-8 spoil one element (it cannot be encoded again), not the file
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
+        self.text, self.at, self.line, self.ended = "", 0, 1, False
+
+    def more(self, size: int = 0) -> bool:
+        """Read on, a chunk or more; False at the end of the file."""
+        if self.ended:
+            return False
+        data = self.file.read(max(size, CHUNK))
+        self.ended = not data
+        self.text = self.text[self.at :] + self.decoder.decode(data, final=self.ended)
+        self.at = 0
+        return True
+
+    def go(self, position: int) -> None:
+        self.line += self.text.count("\n", self.at, position)
+        self.at = position
+
+    def next_character(self) -> str:
+        """Pass white space and commas; the character after them, or "" at the end."""
+        while True:
+            found = _FILLER.match(self.text, self.at)
+            self.go(found.end() if found else self.at)
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+
+def elements(file: IO[bytes]) -> Iterator[Element]:
+    """Every element of the list that `file` holds."""
+    window = _Window(file)
+    if window.next_character() != "[":
+        yield Element("", window.line, "this is not a JSON list")
+        return
+    window.go(window.at + 1)
+    scan = json.JSONDecoder().raw_decode
+    opening: re.Pattern[str] | None = None  # how elements of this list begin
+    while (character := window.next_character()) != "]":
+        if not character:
+            yield Element("", window.line, "the list is not closed: the file ends too early")
+            return
+        if opening is None and (first := _OPENING.match(window.text, window.at)):
+            opening = re.compile(r"\{\s*" + re.escape(first.group(1)) + r"\s*:")
+        line = window.line
+        try:
+            _, end = scan(window.text, window.at)
+            if end == len(window.text) and window.more():
+                continue  # a number could go on in the next chunk
+            yield Element(window.text[window.at : end], line)
+            window.go(end)
+        except (json.JSONDecodeError, RecursionError) as problem:
+            held = len(window.text) - window.at
+            if held < LARGEST and window.more(held):
+                continue
+            reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "nested too deeply"
+            if isinstance(problem, json.JSONDecodeError):
+                reason += f" (line {line + window.text.count(chr(10), window.at, problem.pos)})"
+            found = _resume(window, opening)
+            yield Element("", line, f"broken JSON: {reason}" + ("" if found else "; nothing after it can be read"))
+            if not found:
+                return
+
+
+def _resume(window: _Window, opening: re.Pattern[str] | None) -> bool:
+    """Go to the next place that opens like an element; False when there is none."""
+    pattern = opening or re.compile(r"\{")
+    window.go(window.at + 1)
+    while not (found := pattern.search(window.text, window.at)):
+        # keep a tail, so that an opening across two chunks is still seen
+        window.go(max(window.at, len(window.text) - 1000))
+        if not window.more():
+            return False
+    window.go(found.start())
+    return True
+
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_SUFFIX = re.compile(r"\.(json|jsonl|txt|csv|tsv|parquet|gz|bz2|xz|zst)$")
+
+
+def is_name(path: Path) -> bool:
+    """Whether this is a name on the hub rather than a path."""
+    text = path.as_posix()
+    looks = _NAME.fullmatch(text) is not None and not _SUFFIX.search(text)
+    return looks and not path.exists() and not path.parent.exists()
+
+
+def splits(source: str, name: str, split: str | None) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Every split of the dataset (or the one asked for) with its rows, streamed."""
+    try:
+        datasets: Any = importlib.import_module("datasets")  # heavy: only when a hub name is given
+    except ImportError:
+        raise CorpusError(
+            name,
+            "this is no local path, and reading from the hub needs the datasets package",
+            "Install it (pip install 'compeer[data]'), or give the path of a downloaded file",
+        ) from None
+    try:
+        found = datasets.load_dataset(name, split=split, streaming=True)
+        named = {split: found} if split is not None else dict(found)
+        for label, rows in named.items():
+            yield label, _guarded(name, iter(rows))
+    except CorpusError:
+        raise
+    except Exception as problem:  # datasets raises many kinds: no network, no such dataset, no such split
+        raise _unreachable(source, name, problem) from problem
+
+
+def _guarded(name: str, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except Exception as problem:  # the connection can also break half-way
+            raise _unreachable("", name, problem) from problem
+        yield row
+
+
+def _unreachable(source: str, name: str, problem: Exception) -> CorpusError:
+    first = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+    download = f"download {source} and give its path" if source else "download the files and give their path"
+    return CorpusError(
+        name,
+        f"this is no local path, and the hub did not give it ({type(problem).__name__}: {first})",
+        f"Check the name, the split and the network, or {download}",
+    )
+
+
+T = TypeVar("T")
+COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zst")
+_SAME_SPLIT = {"val": "valid", "validation": "valid", "dev": "valid", "training": "train", "testing": "test"}
+
+
+class Row(msgspec.Struct, Generic[T], frozen=True):
+    """One row and where it stands. `index` counts every record of the file from 0, the broken ones too."""
+
+    value: T
+    index: int
+    line: int
+    file: str
+
+
+class Part(msgspec.Struct, Generic[T], frozen=True):
+    """The rows of one file or split."""
+
+    split: str
+    rows: Iterator[Row[T] | Rejected]
+
+
+def parts(
+    source: str, path: Path, kind: type[T], names: Mapping[str, tuple[str, ...]], split: str | None = None
+) -> Iterator[Part[T]]:
+    """The splits of a corpus. `names`: for each split the file names it is known under, the usual one first."""
+    if is_name(path):
+        for label, rows in splits(source, str(path), split):
+            yield Part(label, _hub_rows(source, str(path), rows, kind))
+        return
+    for label, file in files(path, names, split):
+        yield Part(label, read(source, file, kind))
+
+
+def files(path: Path, names: Mapping[str, tuple[str, ...]], split: str | None = None) -> list[tuple[str, Path]]:
+    """Split and file, for a path that is a file or a folder; CorpusError when there is nothing to read."""
+    if path.is_file():
+        by_name = {name: label for label, known in names.items() for name in known}
+        bare = re.sub(r"\.(gz|bz2|xz|zst)$", "", path.name)
+        return [(split or by_name.get(bare) or _slug(bare), path)]
+    if not path.is_dir():
+        raise CorpusError(path, "there is no such file or folder", "Give the corpus file, its folder, or a hub name")
+    wanted = {label: known for label, known in names.items() if split is None or _same(label, split)}
+    if not wanted:
+        raise CorpusError(path, f"there is no split {split!r}", f"Known splits: {', '.join(names)}")
+    found = [
+        (label, file)
+        for label, known in wanted.items()
+        if (file := next((f for n in known for c in COMPRESSED if (f := path / (n + c)).is_file()), None))
+    ]
+    if not found:
+        looked = ", ".join(name for known in wanted.values() for name in known)
+        raise CorpusError(path, f"none of these files is here: {looked}", "Give the path of the file itself")
+    return found
+
+
+def read(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
+    """Rows of a JSON lines file or a JSON list; which of the two, the first character tells."""
+    with opened(path) as file:
+        head = file.read(1 << 16)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise CorpusError(path, "the file is UTF-16", "Convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
+    if head.startswith(b"version https://git-lfs"):
+        raise CorpusError(path, "this is a Git LFS pointer, not the data", "Fetch the file itself with git lfs pull")
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if not first:
+        raise CorpusError(path, "the file is empty", "Download it again")
+    return (_list if first == b"[" else _lines)(source, path, kind)
+
+
+def _lines(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
+    decoder = msgspec.json.Decoder(known(kind))
+    index = 0
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            if not (text := line.removeprefix(b"\xef\xbb\xbf").strip()):
+                continue
+            try:
+                yield Row(decoder.decode(text), index, number, str(path))
+            except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
+                yield _rejected(source, path, index, number, problem)
+            index += 1
+
+
+def _list(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
+    decoder = msgspec.json.Decoder(known(kind))
+    with opened(path) as file:
+        for index, element in enumerate(elements(file)):
+            try:
+                if element.problem:
+                    raise ValueError(element.problem)
+                yield Row(decoder.decode(element.text.encode()), index, element.line, str(path))
+            except (ValueError, RecursionError) as problem:
+                yield _rejected(source, path, index, element.line, problem)
+
+
+def _hub_rows(source: str, name: str, rows: Iterator[dict[str, object]], kind: type[T]) -> Iterator[Row[T] | Rejected]:
+    for index, row in enumerate(rows):
+        try:
+            # a .txt of JSON lines (ESConv) comes from the hub as rows with one column, `text`
+            if set(row) == {"text"} and isinstance(row["text"], str):
+                value = from_json(row["text"], kind)
+            else:
+                value = from_plain(row, kind)
+            yield Row(value, index, index + 1, name)
+        except (ValueError, RecursionError) as problem:
+            yield _rejected(source, name, index, index + 1, problem)
+
+
+def imported(
+    source: str,
+    rows: Iterator[Row[T] | Rejected],
+    identify: Callable[[T, int], str],
+    build: Callable[[T, str], Dialogue],
+    seen: set[str] | None = None,
+) -> Iterator[Dialogue | Rejected]:
+    """Each row as a dialogue, or turned away with what `build` complained of.
+
+    `seen`: ids met so far, for corpora that bring their own and could bring one twice. Where the id is the
+    index there is nothing to check, and no memory to spend on it.
+    """
+    for row in rows:
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        name = identify(row.value, row.index)
+        try:
+            if seen is not None:
+                if name in seen:
+                    raise ValueError("an earlier record has the same id")
+                seen.add(name)
+            yield build(row.value, name)
+        except ValueError as problem:
+            yield Rejected(source=source, file=row.file, record=name, line=row.line, reason=str(problem))
+
+
+def by_index(prefix: str, digits: int = 5) -> Callable[[object, int], str]:
+    """Ids from the place in the file: unique, and the same at every import of the same file.
+
+    >>> by_index("esconv/train")(None, 12)
+    'esconv/train/00012'
+    """
+    return lambda _, index: f"{prefix}/{index:0{digits}d}"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file as bytes; damage to it (a truncated archive, a bad disk) is a CorpusError."""
+    try:
+        with open_bytes(path, "rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as problem:
+        raise CorpusError(path, f"cannot be read: {problem}", "Check the file, or download it again") from problem
+
+
+def _rejected(source: str, path: object, index: int, line: int, problem: Exception) -> Rejected:
+    reason = "nested too deeply" if isinstance(problem, RecursionError) else str(problem)
+    if isinstance(problem, UnicodeError):
+        reason = "not UTF-8"
+    return Rejected(source=source, file=str(path), record=str(index), line=line, reason=reason)
+
+
+def _same(label: str, split: str) -> bool:
+    split = split.lower()
+    return label == split or _SAME_SPLIT.get(label, label) == _SAME_SPLIT.get(split, split)
+
+
+def _slug(file_name: str) -> str:
+    """A readable part of an id from a file name.
+
+    >>> _slug("My dialogues (2).jsonl")
+    'my-dialogues-2'
+    """
+    stem = re.sub(r"\.\w+$", "", file_name)
+    return re.sub(r"[^\w.]+", "-", stem).strip("-").lower() or "data"

@@ -1,0 +1,374 @@
+"""The bundled corpus as a dataset, and the few rows of it that the demo uses.
+
+`compeer cer build` imports the conversations, draws rounds by equation 1, labels them silver and parts them by
+dialogue. Of the training part the shortest histories are taken, and of the test part those that both models answer:
+no conversation that a model is measured on has been trained on here. (The shipped adapters have seen the bundled
+corpus, as their cards say.)
+
+The judge, the cold start and GRPO, each for a few steps, from the adapters that come along.
+
+What `compeer reward train`, `policy sft` and `policy grpo` do with configs/*/laptop.yaml, with smaller numbers. Every
+step is a checkpoint, so a start that was cut off loses one step at most. Where no adapter comes along, or on another
+base, a new one is begun.
+
+Before against after: the same held-out moments, answered by both models and judged by one judge.
+
+`before` is the model as it comes along, `after` the result of GRPO. Both write without a grammar (`compeer cer reason`
+with one attempt), so that completeness means something. The judge is the one that comes along, not the one that the
+policy was trained on; on another base there is only the latter. Control is measured on `after`: pins are enforced by
+the grammar, whatever the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.cer.build import Build, Source, build
+from compeer.cer.item import Item, Labels
+from compeer.cer.publish import from_row
+from compeer.cer.reason import STAGE as REASON
+from compeer.corpora.importing import rejects_path
+from compeer.demo.folder import Folder, Made
+from compeer.dialogue import read_rows, write_rows
+from compeer.errors import UserError
+from compeer.evals.language.measure import cases_hash
+from compeer.evals.result import Result, Said, Transcript, load_transcripts, save_result
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Reject, Tools
+from compeer.pipeline.work import ModelSpec
+from compeer.policy.embedding import Embedder
+from compeer.policy.prompts import demonstration
+from compeer.reasoning.ontology import words
+from compeer.reward.judge import PARTS
+from compeer.reward.wire import Scored
+from compeer.statistics import Figure, mean_figure
+from compeer.typed import from_plain
+
+
+def make_data(folder: Folder) -> Made:
+    sizes = folder.sizes
+    corpus = Source("bundled", limit=sizes.dialogues, options={"language": "en"})
+    config = Build(
+        name="CER, demo",
+        out=str(folder.path("cer")),
+        corpora=(corpus,),
+        seed=sizes.seed,
+        silver={"per_dialogue": sizes.rounds},
+    )
+    steps = {step.name: step.rows for step in build(config)}
+    train, test = (_items(folder.path("cer", "dataset", "jsonl", f"{name}.jsonl")) for name in ("train", "test"))
+    taught = _short([item for item in train if demonstration(item) is not None], folder)
+    _write(folder, "judge", _short([item for item in train if item.candidate is not None], folder), sizes.judge_items)
+    _write(folder, "sft", taught, sizes.sft_items)
+    _write(folder, "prompts", taught[sizes.sft_items :], sizes.prompts)
+    _write(folder, "moments", [_asked(item) for item in _short(test, folder)], sizes.moments)
+    told = (
+        f"{steps['01-dialogues']} conversations, {steps['05-silver']} moments drawn and labelled silver: "
+        f"{len(train)} to train on, {len(test)} to measure on, no conversation in both"
+    )
+    return Made(told)
+
+
+def _items(path: Path) -> list[Item]:
+    return [from_row(row) for row in read_rows(path, dict)]
+
+
+def _short(items: Sequence[Item], folder: Folder) -> list[Item]:
+    """Those with a short history, one of every conversation before a second one of any; then the rest by length."""
+    sized = sorted(items, key=lambda item: (sum(len(words(turn.text)) for turn in item.history), item.id))
+    seen: set[str] = set()
+    first: list[Item] = []
+    later: list[Item] = []
+    for item in sized:
+        short = sum(len(words(turn.text)) for turn in item.history) <= folder.sizes.longest
+        (first if short and item.dialogue not in seen else later).append(item)
+        seen.add(item.dialogue)
+    return first + later
+
+
+def _write(folder: Folder, name: str, items: Sequence[Item], count: int) -> None:
+    if len(items) < count:
+        raise UserError(f"The demo wants {count} items for {name}, and the corpus gives {len(items)}.")
+    write_rows(folder.rows(name), items[:count])
+
+
+def _asked(item: Item) -> Item:
+    """The moment alone, without a candidate and its labels."""
+    return msgspec.structs.replace(item, candidate=None, labels=Labels(), label_source=None)
+
+
+_LORA = {"r": 16, "alpha": 32}
+
+
+def judge(folder: Folder) -> Made:
+    from compeer.reward.train import Config, train
+
+    sizes = folder.sizes
+    given = {
+        "out": str(folder.path("judge")),
+        "base": folder.base,
+        "train": [str(folder.rows("judge"))],
+        "learning_rate": 2e-5,  # a nudge: it has been trained before
+        "batch_size": sizes.judge_batch,
+        "max_length": 1536,
+    }
+    trained = train(from_plain(given | _start(folder, "judge") | _few(folder), Config))
+    results = trained.results
+    told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
+    return Made(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
+
+
+def sft(folder: Folder) -> Made:
+    from compeer.policy.sft import Config, train
+
+    sizes = folder.sizes
+    given = {
+        "out": str(folder.path("sft")),
+        "name": "SFT",
+        "model": folder.base,
+        "data": [str(folder.rows("sft"))],
+        "length": "brief",
+        "learning_rate": 5e-5,
+        "batch_size": sizes.sft_batch,
+        "max_prompt": 768,
+        "max_length": 1280,
+    }
+    results = train(from_plain(given | _start(folder, "supporter") | _few(folder), Config))
+    told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
+    told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
+    return Made(told, {"steps": results["steps"], "loss": results["train_loss"]})
+
+
+def grpo(folder: Folder) -> Made:
+    from compeer.policy.grpo.config import config_of
+    from compeer.policy.grpo.run import train
+
+    sizes = folder.sizes
+    given: dict[str, Any] = {
+        "out": str(folder.path("policy")),
+        "name": "GRPO",
+        "model": str(folder.path("sft")),
+        "data": [str(folder.rows("prompts"))],
+        "variant": "urp",  # the unified judge, and redundancy reweighting
+        "reward": {"soft": True},
+        "judge": {"spec": f"hf:{folder.path('judge', 'model')}", "budget": 600},
+        "length": "brief",
+        "max_prompt": 768,
+        "max_completion": sizes.completion,
+        "batch": sizes.grpo_batch,
+        "group": sizes.group,
+        "micro_batch": sizes.group,
+        "learning_rate": 2e-5,
+        "steps": sizes.grpo_steps,
+        "seed": sizes.seed,
+        "device": "cpu",
+        "save_every": 1,
+        "keep": 1,
+    }
+    results = train(config_of(given))
+    rewards = [results.get(f"reward/total at {when}", float("nan")) for when in ("first", "last")]
+    told = (
+        f"{results['steps']} steps of {sizes.grpo_batch * sizes.group} outputs; the judge's reward (-5 to 5) at first "
+        f"{rewards[0]:.2f}, at last {rewards[1]:.2f}"
+    )
+    return Made(told, {"steps": results["steps"]})
+
+
+def _start(folder: Folder, role: str) -> dict[str, Any]:
+    """From the adapter that came along when the demo was begun, or from a new one."""
+    return {"adapter": "shipped"} if role in folder.settings.adapters else {"lora": _LORA}
+
+
+def _few(folder: Folder) -> dict[str, Any]:
+    """What short trainings on a processor have in common."""
+    return {
+        "micro_batch": 1,
+        "epochs": 1,
+        "warmup": 0.0,
+        "schedule": "constant",
+        "seed": folder.sizes.seed,
+        "device": "cpu",
+        "save_every": 1,
+        "keep": 1,
+        "log_every": 1,
+    }
+
+
+def _from(folder: Folder, role: str) -> str:
+    return f"; from the shipped {role}" if role in folder.settings.adapters else "; from a new adapter"
+
+
+NAMES = ("before", "after")
+
+
+def spec_of(folder: Folder, name: str) -> str:
+    """A model as the commands name it."""
+    if folder.base == "embedded":
+        return "embedded" if name == "before" else f"embedded+{folder.path('policy', 'model')}"
+    return f"hf:{folder.base}" + ("" if name == "before" else f"+{folder.path('policy', 'model')}")
+
+
+def make_measurement(folder: Folder) -> Made:
+    """All figures; what they came to, in a sentence."""
+    answers = {name: answered(folder, name) for name in NAMES}
+    figures = {name: [*result.figures] for name, result in judged(folder, answers).items()}
+    embedder = Embedder()
+    for name in NAMES:
+        figures[name] += spoken(folder, name, answers[name], embedder)
+    found = {name: {figure.name: figure.value for figure in own} for name, own in figures.items()}
+    control = controlled(folder)
+
+    def both(figure: str, form: str) -> str:
+        before, after = (found[name].get(figure) for name in NAMES)
+        shown = [form.format(value) if value is not None else "none" for value in (before, after)]
+        return f"{shown[0]} to {shown[1]}"
+
+    kept = control.figure("adherence")
+    told = (
+        f"reward {both('reward', '{:.2f}')}, complete {both('complete', '{:.0%}')}, "
+        f"distinct-2 {both('en/distinct-2', '{:.3f}')} on {folder.sizes.moments} moments"
+    )
+    if kept is not None:
+        told += f"; {kept.value:.0%} of {kept.n} pins kept"
+    return Made(told, {"before": found["before"], "after": found["after"]})
+
+
+def answered(folder: Folder, name: str) -> list[Item]:
+    """What a model writes at the moments, the incomplete outputs too, in the order of the moments."""
+    out = folder.path("answers", f"{name}.jsonl")
+    options = {
+        "grammar": False,
+        "attempts": 1,
+        "length": "brief",
+        "max_tokens": folder.sizes.completion + 64,
+        "temperature": 0.7,
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    run_stage(
+        REASON,
+        folder.rows("moments"),
+        out,
+        Tools(seed=folder.sizes.seed, options=options),
+        model_specs={"generator": ModelSpec(spec_of(folder, name), concurrency=4)},
+        concurrency=4,
+        cache=folder.path("answers", f"{name}.sqlite"),
+        params=options,
+    )
+    written = {item.id: item for item in read_rows(out, Item)}
+    for reject in read_rows(_rejects(out), Reject):
+        item = from_plain(reject.row, Item)
+        if reject.reason == "incomplete":
+            written[item.id] = item
+    order = [item.id for item in read_rows(folder.rows("moments"), Item)]
+    items = [written[one] for one in order if one in written]
+    if not items:
+        raise UserError(f"The model {name} gave no answer at all; {_rejects(out)} says why.")
+    write_rows(_all(folder, name), items)
+    return items
+
+
+def judged(folder: Folder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
+    """The rewards of all answers under one judge, part by part; those to one moment are judged beside each other."""
+    from compeer.reward.score_file import score
+    from compeer.reward.spec import open_judge
+
+    by_moment: dict[str, list[Item]] = {}
+    for name, items in answers.items():
+        for item in items:
+            by_moment.setdefault(item.id, []).append(msgspec.structs.replace(item, id=f"{item.id}@{name}"))
+    source, out = folder.path("answers", "both.jsonl"), folder.path("answers", "scores.jsonl")
+    write_rows(source, (item for beside in by_moment.values() for item in beside))
+    spec = "hf:embedded" if "judge" in folder.settings.adapters else f"hf:{folder.path('judge', 'model')}"
+    summary = score(source, out, open_judge(spec, batch=8, device="cpu"), orders="both", window=4)
+    rows = {row.id: row for row in read_rows(out, Scored)}
+    results = {}
+    for name, items in answers.items():
+        known = [item for item in items if rows[f"{item.id}@{name}"].total is not None]
+        scores = [_scores(rows[f"{item.id}@{name}"]) for item in known]
+        results[name] = Result(
+            "reward",
+            name,
+            {"judge": summary.judge, "cases": cases_hash(item.id for item in known)},
+            tuple(mean_figure(part, [one[part] for one in scores]) for part in ("reward", *map(_named, PARTS))),
+            {"seed": folder.sizes.seed, "judge identity": dict(summary.identity), "answers": len(known)},
+            (_honest(folder),),
+        )
+        save_result(folder.path("results", f"reward-{name}"), results[name], map(_transcript, known, scores))
+    return results
+
+
+def spoken(folder: Folder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
+    """How varied and how long the replies are; nothing where there are none."""
+    from compeer.evals.language.measure import measure
+    from compeer.evals.language.outputs import read_outputs
+
+    if not any(item.candidate and item.candidate.response.strip() for item in items):
+        return ()
+    measured = measure(read_outputs(_all(folder, name)), name, embedder, embedder=embedder.name)
+    save_result(folder.path("results", f"language-{name}"), measured.result, measured.transcripts)
+    return measured.result.figures
+
+
+def controlled(folder: Folder) -> Result:
+    """The stages and some strategies pinned at a moment: are they kept?"""
+    import sys
+
+    from compeer.evals.control.run import Settings, run_control
+
+    settings = Settings(
+        model=spec_of(folder, "after"),
+        turns=1,
+        emotions=0,
+        limit=folder.sizes.pinned,
+        language="en",
+        length="brief",
+        concurrency=4,
+        max_tokens=4 * folder.sizes.completion,  # the grammar ends an output; a cut one would count against it
+        seed=folder.sizes.seed,
+    )
+    out = folder.path("results", "control-after")
+    result = run_control(settings, out, lambda line: print(f"control: {line}", file=sys.stderr, flush=True))
+    named = msgspec.structs.replace(result, model="after")
+    save_result(out, named, list(load_transcripts(out)))
+    return named
+
+
+def _all(folder: Folder, name: str) -> Path:
+    return folder.path("answers", f"{name}.all.jsonl")
+
+
+def _rejects(out: Path) -> Path:
+    found = rejects_path(out)
+    assert found is not None
+    return found
+
+
+def _scores(row: Scored) -> dict[str, float]:
+    parts = {_named(part): float(value > 0) for part, value in (row.parts or {}).items()}
+    return {"reward": float(row.total or 0), **parts}
+
+
+def _named(part: str) -> str:
+    return "complete" if part == "format" else part
+
+
+def _transcript(item: Item, scores: dict[str, Any]) -> Transcript:
+    assert item.candidate is not None
+    thought, _, _ = (item.candidate.raw or "").rpartition("</think>")
+    said = [Said(turn.speaker, turn.text) for turn in item.history]
+    said.append(Said("supporter", item.candidate.response, f"{thought}</think>" if thought else None))
+    return Transcript(item.id, item.language, tuple(said), scores, about={"reference": item.reference})
+
+
+def _honest(folder: Folder) -> str:
+    sizes = folder.sizes
+    steps = sizes.sft_items // sizes.sft_batch
+    return (
+        f"This is the demo: {steps} steps of SFT, {sizes.grpo_steps} of GRPO, {sizes.moments} moments. It shows that "
+        "every part runs on this machine. It does not show that training helps, and a difference between before and "
+        "after is chance. docs/results.md has runs of a size that means something."
+    )

@@ -1,0 +1,154 @@
+"""A question whose answer must be a JSON object of a given shape.
+
+The shape is a msgspec type; its JSON schema goes to the server. An answer that does not fit is asked for
+once more, with the error said, and counted apart; after that it is a failure of this one question.
+
+A supporter's turn through the contract: the conversation so far in, reasoning and a reply out.
+
+The grammar makes every home that knows one keep the format and the control. For servers that know none
+the output is checked, and asked for again with another seed when it falls short; what is still missing
+after that is in the result's problems, never hidden.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from compeer.models.request import Answer, Model, ModelError, Request
+from compeer.reasoning.control import FREE, Control, violations
+from compeer.reasoning.grammar import plan
+from compeer.reasoning.ontology import Language
+from compeer.reasoning.parse import Parsed, Problem, parse
+from compeer.reasoning.prompt import Length, system_prompt
+from compeer.reasoning.stream import Event, StreamParser
+from compeer.typed import from_json
+
+T = TypeVar("T")
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+#: how a question begins that is asked once more; the runner counts them by it
+AGAIN = "That is not the JSON asked for"
+_FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
+
+
+class SchemaFailure(ModelError):
+    """The model answered twice, and neither answer had the shape that was asked for."""
+
+
+async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, int]:
+    """The answer as an object of `kind`, and how many times it had to be asked again (0 or 1)."""
+    request = msgspec.structs.replace(request, schema=schema_of(kind))  # type: ignore[arg-type]
+    answer = await model.ask(request)
+    try:
+        return decode(answer.text, kind), 0
+    except (msgspec.MsgspecError, ValueError) as problem:
+        correction = [
+            {"role": "assistant", "content": answer.text or "(nothing)"},
+            {"role": "user", "content": f"{AGAIN}: {problem}. Answer with JSON alone."},
+        ]
+        again = msgspec.structs.replace(request, messages=[*request.messages, *correction])
+        answer = await model.ask(again)
+        try:
+            return decode(answer.text, kind), 1
+        except (msgspec.MsgspecError, ValueError) as second:
+            raise SchemaFailure(f"{model.name} did not give the JSON asked for, twice: {second}") from None
+
+
+def decode(text: str, kind: type[T]) -> T:
+    """The JSON object in an answer, whatever was thought before it, with or without a code fence around it."""
+    return from_json(_FENCE.sub("", _THOUGHT.sub("", text).strip()), kind)
+
+
+@functools.lru_cache(256)  # a fifth of a millisecond, and a stage asks for the same shape every time
+def schema_of(kind: type[Any]) -> dict[str, Any]:
+    """The JSON schema of a msgspec type, without references, every field required and none added."""
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="{name}")
+    resolved: dict[str, Any] = _resolved(schema, definitions)
+    return resolved
+
+
+def _resolved(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_resolved(entry, definitions) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _resolved(definitions[node["$ref"]], definitions)
+    plain = {key: _resolved(value, definitions) for key, value in node.items() if key not in ("title", "default")}
+    if plain.get("type") == "object" and "properties" in plain:
+        # field by field: a field may itself be called "title" or "default"
+        fields = {name: _resolved(field, definitions) for name, field in node["properties"].items()}
+        plain |= {"properties": fields, "required": list(fields), "additionalProperties": False}
+    return plain
+
+
+class Reasoned(msgspec.Struct, frozen=True):
+    """One turn: what the model wrote, what it means, and what is wrong with it."""
+
+    raw: str
+    parsed: Parsed
+    problems: tuple[Problem, ...]
+    answer: Answer
+
+    @property
+    def complete(self) -> bool:
+        return not self.problems
+
+
+def request_for(
+    history: Sequence[dict[str, Any]],
+    language: Language = "en",
+    control: Control = FREE,
+    *,
+    length: Length = "full",
+    grammar: bool = True,
+    max_tokens: int = 2000,  # the grammar ends an output earlier; Chinese can take SmolLM2 1,500
+    **sampling: Any,
+) -> Request:
+    """The request that asks for one reasoned turn. Past reasoning is no part of `history`, as in training."""
+    system = {"role": "system", "content": system_prompt(language, control, length)}
+    return Request(
+        messages=[system, *history],
+        max_tokens=max_tokens,
+        plan=plan(language, control) if grammar else None,
+        **sampling,
+    )
+
+
+async def reason(model: Model, request: Request, control: Control = FREE, *, attempts: int = 3) -> Reasoned:
+    """Ask until the output is complete and keeps the control, at most `attempts` times; the best one is returned."""
+    best: Reasoned | None = None
+    for attempt in range(attempts):
+        again = request if attempt == 0 else _reseeded(request, attempt)
+        result = judge_output(await model.ask(again), control)
+        if best is None or len(result.problems) < len(best.problems):
+            best = result
+        if best.complete:
+            break
+    assert best is not None
+    return best
+
+
+async def reason_stream(model: Model, request: Request) -> AsyncIterator[Event | StreamParser]:
+    """Events of a turn as it is written; the last thing yielded is the parser, which holds the whole."""
+    parser = StreamParser()
+    async for piece in model.stream(request):
+        for event in parser.feed(piece):
+            yield event
+    for event in parser.finish():
+        yield event
+    yield parser
+
+
+def judge_output(answer: Answer, control: Control) -> Reasoned:
+    parsed = parse(answer.text)
+    return Reasoned(answer.text, parsed, (*parsed.problems, *violations(parsed, control)), answer)
+
+
+def _reseeded(request: Request, attempt: int) -> Request:
+    seed = None if request.seed is None else request.seed + attempt * 1_000_003
+    return msgspec.structs.replace(request, seed=seed, sample=request.sample + attempt * 1_000_003)

@@ -1,0 +1,287 @@
+"""The arena (Figure 6 of the paper): people compare the replies of several models, blind.
+
+cases       conversations to answer, text and pictures; from files or from dialogues
+replies     what each model answers in reasoning mode, generated (and resumed) or imported
+pairing     which two models on which case, in which order and on which sides; pure, seeded
+project     an arena in the store: cases, replies, slots, settings
+queue       what a person compares next, handing in, taking back, putting away
+seats       the slots: giving one to a person, returning those of who is gone
+ballots     the votes that count, read back; what an export holds
+outcome     win, tie and loss by pair, with paired bootstrap intervals over cases; pure
+ranking     Bradley-Terry strengths with intervals from the same resamples; pure
+results     all of it for one arena, now
+progress    how far it is
+figure      the stacked bars as SVG or PNG
+
+The store, the people, their personal links and the life of a lease are those of `compeer.people`: an arena is a
+project there, so `people.invite`, `new_link`, `pause` and `revoke` work as they do for labelling.
+
+    from compeer.people.store import open_store
+    store = open_store("annotation.db")
+    made = create_arena(store, "pilot", cases, replies, images=folder)          # compeer.people.arena_project
+    work = next_comparison(store, person)                                        # compeer.people.arena_queue
+    submit(store, person, work.name, "first", seconds=12.0)
+    results_of(store, made.arena.id)                                             # compeer.people.arena_results
+
+The cases of an arena: a conversation up to the point where somebody needs an answer, with its pictures.
+
+A case is a row of JSON lines:
+
+    {"id": "mesc/12#3", "language": "en", "history": [{"speaker": "seeker", "text": "…", "images": ["12/face.png"]}]}
+
+Pictures are paths below one folder, which is named when the file is used. Dialogues of any corpus become cases by
+cutting them at a round drawn by the paper's equation 1, so later and earlier moments come up as they do in CER.
+
+What each model answers to each case: generated in reasoning mode, or imported.
+
+All models reason, as in the paper: without it a model's manner gives it away. Generation is a stage of the runner, so
+it can be stopped and goes on where it was, asks nothing twice, and leaves what failed beside the output with a reason.
+A model that cannot see is asked without the pictures, and its replies say so.
+
+Replies of other programs come as JSON lines: `case` and either `raw`, the whole output with its reasoning, or
+`response`, the reply alone. Both end as the same record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from compeer.cer.item import Said
+from compeer.cer.sample import sample_rounds
+from compeer.dialogue import Dialogue, history, read_rows, rounds
+from compeer.errors import UserError
+from compeer.models.ask import reason, request_for
+from compeer.pipeline.ledger import Manifest
+from compeer.pipeline.runner import run_stage
+from compeer.pipeline.stage import Progress, Reject, Stage, Tools
+from compeer.pipeline.work import ModelSpec
+from compeer.reasoning import Reasoning, parse
+from compeer.reasoning.ontology import Language
+from compeer.reasoning.prompt import Length
+from compeer.reasoning.schema import has_words
+from compeer.typed import from_plain
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One conversation to be answered; it ends with the seeker."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=500)]
+    language: Language = "en"
+    history: Annotated[tuple[Said, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.history[-1].speaker != "seeker":
+            raise ValueError("the last turn must be the seeker's, since a reply follows it")
+
+    @property
+    def images(self) -> list[str]:
+        """All pictures, in the order in which they are shown."""
+        return [path for turn in self.history for path in turn.images]
+
+
+def read_cases(path: str | Path) -> list[Case]:
+    """All cases of a file; an id may occur once."""
+    found = list(read_rows(path, Case))
+    if not found:
+        raise UserError(f"There are no cases in {path}.")
+    unique([case.id for case in found], f"The case {{}} stands twice in {path}; each must have an id of its own.")
+    return found
+
+
+def cases_of(
+    dialogues: Iterable[Dialogue], *, count: int | None = None, pictures: bool = False, seed: int = 0
+) -> Iterator[Case]:
+    """A case from each dialogue, at most `count`; with `pictures` only those whose history shows one.
+
+    The round is drawn for each dialogue by itself, so more dialogues change nothing about the others' cases.
+    """
+    made = 0
+    for dialogue in dialogues:
+        if count is not None and made >= count:
+            return
+        usable = [one.index for one in rounds(dialogue) if one.seeker is not None]
+        if not usable:
+            continue
+        digest = hashlib.sha256(f"{seed}\x1f{dialogue.id}".encode()).digest()
+        place = sample_rounds(len(usable), 1, Random(digest))[0]
+        told = tuple(Said(turn.speaker, turn.text, turn.images) for turn in history(dialogue, usable[place - 1]))
+        case = Case(id=f"{dialogue.id}#{usable[place - 1]}", language=dialogue.language, history=told)
+        if case.images or not pictures:
+            made += 1
+            yield case
+
+
+def unique(names: Iterable[str], message: str) -> None:
+    """UserError with the first name that stands there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UserError(message.format(name))
+        seen.add(name)
+
+
+SUPPORTER = "supporter"
+UNSEEN = "the pictures were not shown to this model"
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model's answer to one case. `notes` say what is wrong with it; people who compare never see them."""
+
+    case: Annotated[str, Meta(min_length=1)]
+    model: Annotated[str, Meta(min_length=1, max_length=200)]
+    response: str
+    reasoning: Reasoning | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Foreign(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply as another program wrote it."""
+
+    case: str
+    model: str | None = None
+    response: str | None = None
+    raw: str | None = None
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How models are asked; the same for all of them."""
+
+    name: str = ""
+    images: str = ""
+    temperature: Annotated[float, Meta(ge=0)] = 0.7
+    max_tokens: Annotated[int, Meta(ge=1)] = 2_000
+    attempts: Annotated[int, Meta(ge=1)] = 3
+    grammar: bool = True
+    length: Length = "full"
+
+
+async def answer(case: Case, tools: Tools) -> Reply | Reject:
+    """One reasoned turn."""
+    options = from_plain(tools.options, Options)
+    model = tools.models[SUPPORTER]
+    request = request_for(
+        messages(case, Path(options.images) if options.images else None, sees=model.sees),
+        case.language,
+        length=options.length,
+        grammar=options.grammar,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        seed=tools.rng(case.id).getrandbits(31),
+    )
+    turn = await reason(model, request, attempts=options.attempts)
+    response = turn.parsed.response.strip()
+    if not has_words(response):
+        return Reject(case.id, "empty", "there is no reply to compare")
+    notes = (UNSEEN,) if case.images and not model.sees else ()
+    return Reply(
+        case=case.id,
+        model=options.name,
+        response=response,
+        reasoning=turn.parsed.reasoning if turn.parsed.complete else None,
+        notes=(*notes, *map(str, turn.problems)),
+    )
+
+
+STAGE = Stage(
+    name="arena replies",
+    function=answer,
+    reads=Case,
+    writes=Reply,
+    roles=(SUPPORTER,),
+    calls_per_row=1.1,
+    tokens_per_call=(900, 350),
+    options=Options,
+)
+
+
+def messages(case: Case, images: Path | None, *, sees: bool) -> list[dict[str, Any]]:
+    """The conversation as a model is asked with it."""
+    chat: list[dict[str, Any]] = []
+    for turn in case.history:
+        role = "user" if turn.speaker == "seeker" else "assistant"
+        if turn.images and sees:
+            paths = [str(images / path) if images else path for path in turn.images]
+            parts: list[dict[str, Any]] = [{"type": "image", "path": path} for path in paths]
+            chat.append({"role": role, "content": [*parts, {"type": "text", "text": turn.text}]})
+        else:
+            chat.append({"role": role, "content": turn.text})
+    return chat
+
+
+def generate(
+    cases: Path,
+    out: Path,
+    spec: ModelSpec,
+    options: Options,
+    *,
+    seed: int = 0,
+    concurrency: int = 16,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Let one model answer all cases into `out`; run it again to go on."""
+    options = msgspec.structs.replace(options, name=options.name or spec.spec)
+    return run_stage(
+        STAGE,
+        cases,
+        out,
+        Tools(seed=seed, options=msgspec.to_builtins(options)),
+        model_specs={SUPPORTER: spec},
+        concurrency=concurrency,
+        limit=limit,
+        progress=progress,
+    )
+
+
+def read_replies(paths: Iterable[str | Path]) -> list[Reply]:
+    """Replies of several files, one for each case and model."""
+    found = [reply for path in paths for reply in read_rows(path, Reply)]
+    names = (f"{reply.model}'s reply to {reply.case}" for reply in found)
+    unique(names, "{} is there twice; give each model's replies once.")
+    return found
+
+
+def read_foreign(path: Path, cases: Sequence[Case], model: str | None = None) -> list[Reply]:
+    """Replies that another program wrote, checked against the cases. `model` names those that say no name."""
+    known, found = {case.id for case in cases}, []
+    for number, row in enumerate(read_rows(path, Foreign), start=1):
+        where = f"{path}, reply {number} (case {row.case})"
+        name = row.model or model
+        if not name:
+            raise UserError(f"{where}: which model wrote it? Name it in the file, or with --as.")
+        if row.case not in known:
+            raise UserError(f"{where}: there is no such case.")
+        if (row.raw is None) == (row.response is None):
+            raise UserError(f"{where}: give the whole output as `raw`, or the reply alone as `response`.")
+        found.append(_read(row, name))
+        if not has_words(found[-1].response):
+            raise UserError(f"{where}: there is no reply to compare.")
+    if not found:
+        raise UserError(f"There are no replies in {path}.")
+    names = (f"{reply.model}'s reply to {reply.case}" for reply in found)
+    unique(names, f"{{}} stands twice in {path}.")
+    return found
+
+
+def missing(cases: Sequence[Case], replies: Sequence[Reply]) -> Counter[str]:
+    """How many cases each model has left unanswered."""
+    names, known = {reply.model for reply in replies}, {case.id for case in cases}
+    answered = Counter(reply.model for reply in replies if reply.case in known)
+    return Counter({name: len(known) - answered[name] for name in sorted(names) if answered[name] < len(known)})
+
+
+def _read(row: Foreign, name: str) -> Reply:
+    if row.raw is None:
+        return Reply(case=row.case, model=name, response=(row.response or "").strip())
+    parsed = parse(row.raw)
+    reasoning = parsed.reasoning if parsed.complete else None
+    notes = tuple(map(str, parsed.problems))
+    return Reply(case=row.case, model=name, response=parsed.response.strip(), reasoning=reasoning, notes=notes)

@@ -1,0 +1,216 @@
+"""Out of the store as CER items: labels by people, every vote, and a status for every question.
+
+Labels, votes and `label_source` take the place of what the item had; `trace.consensus` holds the status of each
+question and `trace.annotation` the rest: passes, notes, skips, audit votes, and votes that were changed or taken back.
+An item on which no two people agree on anything comes out without labels. One that is still open keeps what it had
+until people have decided something, as in `compeer.cer.exchange`.
+
+Votes from elsewhere into the store: CER items that carry votes, Label Studio, Potato.
+
+Only votes come in, never labels: what they come to is computed here like everything else. Of each item's voters, in
+the order they came, the first two who answered everything take the two first-pass places, and the next one who
+answered what those differ about is the third. Whoever does not fit, and whoever had this item before, is left out
+and counted, so importing a file twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, insert, select
+
+from compeer.cer.item import Item, Labels, Vote
+from compeer.errors import UserError
+from compeer.people.invitations import add, everybody
+from compeer.people.labelling_project import project as project_of
+from compeer.people.labelling_votes import Record, records
+from compeer.people.leases import lease_of, lock_item, questions_of, settle, sitting
+from compeer.people.protocol import Pass, answer_text, disputed, stage
+from compeer.people.store.database import Store
+from compeer.people.store.tables import annotators, items, leases, votes
+from compeer.typed import from_plain
+
+
+def labelled(store: Store, project: int, *, everything: bool = False, anonymous: bool = False) -> Iterator[Item]:
+    """The closed items with their labels, or with `everything` all of them. `anonymous` numbers the people instead."""
+    name = project_of(store, project).name
+    known = [person.name for person in everybody(store, project)]
+    names = {person: f"annotator-{n}" if anonymous else person for n, person in enumerate(known, start=1)}
+    for record in records(store, project):
+        statuses = {one.status for one in record.verdicts.values()}
+        if everything or "open" not in statuses:
+            yield labelled_item(record, name, names)
+
+
+def labelled_item(record: Record, project: str, names: dict[str, str]) -> Item:
+    """One item with what people made of it."""
+
+    def shown(vote: Vote) -> Vote:
+        return msgspec.structs.replace(vote, annotator=names.get(vote.annotator, vote.annotator))
+
+    if not record.votes and not record.skips:
+        return record.item
+    found = record.verdicts
+    counting = [one for one in record.votes if one.counts and one.turn != "audit"]
+    more: dict[str, Any] = {
+        "passes": {names.get(one.vote.annotator, one.vote.annotator): one.turn for one in counting},
+        "audit": [shown(one.vote) for one in record.votes if one.counts and one.turn == "audit"],
+        "superseded": [shown(one.vote) for one in record.votes if not one.counts],
+        "notes": {names.get(name, name): note for name, note in record.notes.items()},
+        "skips": [{**one, "annotator": names.get(one["annotator"], one["annotator"])} for one in record.skips],
+    }
+    told = {"project": project, **{name: msgspec.to_builtins(value) for name, value in more.items() if value}}
+    status = {question: one.status for question, one in found.items()}
+    trace = {**record.item.trace, "consensus": status, "annotation": told}
+    votes = tuple(shown(one.vote) for one in counting)
+    decided = any(one.value is not None for one in found.values())
+    if not decided and "open" in status.values():
+        return msgspec.structs.replace(record.item, votes=votes, trace=trace)
+    labels = from_plain({question: one.value for question, one in found.items()}, Labels)
+    source = "human" if decided else None
+    return msgspec.structs.replace(record.item, votes=votes, labels=labels, label_source=source, trace=trace)
+
+
+_AT_ONCE = 100
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What came in. `left_out` counts voters at an item by why: unknown item, incomplete, no place, already there."""
+
+    items: int
+    votes: int
+    people: int
+    left_out: dict[str, int]
+
+
+def votes_of_items(given: Iterable[Item]) -> dict[str, Sequence[Vote]]:
+    """The votes that CER items carry, unless they are the authors' own: what comes out of the store is called human.
+
+    Labels without votes say nothing about who gave them, and stay where they are.
+    """
+    return {item.id: item.votes for item in given if item.votes and item.label_source in (None, "human")}
+
+
+def import_votes(store: Store, project: int, given: Mapping[str, Sequence[Vote]]) -> Imported:
+    """Add votes, by the items' own ids."""
+    taken: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    names = list(given)
+    for start in range(0, len(names), _AT_ONCE):
+        part = {name: given[name] for name in names[start : start + _AT_ONCE]}
+        counts = store.write(lambda db, part=part: _import(store, db, project, part))  # type: ignore[misc]
+        taken.update(counts[0])
+        left.update(counts[1])
+    return Imported(taken["items"], taken["votes"], taken["people"], dict(left))
+
+
+def _import(
+    store: Store, db: Connection, project: int, given: Mapping[str, Sequence[Vote]]
+) -> tuple[Counter[str], Counter[str]]:
+    taken: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    query = select(items.c.id, items.c.name).where(items.c.project == project, items.c.name.in_(list(given)))
+    numbers = {row.name: row.id for row in db.execute(query)}
+    people = _people(store, db, project, given, taken)
+    for name, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+        came = 0
+        for person, cast in _by_voter(given[name]).items():
+            if why := _seat(store, db, number, people[person], cast):
+                left[why] += 1
+            else:
+                came += len(cast)
+        taken["votes"] += came
+        taken["items"] += came > 0
+    left.update({"unknown item": missing} if (missing := len(given) - len(numbers)) else {})
+    return taken, left
+
+
+def _people(
+    store: Store, db: Connection, project: int, given: Mapping[str, Sequence[Vote]], taken: Counter[str]
+) -> dict[str, int]:
+    """The voters by number; who is not in the project yet is added, without a link."""
+    query = select(annotators.c.name, annotators.c.id).where(annotators.c.project == project)
+    known = {row.name: row.id for row in db.execute(query)}
+    for name in dict.fromkeys(vote.annotator for cast in given.values() for vote in cast):
+        if not 0 < len(name) <= 200:
+            raise UserError(f"A voter's name has 1 to 200 characters; got {name[:60]!r}.")
+        if name not in known:
+            known[name] = add(db, project, name, "annotator", store.clock(), None)
+            taken["people"] += 1
+    return known
+
+
+def _seat(store: Store, db: Connection, number: int, person: int, cast: Mapping[str, Vote]) -> str:
+    """Enter one person's votes on one item; why not, if they cannot be."""
+    item = lock_item(store, db, number)
+    assert item is not None
+    if lease_of(db, number, person) is not None:
+        return "already there"
+    at, everything = sitting(db, number), questions_of(item.questions)
+    so_far = at.ballots
+    turn: Pass = "first" if stage(everything, so_far) == "first" else "third"
+    wanted = everything if turn == "first" else disputed(everything, so_far)
+    place = at.free(turn)
+    if place is None or not wanted or stage(everything, so_far) == "closed":
+        return "no place"
+    if any(question not in cast for question in wanted):
+        return "incomplete"
+    now = store.clock()
+    when = [_time(vote, now) for vote in cast.values()]
+    first_shown = next(iter(cast.values())).candidate_first
+    lease = {
+        "item": number,
+        "annotator": person,
+        "turn": turn,
+        "place": place,
+        "state": "done",
+        "questions": ",".join(question for question in everything if question in cast),
+        "candidate_first": bool(first_shown),
+        "opened": min(when),
+        "expires": max(when),
+        "finished": max(when),
+        "revision": 1,
+        "note": "",
+    }
+    key = int(db.execute(insert(leases).values(**lease).returning(leases.c.id)).scalar_one())
+    db.execute(insert(votes), [_row(key, number, person, turn, vote, now) for vote in cast.values()])
+    settle(db, item, now)
+    return ""
+
+
+def _row(lease: int, item: int, person: int, turn: Pass, vote: Vote, now: float) -> dict[str, Any]:
+    return {
+        "lease": lease,
+        "revision": 1,
+        "item": item,
+        "annotator": person,
+        "turn": turn,
+        "question": vote.question,
+        "answer": answer_text(vote.value),
+        "at": _time(vote, now),
+        "seconds": vote.seconds,
+        "candidate_first": vote.candidate_first,
+        "guideline": vote.guideline,
+    }
+
+
+def _by_voter(cast: Sequence[Vote]) -> dict[str, dict[str, Vote]]:
+    """Votes by person in the order they came; a later vote on the same question takes the place of the earlier."""
+    found: dict[str, dict[str, Vote]] = {}
+    for vote in cast:
+        if isinstance(vote.value, bool) == (vote.question == "preference"):
+            raise UserError(f"{vote.annotator} answers {vote.question} with {vote.value!r}, which is no answer to it.")
+        found.setdefault(vote.annotator, {})[vote.question] = vote
+    return found
+
+
+def _time(vote: Vote, now: float) -> float:
+    try:
+        at = datetime.fromisoformat(vote.at) if vote.at else None
+    except ValueError:
+        return now
+    return now if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

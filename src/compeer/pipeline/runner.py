@@ -1,0 +1,202 @@
+"""Runs a stage over a file: bounded concurrency, rows in input order, rejects with reasons, a manifest.
+
+    manifest = run_stage(FILTER, "dialogues.jsonl", "kept.jsonl", Tools(seed=1),
+                         model_specs={"judge": ModelSpec("openai:qwen", "http://127.0.0.1:8000/v1")})
+
+Run again = resume: see `compeer.pipeline.ledger` for the files and `compeer.models.cache` for the answers. A row that
+fails becomes a reject and never ends the run. Memory does not grow with the input: a fixed number of workers take
+lines from one stream, and none of them runs further ahead of the oldest unfinished row than the window allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.models.request import Model
+from compeer.pipeline.ledger import (
+    Done,
+    Fingerprint,
+    Ledger,
+    Manifest,
+    Run,
+    Spent,
+    State,
+    code_version,
+    hashed,
+    measure,
+)
+from compeer.pipeline.stage import Progress, Stage, Tools, estimate, prompts
+from compeer.pipeline.work import Job, ModelSpec, Take, Work, in_order, read_lines
+from compeer.typed import from_json, from_plain
+
+_SAMPLE = 20  # rows that are rendered for the estimate
+
+
+class Interrupted(UserError):
+    """Stopped by a person; nothing is lost."""
+
+
+def run_stage(
+    stage: Stage,
+    source: str | Path,
+    out: str | Path,
+    tools: Tools | None = None,
+    *,
+    model_specs: Mapping[str, ModelSpec] | None = None,
+    concurrency: int = 64,
+    limit: int | None = None,
+    preview: int = 0,
+    engine: Literal["local", "ray"] = "local",
+    workers: int = 2,
+    address: str | None = None,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+    params: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    give_up_after: int = 100,
+) -> Manifest:
+    """Run `stage` over the rows of `source` into `out`; the manifest says what came of it.
+
+    `cache` is the file of answers; without one it lies beside `out`, shared by the stages that write there. Models
+    come from `model_specs`, opened here; `tools.models` may hold open ones for a local run. `preview` prints the
+    prompts of so many rows instead. `fresh` begins anew whatever lies at `out`. When `give_up_after` rows in a row
+    get no answer (0: never mind) the run stops without counting them, to go on when the server is back.
+    """
+    tools, specs = tools or Tools(), dict(model_specs or {})
+    progress = progress or Progress()
+    if preview:
+        shown = limit if limit is not None and limit < preview else preview
+        return _preview(stage, source, tools, {role: spec.spec for role, spec in specs.items()}, shown)
+    if stage.options is not None:
+        try:
+            from_plain(tools.options, stage.options)
+        except msgspec.ValidationError as problem:
+            raise UserError(f"The options of the stage {stage.name} are not usable: {problem}.") from None
+    if Path(out).resolve() == Path(source).resolve():
+        raise UserError(f"{out} is the input itself; choose another --out.")
+    if engine == "ray" and tools.models:
+        raise UserError("Workers of a Ray cluster open the models themselves: name them in model_specs.")
+    homes: dict[str, Model] = {**tools.models, **{role: spec.open() for role, spec in specs.items()}}
+    # a role may be filled several times: generator-1, generator-2
+    missing = [role for role in stage.roles if not any(f"{name}-".startswith(f"{role}-") for name in homes)]
+    if missing:
+        raise UserError(f"The stage {stage.name} needs a model for: {', '.join(missing)}.")
+    names = {role: home.name for role, home in homes.items()}
+    state, total = _begin(stage, source, tools, names, limit, engine, params or {})
+    ledger = Ledger(out, state, give_up_after=give_up_after)
+    told = ledger.open(fresh=fresh)
+    if isinstance(told, Manifest):
+        progress.say(f"{stage.name}: nothing to do, {out} is finished.")
+        return told
+    state = ledger.state
+    progress.say(told and f"{stage.name}: {told}")
+    if homes and not progress.quiet:
+        expected = estimate(stage, total - state.counts.rows_in, _rows(stage, source, _SAMPLE), tools)
+        progress.say(f"{stage.name}: {expected}")
+
+    def take(done: Done) -> None:
+        ledger.take(done)
+        progress.tick(state.counts, state.spent)
+
+    job = Job(
+        stage=stage,
+        source=str(source),
+        tools=msgspec.structs.replace(tools, models={}),
+        specs=specs,
+        cache=str(cache or Path(out).parent / "requests.sqlite"),
+        concurrency=concurrency,
+    )
+    lines = read_lines(source, after=state.lines, limit=None if limit is None else limit - state.counts.rows_in)
+    progress.start(stage.name, total, state.counts)
+    try:
+        if engine == "ray":
+            from compeer.pipeline.ray_engine import run_on_ray
+
+            run_on_ray(job, lines, take, state.spent, workers, address)
+        else:
+            asyncio.run(_run_here(job, homes, lines, take, state.spent))
+        return ledger.finish()
+    except BaseException as problem:
+        with contextlib.suppress(OSError):  # a full disk is reported by the problem itself
+            ledger.note()
+        if isinstance(problem, KeyboardInterrupt):
+            raise Interrupted(
+                f"Stopped after {state.counts.rows_in:,} of {total:,} rows; nothing is lost. "
+                "Run the same command again to go on."
+            ) from None
+        raise
+    finally:
+        progress.stop()
+        ledger.close()
+
+
+async def _run_here(
+    job: Job, homes: Mapping[str, Model], lines: Iterator[tuple[int, bytes]], take: Take, spent: Spent
+) -> None:
+    work = Work(job, homes, spent)
+    try:
+        await in_order(lines, work.one, take, job.concurrency)
+    finally:
+        for role in job.specs:
+            await homes[role].close()
+        work.cache.close()
+
+
+def _begin(
+    stage: Stage,
+    source: str | Path,
+    tools: Tools,
+    models: dict[str, str],
+    limit: int | None,
+    engine: str,
+    params: Mapping[str, Any],
+) -> tuple[State, int]:
+    """The state of a run that has done nothing yet, and how many rows there are."""
+    digest, lines = measure(source)
+    fingerprint = Fingerprint(
+        stage=stage.name,
+        input=digest,
+        prompts=hashed(stage.prompts),
+        models=models,
+        # as JSON would give it back, or a tuple would differ from the list it became
+        params=msgspec.json.decode(msgspec.json.encode({**tools.options, **params}, enc_hook=str)),
+        seed=tools.seed,
+    )
+    state = State(
+        stage=stage.name,
+        fingerprint=fingerprint,
+        input=str(source),
+        limit=limit,
+        engine=engine,
+        version=code_version(stage.function),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return state, lines if limit is None else min(lines, limit)
+
+
+def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, str], count: int) -> Manifest:
+    """Print the prompts of the first rows; no call is made and nothing is written."""
+    state, _ = _begin(stage, source, tools, models, count, "preview", {})
+    rows = _rows(stage, source, count)
+    for prompt in prompts(stage, rows, tools):
+        print(prompt, end="\n\n")
+    state.counts.rows_in = len(rows)
+    known = {name: getattr(state, name) for name in Run.__struct_fields__}
+    return Manifest(**known, output="", rejects="")
+
+
+def _rows(stage: Stage, source: str | Path, count: int) -> list[Any]:
+    """The first rows of the input that can be read."""
+    rows: list[Any] = []
+    for _, line in read_lines(source, limit=count):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            rows.append(from_json(line, stage.reads))
+    return rows

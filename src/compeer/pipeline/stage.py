@@ -1,0 +1,268 @@
+"""What a stage is: a plain async function, a row in, a row (or several) or a rejection out.
+
+The function knows nothing of files, resuming, progress or clusters; that is the runner's. It gets its
+tools: the models it may ask, a seed that depends only on the row, and options from the configuration.
+
+Before and during a run: what would be asked, what it would cost, how far it is.
+
+`prompts` runs the stage function with models that write down what they are asked and answer nothing. `estimate`
+makes calls and tokens of that for the whole input. `Progress` shows a live bar on a terminal, and elsewhere a plain
+line every ten seconds, on the standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from compeer.models.request import Answer, Model, Request
+from compeer.pipeline.ledger import Counts, Spent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+
+class Reject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row that goes no further: a short reason for counting, and a sentence for reading."""
+
+    id: str
+    reason: str
+    detail: str = ""
+    row: Any = None  # the row itself, so that nothing is lost
+
+
+class Tools(msgspec.Struct):
+    """What a stage function may use."""
+
+    models: dict[str, Model] = {}  # by role, e.g. "judge", "generator"
+    seed: int = 0
+    options: dict[str, Any] = {}
+
+    def rng(self, *parts: object) -> random.Random:
+        """A random stream for one row: the same whatever was drawn before, on whichever worker."""
+        text = "\x1f".join(map(str, (self.seed, *parts)))
+        return random.Random(hashlib.sha256(text.encode()).digest())
+
+
+StageFunction = Callable[[Any, Tools], Awaitable[Any]]
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A named stage: its function, what it reads and writes, the roles it needs, the prompts it uses."""
+
+    name: str
+    function: StageFunction  # importable by name, so that a cluster's workers find it
+    reads: type
+    writes: type
+    roles: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()  # their text; hashed into the manifest
+    calls_per_row: float = 0.0  # for the estimate before spending
+    tokens_per_call: tuple[int, int] = (0, 0)  # read, written; likewise
+    options: type | None = None  # the shape of tools.options; checked once, before the run
+
+
+_PICTURE = 800  # tokens, about, of an image of usual size
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One request as a stage would send it first for a row. What follows an answer cannot be known without it."""
+
+    row: str
+    role: str
+    request: Request
+
+    def __str__(self) -> str:
+        parts = [f"=== {self.row}, asks the {self.role} ==="]
+        for message in self.request.messages:
+            parts.append(f"--- {message['role']} ---\n{_shown(message['content'])}")
+        if self.request.schema is not None:
+            parts.append("--- answer: JSON of this schema ---\n" + msgspec.json.encode(self.request.schema).decode())
+        return "\n".join(parts)
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """What a run would ask for. Tokens are counted roughly: four letters, or one and a half Chinese signs, each."""
+
+    rows: int
+    calls: int
+    tokens_read: int
+    tokens_written: int
+
+    def __str__(self) -> str:
+        tokens = f"{short(self.tokens_read)} tokens read and {short(self.tokens_written)} written"
+        return f"{self.rows:,} rows, about {self.calls:,} calls, {tokens}"
+
+
+def prompts(stage: Stage, rows: Iterable[Any], tools: Tools) -> list[Prompt]:
+    """The first requests of each row; no model is called."""
+    found: list[Prompt] = []
+
+    async def look() -> None:
+        for number, row in enumerate(rows, start=1):
+            name = identity(row) or f"row {number}"
+            roles = {*stage.roles, *tools.models}
+            recorders: dict[str, Model] = {role: _Recorder(role, name, found) for role in sorted(roles)}
+            try:
+                await stage.function(row, msgspec.structs.replace(tools, models=recorders))
+            except Exception:  # _NotAsked, or what a function does about it; a real failure shows in the run
+                continue
+
+    asyncio.run(look())
+    return found
+
+
+def estimate(stage: Stage, rows: int, sample: Iterable[Any] = (), tools: Tools | None = None) -> Estimate:
+    """Calls and tokens for so many rows, from the stage's own figures and, better, from rows of the input."""
+    sample = list(sample)
+    first = prompts(stage, sample, tools or Tools())
+    asking = len({prompt.row for prompt in first}) or 1
+    share = asking / len(sample) if first else 1.0  # some rows are turned away before anyone is asked
+    calls = rows * share * max(stage.calls_per_row, len(first) / asking)
+    read, written = stage.tokens_per_call
+    if first:
+        read = sum(tokens(prompt.request) for prompt in first) // len(first)
+        written = written or max(prompt.request.max_tokens for prompt in first)
+    return Estimate(rows, round(calls), round(calls * read), round(calls * written))
+
+
+def tokens(request: Request) -> int:
+    """Tokens of a request, roughly."""
+    count = 0
+    for message in request.messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for part in parts:
+            text = part.get("text", "")
+            wide = sum(sign > "\u2e7f" for sign in text)
+            count += 4 + int((len(text) - wide) / 4 + wide / 1.5) if "text" in part else _PICTURE
+    return count
+
+
+def identity(row: Any) -> str:
+    """The row's id, or nothing."""
+    found = row.get("id") if isinstance(row, dict) else getattr(row, "id", None)
+    return str(found) if found is not None else ""
+
+
+class Progress:
+    """Rows done, their rate, tokens, and the time left."""
+
+    def __init__(self, *, quiet: bool = False, every: float = 10.0) -> None:
+        self.quiet, self.every = quiet, every
+        self._bar: Bar | None = None
+        self._live = not quiet and sys.stderr.isatty()
+        self._seen: deque[tuple[float, int]] = deque(maxlen=120)  # the last half minute, for the rate
+        self._next = 0.0
+
+    def say(self, text: str) -> None:
+        if not self.quiet and text:
+            print(text, file=sys.stderr, flush=True)
+
+    def start(self, name: str, total: int, counts: Counts) -> None:
+        self._name, self._total = name, total
+        self._seen.append((time.monotonic(), counts.rows_in))
+        self._next = time.monotonic() + (0.25 if self._live else self.every)
+        if self._live:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            name_column, told_column = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+            columns = name_column, BarColumn(), MofNCompleteColumn(), told_column
+            self._bar = Bar(*columns, console=Console(stderr=True), refresh_per_second=4)
+            self._task = self._bar.add_task(name, total=total, completed=counts.rows_in, told="")
+            self._bar.start()
+
+    def tick(self, counts: Counts, spent: Spent) -> None:
+        """Cheap enough for every row: nothing happens until the next display is due."""
+        now = time.monotonic()
+        if now < self._next or self.quiet:
+            return
+        self._next = now + (0.25 if self._live else self.every)
+        self._seen.append((now, counts.rows_in))
+        told = self._told(counts, spent)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=counts.rows_in, told=told)
+        else:
+            self.say(f"{self._name}: {counts.rows_in:,} of {self._total:,} rows, {told}")
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _told(self, counts: Counts, spent: Spent) -> str:
+        (then, before), (now, done) = self._seen[0], self._seen[-1]
+        rate = (done - before) / (now - then) if now > then else 0.0
+        words = [f"{rate:,.1f} rows/s"]
+        if spent.asked:
+            words.append(f"{short(spent.tokens_read)} tokens read, {short(spent.tokens_written)} written")
+        if counts.rejected:
+            words.append(f"{sum(counts.rejected.values()):,} rejected")
+        if rate:
+            words.append(f"{duration((self._total - done) / rate)} left")
+        return ", ".join(words)
+
+
+class _NotAsked(Exception):
+    """Ends a stage function at the point where it would have to wait for an answer."""
+
+
+class _Recorder:
+    """A model that writes down what it is asked."""
+
+    sees = True
+
+    def __init__(self, role: str, row: str, prompts: list[Prompt]) -> None:
+        self.name, self._row, self._prompts = role, row, prompts
+
+    async def ask(self, request: Request) -> Answer:
+        self._prompts.append(Prompt(self._row, self.name, request))
+        raise _NotAsked
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        yield (await self.ask(request)).text
+
+    def rendered(self, request: Request) -> bytes:
+        return msgspec.json.encode(request)
+
+    async def close(self) -> None:
+        pass
+
+
+def short(count: int) -> str:
+    """
+    >>> short(950), short(12_345), short(2_100_000)
+    ('950', '12.3k', '2.1M')
+    """
+    for unit, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if count >= unit:
+            return f"{count / unit:.1f}{name}"
+    return str(count)
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(12), duration(200), duration(7500)
+    ('12 s', '3 min 20 s', '2 h 05 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _shown(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text") or f"[image {part.get('path', '')}]" for part in content)

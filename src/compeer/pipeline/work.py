@@ -1,0 +1,213 @@
+"""The work of a stage: lines in, what became of them out, in order, by a bounded number of workers.
+
+The same code runs in one process and on every worker of a cluster. A row that fails becomes a reject. Memory does
+not grow with the input: no worker runs further ahead of the oldest unfinished row than the window allows. Equal
+requests under way at the same time are sent once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.dialogue.jsonl import RecordError, open_bytes
+from compeer.models.ask import AGAIN, SchemaFailure
+from compeer.models.cache import CachedModel, RequestCache
+from compeer.models.request import Answer, Model, ModelError, Request
+from compeer.models.spec import open_model
+from compeer.pipeline.ledger import Done, Spent
+from compeer.pipeline.stage import Reject, Stage, Tools, identity
+from compeer.typed import known
+
+#: how many rows may be finished or under way, for each one under way, before the oldest is done. A server that asks
+#: for patience delays one row by seconds; the others should not have to wait for it.
+WINDOW = 32
+Take = Callable[[Done], None]
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """A model by name, so that a worker on another machine can open it too."""
+
+    spec: str
+    base_url: str | None = None
+    concurrency: int = 64
+
+    def open(self) -> Model:
+        return open_model(self.spec, base_url=self.base_url, concurrency=self.concurrency)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What an engine must know of a run; it travels to the workers of a cluster."""
+
+    stage: Stage
+    source: str
+    tools: Tools  # without models
+    specs: dict[str, ModelSpec]
+    cache: str
+    concurrency: int
+
+
+async def in_order(
+    lines: Iterator[tuple[int, bytes]],
+    one: Callable[[int, bytes], Awaitable[Done]],
+    take: Take,
+    concurrency: int,
+) -> None:
+    """`take` what becomes of each line, in the order of the lines, while up to `concurrency` are worked on."""
+    finished: dict[int, Done] = {}
+    begun, taken, window = 0, 0, WINDOW * concurrency
+    room = asyncio.Event()
+
+    async def worker() -> None:
+        nonlocal begun, taken
+        while True:
+            while begun - taken >= window:
+                room.clear()
+                await room.wait()
+            line = next(lines, None)
+            if line is None:
+                return
+            number, begun = begun, begun + 1
+            finished[number] = await one(*line)
+            while (done := finished.pop(taken, None)) is not None:
+                taken += 1
+                take(done)
+                room.set()
+            if number % 64 == 0:
+                await asyncio.sleep(0)  # a stage that asks nobody never waits, and Ctrl-C needs its turn
+
+    tasks = [asyncio.create_task(worker()) for _ in range(concurrency)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Work:
+    """One line in, what became of it out; nothing is raised."""
+
+    def __init__(self, job: Job, homes: Mapping[str, Model], spent: Spent) -> None:
+        self.stage, self.source, self.cache = job.stage, job.source, RequestCache(job.cache)
+        under_way: dict[bytes, asyncio.Event] = {}
+        models: dict[str, Model] = {role: Counted(home, self.cache, spent, under_way) for role, home in homes.items()}
+        self.tools = msgspec.structs.replace(job.tools, models=models)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(known(job.stage.reads))
+        self._encoder = msgspec.json.Encoder()
+
+    async def one(self, line: int, data: bytes) -> Done:
+        try:
+            row = self._decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            return self._done(line, [self._unreadable(line, data, str(problem))])
+        name = identity(row) or f"line {line}"
+        try:
+            result = await self.stage.function(row, self.tools)
+            results = result if isinstance(result, list) else [result]
+            if not results:  # nothing may vanish
+                results = [Reject(name, "empty", "the stage made nothing of this row")]
+            return self._done(line, [self._checked(one, name, row) for one in results])
+        except Exception as problem:  # one row's failure never ends a run and never vanishes
+            return self._done(line, [_failure(name, problem, row)])
+
+    def _done(self, line: int, results: list[Any]) -> Done:
+        rows, rejects, reasons = bytearray(), bytearray(), []
+        for result in results:
+            if isinstance(result, Reject):
+                rejects += self._encoder.encode(result) + b"\n"
+                reasons.append(result.reason)
+            else:
+                rows += self._encoder.encode(result) + b"\n"
+        return Done(line, bytes(rows), bytes(rejects), len(results) - len(reasons), tuple(reasons))
+
+    def _checked(self, result: Any, name: str, row: Any) -> Any:
+        if isinstance(result, Reject):
+            return result if result.row is not None else msgspec.structs.replace(result, row=row)
+        if not isinstance(result, self.stage.writes):
+            wanted, got = self.stage.writes.__name__, type(result).__name__
+            raise TypeError(f"the stage {self.stage.name} should make {wanted}, but made {got}")
+        return result
+
+    def _unreadable(self, line: int, data: bytes, problem: str) -> Reject:
+        try:
+            row = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            row = data.decode("utf-8", "replace").rstrip("\n")
+        name = identity(row)
+        error = RecordError(self.source, line, problem, name or None)
+        return Reject(name or f"line {line}", "unreadable", str(error), row)
+
+
+def _failure(name: str, problem: Exception, row: Any) -> Reject:
+    """The reject for a row whose function raised."""
+    while isinstance(problem, ExceptionGroup):  # a function that asks several models at once
+        problem = problem.exceptions[0]
+    if isinstance(problem, SchemaFailure):
+        return Reject(name, "schema", str(problem), row)
+    if isinstance(problem, ModelError):
+        return Reject(name, "no-answer", str(problem), row)
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    return Reject(name, "error", f"{type(problem).__name__}: {problem} ({where})", row)
+
+
+class Counted:
+    """A model that remembers its answers on disk, counts what it is asked, and asks nothing twice at the same time."""
+
+    def __init__(self, home: Model, cache: RequestCache, spent: Spent, under_way: dict[bytes, asyncio.Event]) -> None:
+        self.name, self.sees = home.name, home.sees
+        self._home, self._cached, self._spent, self._under_way = home, CachedModel(home, cache), spent, under_way
+        self._retries = getattr(home, "retries", 0)  # only a server's model has any
+
+    async def ask(self, request: Request) -> Answer:
+        spent = self._spent
+        spent.asked += 1
+        spent.asked_again += _corrects(request)
+        key = self._cached.rendered(request)
+        while (asked := self._under_way.get(key)) is not None:
+            await asked.wait()  # another row asks the same; its answer will be in the cache
+        self._under_way[key] = answered = asyncio.Event()
+        try:
+            answer = await self._cached.ask(request)
+        finally:
+            del self._under_way[key]
+            answered.set()
+            retries = getattr(self._home, "retries", 0)
+            spent.retried += retries - self._retries
+            self._retries = retries
+        if answer.from_cache:
+            spent.from_cache += 1
+        else:
+            spent.tokens_read += answer.usage.prompt
+            spent.tokens_written += answer.usage.completion
+        return answer
+
+    def stream(self, request: Request) -> AsyncIterator[str]:
+        return self._home.stream(request)
+
+    def rendered(self, request: Request) -> bytes:
+        return self._cached.rendered(request)
+
+    async def close(self) -> None:
+        await self._home.close()
+
+
+def read_lines(source: str | Path, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """(number, line) of a JSON lines file behind line `after`, at most `limit`, without the blank ones."""
+    with open_bytes(source, "rb") as file:
+        numbered = enumerate(file, start=1)
+        for _ in range(after):
+            next(numbered)
+        yield from islice(((number, line) for number, line in numbered if line.strip()), limit)
+
+
+def _corrects(request: Request) -> bool:
+    """Whether `structured.ask_json` asks this for the second time."""
+    return request.schema is not None and str(request.messages[-1]["content"]).startswith(AGAIN)

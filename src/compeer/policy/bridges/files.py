@@ -1,0 +1,116 @@
+"""CER histories as rows for other trainers: the prompt, its pictures, and what the reward must know.
+
+The rows hold what GRPO here would ask (`policy.rows`), in the form that ms-swift and verl share: text with an `<image>`
+where a picture stands, and the pictures' paths in a list beside it.
+
+The reward that a configuration describes, for a trainer that knows nothing of it but a file's name.
+
+Any configuration of `compeer policy grpo` will do; of it only `variant`, `reward`, `judge` and `embedder` are read. The
+file is named by the caller or by the environment variable COMPEER_REWARD, because most trainers make their reward
+functions without arguments. A process opens it once.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compeer.errors import UserError
+from compeer.policy.composite import CompositeReward
+from compeer.policy.embedding import Embedder
+from compeer.policy.grpo.arguments import find_start
+from compeer.policy.grpo.config import Config, config_of
+from compeer.policy.prompts import encoded
+
+PLACE = "<image>"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One prompt. `asked` is the record that the reward wants back, as JSON."""
+
+    messages: list[dict[str, str]]
+    images: list[str]
+    asked: str
+    reference: str
+
+
+def rows(config: Config) -> Iterator[Row]:
+    """The prompts of a GRPO configuration, shortened to fit as they are there."""
+    from compeer.models.checkpoint import open_tokenizer
+    from compeer.policy.prompts import fitting
+    from compeer.policy.sft import items_of
+    from compeer.training.encode import Words
+
+    words = Words(*open_tokenizer(find_start(config).base))
+    reviewed = config.include_crisis
+    found, _ = fitting(items_of(config.data), words, config.max_prompt, config.length, include_crisis=reviewed)
+    for one in found:
+        messages, images = placed(one.messages)
+        yield Row(messages, images, encoded(one.asked), one.asked.reference)
+
+
+def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[str]]:
+    """Messages as text with a mark for each picture, and the pictures.
+
+    >>> parts = [{"type": "image", "path": "a.png"}, {"type": "text", "text": "<image>?"}]
+    >>> placed([{"role": "user", "content": parts}])
+    ([{'role': 'user', 'content': '<image>< image>?'}], ['a.png'])
+    """
+    made, images = [], []
+    for message in messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        images += [part["path"] for part in parts if part["type"] == "image"]
+        text = "".join(PLACE if part["type"] == "image" else part["text"].replace(PLACE, "< image>") for part in parts)
+        made.append({"role": message["role"], "content": text})
+    return made, images
+
+
+VARIABLE = "COMPEER_REWARD"
+_READ = ("variant", "reward", "judge", "embedder")
+
+
+def opened(path: str | None = None) -> CompositeReward:
+    """The reward of this file, or of the one that COMPEER_REWARD names; the same object every time."""
+    name = path or os.environ.get(VARIABLE)
+    if not name:
+        raise UserError(f"No reward is named: set {VARIABLE} to a configuration of compeer policy grpo.")
+    return _opened(str(Path(name).resolve()))
+
+
+def read(path: str) -> Config:
+    """The part of a configuration that concerns the reward, the rest filled in with nothing."""
+    import msgspec
+    import yaml
+
+    try:
+        raw: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"The reward's configuration {path} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"The reward's configuration {path} is not usable: {error}.") from None
+    if not isinstance(raw, dict):
+        raise UserError(f"The reward's configuration {path} is not usable: it must be a list of settings.")
+    kept = {name: raw[name] for name in _READ if raw.get(name) is not None}
+    try:
+        return config_of({"out": "-", "model": "-", "data": ["-"], **kept})
+    except msgspec.ValidationError as error:
+        raise UserError(f"The reward's configuration {path} is not usable: {error}.") from None
+
+
+@functools.cache
+def _opened(path: str) -> CompositeReward:
+    config = read(path)
+    judge = None
+    if config.judge is not None and config.reward.source != "rules":
+        from compeer.reward.client import JudgeClient
+        from compeer.reward.spec import open_judge
+
+        asked = open_judge(config.judge.spec, base_url=config.judge.base_url)
+        judge = JudgeClient(asked, budget=config.judge.budget, orders=config.judge.orders)
+    return CompositeReward(judge, Embedder(config.embedder), config.reward)

@@ -1,0 +1,375 @@
+"""GRPO over whole conversations with a simulated seeker.
+
+emotion       how a seeker's mood moves (SAGE, RLVER), in plain arithmetic
+seeker        a model that plays the seeker
+conversation  the record of a talk
+multi_turn    rollouts of talks, the seeker's tokens masked
+reward        the judge, the mood, or both
+
+A conversation of the policy with a simulated seeker: what was said, how it felt, how it ended.
+
+GRPO against a simulated seeker: whole conversations as rollouts, through TRL's `rollout_func`.
+
+The policy answers, thinking included; the seeker reads the reply and reacts (`seeker`); the policy answers again, up
+to `turns` times. One conversation is one completion: the policy's tokens carry a 1 in `env_mask` and are trained, the
+tokens of the seeker and of the chat template between two turns carry a 0 and are only read. Tokens are never decoded
+and encoded again, so what is trained is what was sampled.
+
+    rollout = Rollout(seeker, Settings(turns=4))
+    trainer = GRPOTrainer(rollout_func=rollout, reward_funcs=TalkReward(composite), …)
+
+What follows from one completion being one sequence: in later turns the policy also reads its own earlier thinking,
+which a conversation in `compeer chat` leaves out. The seeker never reads any.
+
+A conversation ends with the turn limit, a goodbye, a mood that is content or lost, a turn that is no complete output,
+a seeker that fails, or when it grows too long; ends are counted in the log (`talk/ended/…`). After the last turn, too,
+the seeker is asked how it feels, which SAGE does not do: otherwise nothing would be learned from that turn.
+
+The reward of whole conversations: the judge on every turn, the seeker's mood at the end, or both.
+
+A weighted sum of two parts, each from -1 to 1:
+
+- the judge: every turn of the supporter is judged as it was said, with the history up to there, and the mean over the
+  turns is taken. The first turn is what single-turn training judges, with the corpus's reply to compare with and
+  equation 5 over the group. Later turns answer words that only this conversation holds: they are judged without a
+  comparison, and in equation 5 only their likeness to the history counts. Each turn is divided by what it could have
+  earned, so that a long conversation earns neither more nor less for being long;
+- the emotion: where the seeker's mood ended between lost and content (`emotion.relief`).
+
+A turn that is no complete output counts as a lost seeker: breaking the format must not be a way out of a conversation
+that goes badly. Where a seeker never reacted the row earns the mean of its group, as with a silent judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+import msgspec
+
+from compeer.cer.item import Said
+from compeer.errors import UserError
+from compeer.policy.composite import Asked, CompositeReward
+from compeer.policy.seeker import SAGE, Reaction, Rules, Seeker, outcome, relief
+from compeer.reasoning import parse
+from compeer.reasoning.ontology import Language, detect
+from compeer.reward.background_loop import Background
+from compeer.reward.judge import PARTS
+from compeer.training.encode import Words
+from compeer.typed import from_json
+
+End = Literal["turns", "goodbye", "content", "lost", "incomplete", "seeker", "length"]
+ENDS: tuple[End, ...] = ("turns", "goodbye", "content", "lost", "incomplete", "seeker", "length")
+
+
+class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn of the supporter as it was written, what was said of it, and what it did to the seeker."""
+
+    output: str
+    reply: str = ""
+    reaction: Reaction | None = None
+
+
+class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What it began with, its exchanges, how it ended and why. It travels to the reward as JSON."""
+
+    language: Language
+    history: list[Said]
+    mood: float
+    exchanges: list[Exchange] = []
+    end: End | None = None
+    why: str = ""
+
+    def said(self, exchanges: int | None = None) -> list[Said]:
+        """Everything that was said, up to and including so many exchanges."""
+        spoken = list(self.history)
+        for exchange in self.exchanges[:exchanges]:
+            spoken.append(Said("supporter", exchange.reply))
+            if exchange.reaction and exchange.reaction.said:
+                spoken.append(Said("seeker", exchange.reaction.said))
+        return spoken
+
+    def answered(self, output: str, ended: bool) -> None:
+        """The supporter's turn. Only the reply of a complete output that ended by itself is heard."""
+        parsed = parse(output)
+        complete = parsed.complete and ended
+        self.exchanges.append(Exchange(output, parsed.response if complete else ""))
+        if not complete:
+            self.end, self.why = "incomplete", "; ".join(parsed.problems) or "it was cut off"
+
+    def reacted(self, reaction: Reaction, rules: Rules) -> None:
+        """What the last turn did to the seeker, and whether that was the end."""
+        self.exchanges[-1] = msgspec.structs.replace(self.exchanges[-1], reaction=reaction)
+        self.mood = reaction.mood
+        if reaction.failure:
+            self.end, self.why = "seeker", reaction.failure
+        else:
+            self.end = outcome(self.mood, rules) or ("goodbye" if reaction.leaves else None)
+
+    def relief(self, rules: Rules) -> float | None:
+        """The emotion's part of the reward; None when the seeker never reacted."""
+        if self.end == "incomplete":
+            return -1.0
+        reacted = any(one.reaction and one.reaction.failure is None for one in self.exchanges)
+        return relief(self.mood, rules) if reacted else None
+
+
+def begin(messages: Sequence[dict[str, Any]], rules: Rules) -> Talk:
+    """The conversation that a prompt begins: messages for a chat template, the last one the seeker's."""
+    spoken = [one for one in messages if one["role"] in ("user", "assistant")]
+    if not spoken or spoken[-1]["role"] != "user":
+        raise UserError("A conversation with a seeker begins with a prompt that ends in the seeker's words.")
+    history = [Said("seeker" if one["role"] == "user" else "supporter", _plain(one["content"])) for one in spoken]
+    return Talk(language=detect(" ".join(turn.text for turn in history)), history=history, mood=rules.start)
+
+
+def summary(talks: Sequence[Talk]) -> dict[str, float]:
+    """How the conversations of a batch went, for the log."""
+    count = max(1, len(talks))
+    ends = Counter(one.end for one in talks)
+    return {f"talk/ended/{end}": ends[end] / count for end in ENDS} | {
+        "talk/mood": sum(one.mood for one in talks) / count,
+        "talk/turns": sum(len(one.exchanges) for one in talks) / count,
+    }
+
+
+def _plain(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if any(part["type"] != "text" for part in content):
+        raise UserError("Conversations with a simulated seeker are text only; leave out items with pictures.")
+    return "".join(part["text"] for part in content)
+
+
+Ids = list[int]
+#: sequences of tokens in, what the policy adds to each out, with log-probabilities where the sampler knows them
+Generate = Callable[[list[Ids], Any], tuple[list[Ids], list[list[float]] | None]]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the conversations are."""
+
+    turns: int = 4  # of the supporter, at most
+    longest: int = 4096  # tokens of a conversation, the prompt included, beyond which no turn begins
+
+    def __post_init__(self) -> None:
+        if self.turns < 1:
+            raise UserError(f"A conversation needs at least one turn of the supporter, not {self.turns}.")
+
+
+class Rollout:
+    """TRL's `rollout_func`. `generate` is the trainer's own, transformers or vLLM, unless another is given."""
+
+    def __init__(self, seeker: Seeker, settings: Settings = Settings(), *, generate: Generate | None = None) -> None:
+        self.seeker, self.settings, self.generate = seeker, settings, generate or _trainers_own
+        self._background = Background("seeker")
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
+        """One conversation for each prompt, which is a list of messages that ends with the seeker's."""
+        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+        speech = Speech(tokenizer, trainer.eos_token_ids)
+        rules, step = self.seeker.settings.rules, int(trainer.state.global_step)
+        rows = [
+            _Row(begin(messages, rules), speech.prompt(messages), number) for number, messages in enumerate(prompts)
+        ]
+        for turn in range(self.settings.turns):
+            going = [row for row in rows if row.talk.end is None]
+            if not going:
+                break
+            added, logprobs = self.generate([row.prompt + row.written for row in going], trainer)
+            for at, row in enumerate(going):
+                row.add(added[at], 1, logprobs[at] if logprobs else None)
+                row.talk.answered(speech.text(added[at]), speech.ended(added[at]))
+            going = [row for row in going if row.talk.end is None]
+            for row, reaction in zip(going, self._reactions(going, step, turn), strict=True):
+                row.talk.reacted(reaction, rules)
+            for row in going:
+                if row.talk.end is None:
+                    self._pass_on(row, speech, last=turn + 1 == self.settings.turns)
+        return {
+            "prompt_ids": [row.prompt for row in rows],
+            "completion_ids": [row.written for row in rows],
+            "logprobs": [row.logprobs for row in rows] if all(row.sampled for row in rows) else None,
+            "env_mask": [row.mask for row in rows],
+            "talk": [msgspec.json.encode(row.talk).decode() for row in rows],
+        }
+
+    def close(self) -> None:
+        self._background.submit(self.seeker.model.close()).result(30)
+        self._background.close()
+
+    def _pass_on(self, row: _Row, speech: Speech, last: bool) -> None:
+        """The seeker's words into the policy's context, unless the conversation is over."""
+        between = speech.between(row.talk.said()[-1].text)
+        if last:
+            row.talk.end = "turns"
+        elif len(row.prompt) + len(row.written) + len(between) >= self.settings.longest:
+            row.talk.end = "length"
+        else:
+            row.add(between, 0, [0.0] * len(between))
+
+    def _reactions(self, rows: list[_Row], step: int, turn: int) -> list[Reaction]:
+        """All seekers at once, each with a draw of its own, the same when a run is repeated."""
+
+        async def all_of_them() -> list[Reaction]:
+            asked = [
+                self.seeker.react(row.talk.said(), row.talk.mood, row.talk.language, _seed(step, row.number, turn))
+                for row in rows
+            ]
+            return await asyncio.gather(*asked)
+
+        return self._background.submit(all_of_them()).result()
+
+
+class Speech:
+    """Turns as tokens: what a chat template puts around them, without encoding anything twice."""
+
+    _MARK = "\u241f"  # stands for the supporter's turn while the template is taken apart
+
+    def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
+        self.tokenizer, self.ends = tokenizer, list(ends)
+        self._words = Words(tokenizer)  # nobody can smuggle in control tokens
+
+    def prompt(self, messages: Sequence[dict[str, Any]]) -> Ids:
+        return self._ids(self._words.render(self._words.chat(messages), ask=True))
+
+    def between(self, said: str) -> Ids:
+        """What stands between the end of the supporter's turn and the beginning of its next one."""
+        turns = (("user", "?"), ("assistant", self._MARK), ("user", said))
+        chat = self._words.chat([{"role": role, "content": text} for role, text in turns])
+        rest = self._words.render(chat, ask=True).partition(self._MARK)[2]
+        for end in self.ends:  # the turn brought its own end; the template's is left out
+            rest = rest.removeprefix(self.tokenizer.decode([end]))
+        return self._ids(rest)
+
+    def ended(self, ids: Ids) -> bool:
+        return bool(ids) and ids[-1] in self.ends
+
+    def text(self, ids: Ids) -> str:
+        found: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return found
+
+    def _ids(self, text: str) -> Ids:
+        found: Ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
+
+class _Row:
+    """One conversation as tokens."""
+
+    def __init__(self, talk: Talk, prompt: Ids, number: int) -> None:
+        self.talk, self.prompt, self.number = talk, prompt, number
+        self.written: Ids = []
+        self.mask: list[int] = []
+        self.logprobs: list[float] = []
+        self.sampled = True  # every log-probability is known
+
+    def add(self, ids: Ids, trained: int, logprobs: list[float] | None) -> None:
+        self.written += ids
+        self.mask += [trained] * len(ids)
+        self.sampled = self.sampled and logprobs is not None
+        self.logprobs += logprobs or []
+
+
+def _trainers_own(sequences: list[Ids], trainer: Any) -> tuple[list[Ids], list[list[float]] | None]:
+    added, logprobs = trainer._generate_single_turn(sequences, None, {}, 1)
+    return added, logprobs
+
+
+def _seed(step: int, row: int, turn: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{step}/{row}/{turn}".encode(), digest_size=4).digest()) >> 1
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the two parts count for. A judge of weight 0 is not asked; the format is still looked at, for the log."""
+
+    judge: float = 1.0
+    emotion: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.judge == 0 and self.emotion == 0:
+            raise UserError("The reward of a conversation has two parts, judge and emotion; both weights are 0.")
+
+
+class TalkReward:
+    """In TRL's signature; the column `talk` is what the rollout adds to each row."""
+
+    __name__ = "reward"
+
+    def __init__(self, composite: CompositeReward, weights: Weights = Weights(), rules: Rules = SAGE) -> None:
+        self.composite, self.weights, self.rules = composite, weights, rules
+        if not weights.judge and composite.settings.source != "rules":
+            rules_only = msgspec.structs.replace(composite.settings, source="rules")
+            self.composite = CompositeReward(None, composite.embedder, rules_only, group=composite.group)
+            self.composite.on_scored = lambda scored: composite.on_scored(scored) if composite.on_scored else None
+        alone = msgspec.structs.replace(
+            self.composite.settings, weights=composite.settings.weights | {"preference": 0.0}
+        )
+        self._later = CompositeReward(self.composite.judge, composite.embedder, alone)
+
+    def __call__(
+        self,
+        prompts: Any = None,
+        completions: Sequence[Any] = (),
+        asked: Sequence[str] = (),
+        talk: Sequence[str] = (),
+        *,
+        log_metric: Callable[[str, float], None] | None = None,
+        log_extra: Callable[[str, list[Any]], None] | None = None,
+        **columns: Any,
+    ) -> list[float]:
+        talks = [from_json(one, Talk) for one in talk]
+        if not len(talks) == len(asked) == len(completions):
+            raise UserError(
+                f"{len(completions)} outputs came with {len(talks)} conversations and {len(asked)} rows of `asked`."
+            )
+        parts = {
+            "judge": self._judged(talks, asked, log_metric=log_metric, log_extra=log_extra),
+            "emotion": _filled([one.relief(self.rules) for one in talks], asked),
+        }
+        for name, values in parts.items():
+            if log_metric:
+                log_metric(f"talk/{name}", sum(values) / max(1, len(values)))
+        if log_metric:
+            for name, value in summary(talks).items():
+                log_metric(name, value)
+        pairs = zip(parts["judge"], parts["emotion"], strict=True)
+        return [self.weights.judge * judge + self.weights.emotion * emotion for judge, emotion in pairs]
+
+    def _judged(self, talks: list[Talk], asked: Sequence[str], **logging: Any) -> list[float]:
+        """The mean over each conversation's turns, as shares of what a turn can earn."""
+        first = self.composite(None, [one.exchanges[0].output for one in talks], asked, **logging)
+        earned = [[reward / _most(self.composite)] for reward in first]
+        later = [(row, turn) for row, one in enumerate(talks) for turn in range(1, len(one.exchanges))]
+        groups = [(_moment(talks[row], turn, asked[row]), [talks[row].exchanges[turn].output]) for row, turn in later]
+        for (row, _), scored in zip(later, self._later.score(groups) if groups else [], strict=True):
+            if scored.failure is None:
+                earned[row].append(scored.reward / _most(self._later))
+        return [sum(shares) / len(shares) for shares in earned]
+
+
+def _moment(talk: Talk, turn: int, asked: str) -> Asked:
+    """What a later turn answered."""
+    name = from_json(asked, Asked).id
+    return Asked(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
+
+
+def _most(composite: CompositeReward) -> float:
+    """What a turn can earn: the sum of the weights."""
+    names = dict.fromkeys([*PARTS, *composite.settings.weights])
+    return sum(abs(composite.settings.weight(name)) for name in names) or 1.0
+
+
+def _filled(values: Sequence[float | None], asked: Sequence[str]) -> list[float]:
+    """The group's mean where there is no value; 0 where the whole group has none."""
+    filled: list[float] = []
+    for _, rows in groupby(zip(asked, values, strict=True), lambda row: row[0]):
+        group = [value for _, value in rows]
+        known = [value for value in group if value is not None]
+        mean = sum(known) / len(known) if known else 0.0
+        filled += [mean if value is None else value for value in group]
+    return filled

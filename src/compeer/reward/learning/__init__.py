@@ -1,1 +1,0 @@
-"""Training the judge (equation 4): `rows` from CER items, `reasons` behind verdicts, `train`."""

@@ -1,0 +1,251 @@
+"""A judge behind `compeer reward serve`.
+
+    judge = HttpJudge("http://127.0.0.1:8020")
+    judgements = await judge.judge(cases, orders="both")
+
+A failure that may pass (no connection, no answer in time, 5xx, 429, garbage) is tried again with growing pauses,
+bounded in number and in time. The judge is asked for its identity first; from then on an answer of another judge at
+the same address is refused, because rewards of two judges cannot be mixed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from compeer.models.request import RETRIED_STATUS, Patience, Tries, retry_after
+from compeer.reward.background_loop import keep
+from compeer.reward.case import Case, parted
+from compeer.reward.judge import Judgement, Orders
+from compeer.reward.verdict import Kind
+from compeer.reward.wire import (
+    About,
+    Again,
+    FailureKind,
+    JudgeError,
+    JudgeReply,
+    JudgeRequest,
+    PictureRefused,
+    enclosed,
+    failed,
+    problem_with,
+)
+from compeer.typed import from_json
+
+
+class HttpJudge:
+    """A judge that lives in another process. `send_pictures`: inside the request, or by a path the service knows."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        patience: Patience = Patience(attempts=6, longest=15.0, patience=180.0),
+        most: int = 256,
+        send_pictures: bool = True,
+    ) -> None:
+        if not _is_address(url):
+            raise JudgeError(
+                "refused", f"{url!r} is no address of a judge; it looks like http://127.0.0.1:8020.", "never"
+            )
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self.api_key = api_key or os.environ.get("COMPEER_API_KEY")
+        self.patience, self.most, self.send_pictures = patience, most, send_pictures
+        self.about: About | None = None
+        self.fingerprint: str | None = None
+        self.retries = 0
+        self._session: aiohttp.ClientSession | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.about.name if self.about else self.url
+
+    @property
+    def kind(self) -> Kind:
+        """What it judges; the service is asked, once, if nobody has asked it yet."""
+        if self.about is None:
+            self._know(self._fetched())
+        assert self.about is not None
+        return self.about.kind
+
+    async def identity(self) -> Mapping[str, Any]:
+        """The identity of the judge behind the service, asked anew."""
+        self._know(_about(await self._asked("GET", "/identity"), self.url))
+        assert self.about is not None
+        return self.about.identity
+
+    async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
+        """Judgements of all cases; JudgeError when the service gave none. A picture that is not there fails alone."""
+        if self.about is None:
+            await self.identity()
+        found: dict[int, Judgement] = {}
+        ready: list[tuple[int, Case]] = []
+        for place, case in enumerate(cases):
+            try:
+                ready.append((place, enclosed(case) if self.send_pictures else case))
+            except PictureRefused as problem:
+                found[place] = failed(case, "refused", str(problem))
+        for piece in parted([case for _, case in ready], self.most):
+            asked = [ready[place] for place in piece]
+            answers = await self._judged([case for _, case in asked], orders)
+            found |= {place: answer for (place, _), answer in zip(asked, answers, strict=True)}
+        return [found[place] for place in range(len(cases))]
+
+    def impatient(self, timeout: float) -> HttpJudge:
+        """The same judge, tried once a call, for so many seconds: for callers that do their own trying."""
+        once = Patience(attempts=1, patience=timeout, timeout=timeout)
+        other = HttpJudge(self.url, self.api_key, patience=once, most=self.most, send_pictures=self.send_pictures)
+        other.about, other.fingerprint = self.about, self.fingerprint
+        return other
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and self._home == _here():
+            await session.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_session": None, "_home": None}
+
+    async def _judged(self, cases: list[Case], orders: Orders) -> list[Judgement]:
+        body = msgspec.json.encode(JudgeRequest(cases, orders))
+        tries = Tries(self.patience)
+        while True:
+            try:
+                data = await self._asked("POST", "/v1/judge", body, tries)
+                return self._read(data, cases)
+            except _Nonsense as problem:
+                await self._pause(tries, "nonsense", str(problem), None)
+
+    def _read(self, data: bytes, cases: list[Case]) -> list[Judgement]:
+        try:
+            reply = from_json(data, JudgeReply)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _Nonsense(f"{data[:80]!r} ({error})") from None
+        if problem := problem_with(cases, reply.judgements):
+            raise _Nonsense(problem)
+        if reply.judge != self.fingerprint:
+            raise JudgeError("refused", self._another(reply.judge), "never")
+        return reply.judgements
+
+    async def _asked(self, method: str, path: str, body: bytes | None = None, tries: Tries | None = None) -> bytes:
+        """The body of an answer with status 200; everything else is tried again or ends in a JudgeError."""
+        tries = tries or Tries(self.patience)
+        while True:
+            kind: FailureKind = "connection"
+            wait, allowed = None, tries.begin()
+            limit = aiohttp.ClientTimeout(total=allowed, sock_connect=min(10.0, allowed))
+            try:
+                request = self._http.request(method, self.url + path, data=body, timeout=limit, allow_redirects=False)
+                async with request as response:
+                    data = await response.read()
+                    if response.status == 200:
+                        return data
+                    kind, problem = "refused", f"it answered {response.status}: {_message(data)}"
+                    wait = retry_after(response.headers.get("Retry-After"))
+                    if response.status not in RETRIED_STATUS:
+                        again: Again = "smaller" if response.status in (400, 413) else "never"
+                        raise JudgeError("refused", self._refused(response.status, problem), again)
+            except TimeoutError:
+                kind, problem = "time", f"it did not answer within {allowed:.3g} s"
+            except aiohttp.ClientPayloadError as error:
+                problem = f"it broke off in the middle of its answer ({error})"
+            except (aiohttp.ClientError, OSError) as error:
+                problem = f"the connection failed: {error or type(error).__name__}"
+            await self._pause(tries, kind, problem, wait)
+
+    async def _pause(self, tries: Tries, kind: FailureKind, problem: str, wait: float | None) -> None:
+        pause = tries.pause(wait)
+        if pause is None:
+            tried = f" after {tries.made} attempts" if tries.made > 1 else ""
+            advice = "Is it running (compeer reward serve), and is the address right?"
+            raise JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
+        self.retries += 1
+        await asyncio.sleep(pause)
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None or self._home != _here():  # a session belongs to one loop of one process
+            if self._session is not None and self._home is not None and self._home[0] != os.getpid():
+                keep(self._session)
+            headers = {"Content-Type": "application/json"}
+            if self.api_key:
+                headers["Authorization"] = f"Bearer {self.api_key}"
+            self._session = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0))
+            self._home = _here()
+        return self._session
+
+    def _fetched(self) -> About:
+        """The service's word on itself, for a caller that is not asynchronous."""
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        request = urllib.request.Request(self.url + "/identity", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return _about(response.read(), self.url)
+        except urllib.error.HTTPError as error:
+            problem = f"it answered {error.code}: {_message(error.read())}"
+            again: Again = "later" if error.code in RETRIED_STATUS else "never"
+            raise JudgeError("refused", self._refused(error.code, problem), again) from None
+        except OSError as error:
+            problem = f"{getattr(error, 'reason', error)}"
+            raise JudgeError("connection", f"The judge at {self.url} cannot be reached: {problem}.") from None
+
+    def _know(self, about: About) -> None:
+        if self.fingerprint not in (None, about.fingerprint):
+            raise JudgeError("refused", self._another(about.fingerprint), "never")
+        self.about, self.fingerprint = about, about.fingerprint
+
+    def _another(self, fingerprint: str) -> str:
+        return (
+            f"Another judge answers at {self.url}: its fingerprint is {fingerprint or 'not given'}, before it was "
+            f"{self.fingerprint}. Rewards of two judges cannot be mixed; start the first one again."
+        )
+
+    def _refused(self, status: int, problem: str) -> str:
+        advice = {
+            401: "Set COMPEER_API_KEY to the key the service was started with.",
+            404: "Is this the address of `compeer reward serve`?",
+            413: "Send fewer cases at once, or start the service with a larger limit.",
+        }.get(status, "The service's own messages may say more.")
+        return f"The judge at {self.url} refused: {problem}. {advice}"
+
+
+class _Nonsense(Exception):
+    """An answer that holds no judgements of what was asked."""
+
+
+def _about(data: bytes, url: str) -> About:
+    try:
+        return from_json(data, About)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        said = f"it says {data[:80]!r} of itself"
+        raise JudgeError("nonsense", f"{url} is no judge: {said}. Is this `compeer reward serve`?") from None
+
+
+def _message(data: bytes) -> str:
+    """What the service says went wrong, short."""
+    try:
+        return str(msgspec.json.decode(data)["error"]["message"])[:300]
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
+        return data[:120].decode("utf-8", "replace").strip() or "nothing"
+
+
+def _here() -> tuple[int, asyncio.AbstractEventLoop]:
+    return os.getpid(), asyncio.get_running_loop()
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:
+        return False

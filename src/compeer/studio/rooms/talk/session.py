@@ -1,0 +1,553 @@
+"""What can go wrong while someone talks, said so that they know what is safe and what to do.
+
+The sentences are words of the room (talk.error.KIND). What a server or a library said about it stands beside them, as
+a detail for whoever runs the studio.
+
+Pictures in a conversation: checked by what is in them, kept in memory, handed to the model as data.
+
+No name of a file comes from the browser and none is made here, so there is nothing to be found on a disk afterwards.
+
+Whom to call, as the page shows it: the notice on the first screen, and the banner while someone may be in danger.
+
+The words and the numbers are those of `compeer.safety`. Whose helplines: those of the country that the person chose,
+else of the studio's setting, else of the region that the browser names (en-GB); without any the page shows those of
+several countries and the directory.
+
+The models one can talk with: each opened once, shared by everybody who talks.
+
+Weights load with the first message, so a studio with several models starts at once.
+
+One person's conversation while it lasts: what `compeer.conversation` keeps, and what a page needs besides.
+
+An answer is written by a task of its own, so that the helpline can be shown before the model has said a word, and so
+that deleting everything ends it. Whoever reads the answer and leaves ends it too: the message is then unanswered, and
+can be answered after all.
+
+Where conversations are: in this process, by session, and nowhere else.
+
+One conversation a browser. It is forgotten when it is deleted, when nobody has written for two hours, and when the
+process ends. There is room for so many; when it is full, the one that has been quiet for longest gives way, if it has
+been quiet for a while at all.
+
+A conversation as the page shows it: plain values, which the page puts in as text and never as markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from compeer.conversation import Conversation
+from compeer.conversation.session import Turn
+from compeer.errors import UserError
+from compeer.models import Model, ModelError, open_model
+from compeer.models.request import Patience, TooLong
+from compeer.reasoning import STEPS, Control, ControlError, Event
+from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
+from compeer.reasoning.prompt import Length
+from compeer.reasoning.schema import KEYS, LABELS
+from compeer.safety import Before, Guarded
+from compeer.safety.crisis import Banner
+from compeer.safety.helplines import SEVERAL, Helpline, directory, helpline, helplines
+from compeer.safety.helplines import country as country_of
+from compeer.safety.said import said
+from compeer.studio.access.people import Person, Refused, kind_of, visit
+from compeer.studio.pages import pages
+from compeer.studio.settings import Settings
+from compeer.studio.words import Say
+
+Kind = Literal[
+    "model", "long", "control", "busy", "elsewhere", "message", "turns", "answers", "gone", "stopped", "refused",
+    "picture_large", "picture_kind", "picture_blind", "picture_many",
+]  # fmt: skip
+
+
+class Trouble(Exception):
+    """Raise it where the page is to say something. `values` fill the gaps of the sentence."""
+
+    def __init__(self, kind: Kind, status: int = 409, detail: str = "", **values: Any) -> None:
+        super().__init__(kind)
+        self.kind, self.status, self.detail, self.values = kind, status, detail, values
+
+    def told(self, say: Say, person: Person | None) -> dict[str, Any]:
+        """For the page. The detail may name servers, so it is for those who run them, or about one's own words."""
+        shown = self.kind in ("control", "refused") or (person is not None and person.role == "coordinator")
+        what = say(f"talk.error.{self.kind}", **self.values)
+        return {"kind": self.kind, "what": what, "detail": self.detail[:600] if shown else ""}
+
+
+def trouble_of(error: UserError) -> Trouble:
+    """An error of the conversation, as trouble."""
+    if isinstance(error, ControlError):
+        return Trouble("control", 422, str(error))
+    if isinstance(error, TooLong):
+        return Trouble("long", 422, str(error))
+    if isinstance(error, ModelError):
+        return Trouble("model", 502, str(error))
+    return Trouble("refused", 422, str(error))
+
+
+class Explained(APIRoute):
+    """A page of the room: trouble in it becomes an object that the script shows."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Trouble as trouble:
+                found = trouble
+            except UserError as error:
+                found = trouble_of(error)
+            say = pages(request).say[visit(request).language]
+            return JSONResponse({"error": found.told(say, visit(request).person)}, found.status)
+
+        return handled
+
+
+#: bytes of one picture, and pictures of one conversation
+LARGEST, MOST = 6 << 20, 6
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A picture in memory. `key` is what the page knows it by."""
+
+    key: str
+    kind: str
+    data: bytes
+    address: str  # the same as a data: address, which is how models take it
+
+
+def picture(data: bytes) -> Picture:
+    """The picture that some bytes are; Trouble when they are none, or too many."""
+    if len(data) > LARGEST:
+        raise Trouble("picture_large", 413, most=LARGEST >> 20)
+    kind = kind_of(data)
+    if kind is None:
+        raise Trouble("picture_kind", 415)
+    key = hashlib.sha256(data).hexdigest()[:24]
+    return Picture(key, kind, data, f"data:{kind};base64,{base64.b64encode(data).decode()}")
+
+
+_REGION = re.compile(r"^\s*[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
+
+
+def home(setting: str | None, accepted: str | None, language: Language) -> str | None:
+    """The country whose helplines are shown first; None when nobody knows.
+
+    >>> home(None, "en-GB,en;q=0.9", "en"), home("NZ", "en-GB", "en")
+    ('GB', 'NZ')
+    """
+    for part in () if setting else (accepted or "").split(",")[:20]:
+        found = _REGION.match(part)
+        if found and helpline(found.group(1)):
+            return found.group(1).upper()
+    return country_of(setting, language)
+
+
+def opening(language: Language) -> tuple[str, str]:
+    """What this is, and when to call: the two lines that open every conversation."""
+    what, call = said("opening", language).split("\n")
+    return what, call
+
+
+def lines(country: str | None, language: Language) -> dict[str, Any]:
+    """The helplines of a country, or of several, and where all the others are."""
+    known = helpline(country) if country else None
+    shown = [known] if known else [helplines()[code] for code in SEVERAL]
+    return {
+        "country": known.country if known else None,
+        "lines": [_line(one, language) for one in shown],
+        "emergency": known.emergency if known else None,
+        "directory": directory(),
+    }
+
+
+def countries() -> list[str]:
+    return sorted(helplines())
+
+
+def _line(one: Helpline, language: Language) -> dict[str, Any]:
+    round_the_clock = one.hours == "24/7"
+    chinese = one.hours_zh or ("24 小时" if round_the_clock else one.hours)
+    return {
+        "country": one.country,
+        "name": one.name,
+        "phone": one.phone,
+        "also": one.also,
+        "text": one.text,
+        "hours": chinese if language == "zh" else one.hours,
+        "url": one.url,
+    }
+
+
+#: someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
+PATIENCE = Patience(attempts=4, longest=10, patience=120, timeout=120)
+
+
+class Voice(msgspec.Struct, frozen=True):
+    """One model, as it is shown: its name, and where what is written goes (None: nowhere but here)."""
+
+    name: str
+    place: str | None
+    model: Model
+
+    @property
+    def small(self) -> bool:
+        """The model that comes along: it works everywhere, and often makes no sense."""
+        return self.model.name.startswith(("embedded", "hf:embedded"))
+
+    @property
+    def prompt(self) -> Length:
+        return "brief" if self.small else "full"
+
+    def as_dict(self) -> dict[str, object]:
+        return {"name": self.name, "place": self.place, "sees": self.model.sees, "small": self.small}
+
+
+def voices(settings: Settings) -> list[Voice]:
+    """Every model of the settings; ModelError where one cannot be named."""
+    opened = [open_model(spec, base_url=settings.base_url, patience=PATIENCE) for spec in settings.models]
+    return [_voice(model) for model in opened]
+
+
+def _voice(model: Model) -> Voice:
+    name, _, address = model.name.partition("@")
+    _, _, short = name.partition(":")
+    return Voice(short or name, urlsplit(address).netloc or None, model)
+
+
+#: seconds of silence after which the page is told that the answer is still being waited for
+PULSE = 10.0
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Nothing new yet."""
+
+
+class Live:
+    """A conversation in memory. `voice` is the number of the model that answers, `country` whose helplines show."""
+
+    def __init__(self, conversation: Conversation, voice: int, country: str | None) -> None:
+        self.conversation, self.voice, self.country = conversation, voice, country
+        self.pictures: dict[str, Picture] = {}
+        self.banner: Banner | None = None
+        self.reminder: str | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._told: asyncio.Queue[Before | Event | None] = asyncio.Queue()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ended = False
+        conversation.on_before = self._before
+
+    @property
+    def busy(self) -> bool:
+        return self._work is not None
+
+    def end(self) -> None:
+        """Nothing of it is left, not even half an answer."""
+        self._ended = True
+        if self._work is not None:
+            self._work.cancel()
+        self.conversation.forget()
+        self.pictures.clear()
+        self.banner = self.reminder = None
+
+    async def stop(self) -> None:
+        """End the answer that is being written, if there is one; the message stays without one."""
+        if self._work is not None:
+            self._work.cancel()
+        await self._idle.wait()
+
+    def speak(self, voice: int, with_: Voice) -> None:
+        """Another model answers from now on."""
+        self.voice, self.conversation.model, self.conversation.settings.prompt = voice, with_.model, with_.prompt
+
+    def move(self, country: str | None) -> None:
+        """Helplines of another country from now on; what is known of the risk stays."""
+        old = self.conversation.guarded
+        new = Guarded(country=country, guard=old.guard, breaks=old.breaks)
+        new.risk = old.risk
+        self.country, self.conversation.guarded = country, new
+
+    def attach(self, picture: Picture) -> None:
+        """A picture for the next message; those that no message used make way for it."""
+        used = self._used()
+        self.pictures = {key: kept for key, kept in self.pictures.items() if kept.address in used}
+        if picture.key not in self.pictures and len(self.pictures) >= MOST:
+            raise Trouble("picture_many", 413, most=MOST)
+        self.pictures[picture.key] = picture
+
+    def attached(self, keys: list[str]) -> tuple[str, ...]:
+        """The pictures that a message names, as models take them."""
+        if not all(key in self.pictures for key in keys):
+            raise Trouble("elsewhere")
+        return tuple(self.pictures[key].address for key in dict.fromkeys(keys))
+
+    def keys_of(self, images: tuple[str, ...]) -> list[str]:
+        return [key for image in images for key, kept in self.pictures.items() if kept.address == image]
+
+    def choose(self, which: int) -> None:
+        """Go on with an earlier answer to the last message; the present one stays beside it."""
+        turns = self.conversation.turns
+        if not turns or not 0 <= which < len(turns[-1].others):
+            raise Trouble("elsewhere")
+        last = turns[-1]
+        others = [other for number, other in enumerate(last.others) if number != which]
+        chosen = last.others[which]
+        last.others = []
+        chosen.others = [*others, last]
+        turns[-1] = chosen
+
+    async def answer(self, events: AsyncIterator[Event]) -> AsyncGenerator[Before | Event | Waiting, None]:
+        """Events of an answer that is being written; leaving ends the work. Errors of the model are raised."""
+        if self._work is not None:
+            raise Trouble("busy")
+        told = self._told = asyncio.Queue()
+        work = self._work = asyncio.create_task(self._write(events))
+        self._idle.clear()
+        work.add_done_callback(self._done)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(PULSE):
+                        event = await told.get()
+                except TimeoutError:
+                    yield Waiting()
+                    continue
+                if event is None:
+                    break
+                yield event
+            if self._ended:
+                raise Trouble("gone", 410)
+            if work.cancelled():
+                raise Trouble("stopped")
+            if error := work.exception():
+                raise error
+            self.banner = self.conversation.turns[-1].safety.banner or self.banner
+        finally:
+            work.cancel()
+
+    def _done(self, work: asyncio.Task[None]) -> None:
+        """However the work ended, and whether anyone still reads: the conversation is free again."""
+        self._work = None
+        self._idle.set()
+        self._told.put_nowait(None)
+        if not work.cancelled():
+            work.exception()  # whoever reads raises it; when nobody does, it needs no line in the log
+        if self._ended:  # an answer may have come in after all was deleted
+            self.conversation.forget()
+
+    async def _write(self, events: AsyncIterator[Event]) -> None:
+        async with aclosing(cast(AsyncGenerator[Event, None], events)) as pieces:
+            async for event in pieces:
+                self._told.put_nowait(event)
+
+    def _before(self, before: Before) -> None:
+        self.banner = before.banner or self.banner
+        self.reminder = before.reminder
+        self._told.put_nowait(before)
+
+    def _used(self) -> set[str]:
+        turns = self.conversation.turns
+        return {image for turn in turns for image in turn.images} | set(self.conversation.unanswered_images)
+
+
+#: seconds without a word after which a conversation is forgotten
+IDLE = 2 * 3600.0
+#: seconds after which it may give way to another
+QUIET = 600.0
+MOST_CONVERSATIONS = 200
+
+Key = tuple[str, str]
+
+
+class Memory:
+    """Conversations by person and session."""
+
+    def __init__(
+        self,
+        most: int = MOST_CONVERSATIONS,
+        idle: float = IDLE,
+        quiet: float = QUIET,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most, self.idle, self.quiet, self._clock = most, idle, quiet, clock
+        self._kept: dict[Key, tuple[Live, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, key: Key) -> Live | None:
+        """The conversation of a session, if there is one."""
+        self.sweep()
+        kept = self._kept.get(key)
+        return kept[0] if kept else None
+
+    def open(self, key: Key, begin: Callable[[], Live]) -> Live:
+        """The conversation of a session, begun if need be; it counts as used now."""
+        live = self.find(key)
+        if live is None:
+            self._make_room()
+            live = begin()
+        self._kept[key] = (live, self._clock())
+        return live
+
+    def forget(self, key: Key) -> None:
+        """Everything of one session, at once."""
+        kept = self._kept.pop(key, None)
+        if kept:
+            kept[0].end()
+
+    def sweep(self) -> None:
+        """Forget what nobody has used for long; an answer that is being written is being used."""
+        now = self._clock()
+        for key in [key for key, (live, used) in self._kept.items() if now - used > self.idle and not live.busy]:
+            self.forget(key)
+
+    def forget_all(self) -> None:
+        for key in list(self._kept):
+            self.forget(key)
+
+    def _make_room(self) -> None:
+        if len(self._kept) < self.most:
+            return
+        resting = [(used, key) for key, (live, used) in self._kept.items() if not live.busy]
+        used, key = min(resting, default=(self._clock(), None))
+        wait = used + self.quiet - self._clock()
+        if key is None or wait > 0:
+            raise Refused(503, "busy", "as many conversations as there is room for", wait=max(wait, 30.0))
+        self.forget(key)
+
+
+#: which sentence explains a problem; whatever is not here is about the form of the thinking
+_PROBLEMS = {"endless": "endless", "withheld": "withheld", "pin": "pin", "given": "given", "tag-in-reply": "markup"}
+
+
+def state(live: Live | None, language: Language, say: Say, country: str | None) -> dict[str, Any]:
+    """Everything that the page shows."""
+    if live is None:
+        return {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None, **_help(None, country, say)}
+    conversation = live.conversation
+    unanswered = None
+    if conversation.unanswered is not None:
+        pictures = live.keys_of(conversation.unanswered_images)
+        unanswered = {"said": conversation.unanswered, "pictures": pictures}
+    return {
+        "turns": [turn_told(live, turn, say) for turn in conversation.turns],
+        "unanswered": unanswered,
+        "pins": dict(conversation.settings.pins.items()),
+        "model": live.voice,
+        "reminder": live.reminder,
+        **_help(live, live.country, say),
+    }
+
+
+def turn_told(live: Live, turn: Turn, say: Say) -> dict[str, Any]:
+    return {
+        "said": turn.said,
+        "pictures": live.keys_of(turn.images),
+        "answer": _answer(turn, say),
+        "others": [_answer(other, say) for other in turn.others],
+    }
+
+
+def event_told(event: Event) -> dict[str, Any] | None:
+    """A piece of an answer; None for what the page needs not know."""
+    if event.kind == "close":
+        return None
+    told: dict[str, Any] = {"kind": event.kind}
+    if event.kind in ("step", "text", "label"):
+        told["step"] = event.step
+    if event.kind in ("text", "reply"):
+        told["text"] = event.text
+    if event.kind == "label":
+        told |= {"label": event.label, "value": event.value}
+    return told
+
+
+def banner_told(live: Live, say: Say) -> dict[str, Any]:
+    """The banner, as it is after what has just happened."""
+    return _help(live, live.country, say)
+
+
+def vocabulary(language: Language) -> dict[str, Any]:
+    """Every label with its name and its values, for menus and chips; in lists, to keep the contract's order."""
+    labels: list[Any] = []
+    for label, keys in KEYS.items():
+        values = _values(VOCABULARIES[label], language) if label in VOCABULARIES else _intensities(language)
+        labels.append([label, {"name": keys[language], "values": values}])
+    return {"labels": labels, "steps": [[step, list(names)] for step, names in LABELS.items()]}
+
+
+def _answer(turn: Turn, say: Say) -> dict[str, Any]:
+    safety, parsed = turn.safety, turn.parsed
+    return {
+        "reply": safety.reply or parsed.response,
+        "texts": dict(parsed.texts),
+        "labels": dict(parsed.labels),
+        "fixed": _fixed(turn.control),
+        "whole": parsed.reasoning is not None,
+        "problem": _problem(turn, say),
+        "note": safety.note,
+        "asked": safety.check_in,
+        "model": turn.model.partition("@")[0].rpartition(":")[2],
+    }
+
+
+def _fixed(control: Control) -> dict[str, Any]:
+    """What the person decided in this answer: pins, and the step in their words; the steps before it were only kept."""
+    given = [step for step in STEPS if step in control.given]
+    kept = {label for step in given[:-1] for label in LABELS[step]}
+    return {"pins": {label: value for label, value in control.pins.items() if label not in kept}, "steps": given[-1:]}
+
+
+def _problem(turn: Turn, say: Say) -> str | None:
+    """The one sentence that matters most; None when all is well, or when a note says it already."""
+    if not turn.problems or turn.safety.note:
+        return None
+    codes = [problem.code for problem in turn.problems]
+    if not turn.raw.strip():
+        return say("talk.problem.nothing")
+    if "empty-reply" in codes and not turn.safety.reply.strip():
+        return say("talk.problem.silent")
+    found = next((_PROBLEMS[code] for code in codes if code in _PROBLEMS), "form")
+    return say(f"talk.problem.{found}")
+
+
+def _help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
+    banner = live.banner if live is not None else None
+    shown = None
+    if live is not None and banner is not None:
+        shown = {"words": banner.words, "urgent": live.conversation.guarded.risk.level != "none"}
+    return {"banner": shown, "help": lines(country, say.language)}
+
+
+def _values(words: Vocabulary, language: Language) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": value.id,
+            "name": value.name(language),
+            "about": value.definition_zh if language == "zh" else value.definition,
+            "sentiments": list(value.sentiments),
+        }
+        for value in words
+    ]
+
+
+def _intensities(language: Language) -> list[dict[str, Any]]:
+    about = INTENSITY_DEFINITIONS[language]
+    return [{"id": one, "name": str(one), "about": about[one], "sentiments": []} for one in INTENSITIES]
