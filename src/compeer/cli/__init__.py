@@ -1,6 +1,15 @@
-"""The commands. Each group is a file, and heavy packages are imported inside the functions that use them.
+"""The commands. Heavy packages are imported inside the functions that use them.
 
-A group's file is imported only when the group is called (see `lazy`): `compeer --help` is written from the table below.
+lazy          groups whose files are imported only when they are called; `compeer --help` is written from a table
+options       options that several commands share
+conversation  chat, parse, demo, serve, studio
+doctor        doctor
+corpus        corpus
+cer           cer
+people        annotate and arena
+reward        reward
+policy        policy
+evaluation    eval
 """
 
 from __future__ import annotations
@@ -31,12 +40,12 @@ COMMANDS = {
         "Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not.",
     ),
     "serve": Place(
-        "compeer.cli.serve",
+        "compeer.cli.conversation",
         "serve",
         "Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol.",
     ),
     "studio": Place(
-        "compeer.cli.studio",
+        "compeer.cli.conversation",
         "studio",
         "Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more.",
     ),
@@ -52,7 +61,6 @@ COMMANDS = {
         "compeer.cli.evaluation",
         "eval_app",
         "Measure a supporter: benchmarks, language, control, safety.",
-        also=("compeer.cli.eval_measures", "compeer.cli.eval_report", "compeer.cli.eval_safety"),
     ),
     "arena": Place("compeer.cli.arena", "app", "Compare models by people, blind: replies, invitations, results."),
 }
@@ -81,7 +89,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     pass
 

@@ -1,75 +1,56 @@
-"""`compeer chat`, `compeer parse` and `compeer demo`: talking, and reading what was said."""
+"""`compeer chat`, `parse`, `demo`, `serve` and `studio`: talking with a model in the terminal, over HTTP, in a browser."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from compeer.cli.cores import left_to_the_model
+from compeer.cli.options import BaseUrl, Country, Guard, Json, Model, check_choice, leave_cores_to_the_model
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", "-m", help="embedded (default), hf:DIR_OR_NAME[+ADAPTER] or openai:MODEL; or set $COMPEER_MODEL."
-    ),
-]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server. Default: $OPENAI_BASE_URL.")]
 Pin = Annotated[
     list[str] | None,
-    typer.Option("--pin", "-p", help="key=value: fix the stage, sentiment, emotion, intensity or strategy."),
+    typer.Option("--pin", "-p", help="Label to fix, as key=value: stage, sentiment, emotion, intensity or strategy."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
+Prompt = Annotated[str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded.")]
 
 
 def chat(
-    once: Annotated[str | None, typer.Option(help="Answer this one message and stop.")] = None,
+    once: Annotated[str | None, typer.Option(help="One message to answer; then stop.")] = None,
     model: Model = None,
     base_url: BaseUrl = None,
     pin: Pin = None,
-    language: Annotated[str | None, typer.Option(help="en or zh. Default: the language you write in.")] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0)] = 0.7,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same answer (where the model allows).")] = None,
-    prompt: Annotated[str | None, typer.Option(help="full or brief instructions. Default: brief for embedded.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of silence after which a server is given up.")] = 120,
-    country: Annotated[
-        str | None,
-        typer.Option(
-            help="Whose helplines are shown, as in GB. Default: $COMPEER_COUNTRY, your locale, your language."
-        ),
-    ] = None,
-    guard: Annotated[
-        str | None,
-        typer.Option(help="A model that screens messages beside the word list, named like --model; or $COMPEER_GUARD."),
-    ] = None,
+    language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: the one you write in.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = 0.7,
+    seed: Annotated[int | None, typer.Option(help="Random seed, for models that take one.")] = None,
+    prompt: Prompt = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum silence of a server, in seconds.")] = 120,
+    country: Country = None,
+    guard: Guard = None,
     as_json: Json = False,
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
-    left_to_the_model()
+    leave_cores_to_the_model()
     from compeer.conversation import Settings, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.reasoning import Pins
     from compeer.safety import Guarded
-    from compeer.safety.guard import Guard
+    from compeer.safety.guard import Guard as GuardModel
 
-    if language not in (None, "en", "zh"):
-        raise UserError(f"--language is en or zh, not {language!r}.")
-    if prompt not in (None, "full", "brief"):
-        raise UserError(f"--prompt is full or brief, not {prompt!r}.")
+    check_choice("--language", language, "en", "zh")
+    check_choice("--prompt", prompt, "full", "brief")
     pins = Pins.parse(pin or [])
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
     patience = Patience(attempts=4, longest=10, patience=timeout, timeout=timeout)
     opened = open_model(model, base_url=base_url, patience=patience)
-    watching = guard or os.environ.get("COMPEER_GUARD")
-    asked_once = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
-    second = Guard(open_model(watching, base_url=base_url, patience=asked_once)) if watching else None
-    guarded = Guarded(country=country, guard=second)
+    once_only = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
+    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
+    guarded = Guarded(country=country, guard=guard_model)
     settings = Settings(
         pins=pins,
         language=language,  # type: ignore[arg-type]
@@ -86,7 +67,7 @@ def chat(
 
 
 def parse(
-    file: Annotated[str, typer.Argument(help="A model's raw output; - reads standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="File with a model's raw output; - for standard input.")] = "-",
     as_json: Json = False,
 ) -> None:
     """Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not."""
@@ -114,29 +95,217 @@ def parse(
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the demo; run again to go on in it.")] = Path(
-        "demo"
-    ),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Only one turn of a conversation; needs no torch.")] = False,
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="Show the report where there is a display.")] = True,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the demo. Run again to continue.")] = Path("demo"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One turn of a conversation only; needs no torch.")] = False,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
     """The whole paper in miniature: data, judge, policy, evaluation, report, in minutes on two cores."""
     if quick:
         from compeer.demo.turn import show_turn
 
         return show_turn()
-    from compeer.demo import folder as needs
+    from compeer.demo.folder import check
     from compeer.demo.story import tell
 
-    needs.check()
+    check()
     try:
         tell(out, fresh=fresh, browser=browser)
     except KeyboardInterrupt:
-        typer.echo("\nStopped. compeer demo goes on where it was.", err=True)
+        typer.echo("\nStopped. Run compeer demo again to continue.", err=True)
         raise typer.Exit(130) from None
+
+
+def serve(
+    model: Model = None,
+    base_url: BaseUrl = None,
+    host: Annotated[str, typer.Option(help="Address to listen on. Other machines need a key.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")
+    ] = 8000,
+    name: Annotated[str | None, typer.Option(help="Model name shown to clients. Default: its own.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(envvar="COMPEER_API_KEY", help="Key that clients must send. Repeatable.", show_default=False),
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="File with one key per line.")] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Web page that may send requests, for example https://chat.example.org. Repeatable."),
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="Answers written in parallel. Default: 8, or 64 for an endpoint.")
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(min=512, help="Context shared by the embedded model's slots, in tokens. Default: 4,096 per slot."),
+    ] = None,
+    max_requests: Annotated[
+        int, typer.Option(min=0, help="Maximum number of waiting requests; more get status 429.")
+    ] = 64,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per answer, reasoning included.")] = 2000,
+    history: Annotated[
+        int | None, typer.Option(min=1, help="Maximum length of the history, in words. Default: 1,500; embedded: 600.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Maximum time per request, waiting included, in seconds.")
+    ] = 600.0,
+    first_token: Annotated[float, typer.Option(min=0.1, help="Maximum time to the first token, in seconds.")] = 60.0,
+    grace: Annotated[
+        float, typer.Option(min=0.0, help="Time for running requests to finish after a stop, in seconds.")
+    ] = 30.0,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, max=2.0, help="Sampling temperature of requests that name none.")
+    ] = 0.7,
+    prompt: Prompt = None,
+    country: Country = None,
+    log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
+) -> None:
+    """Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol."""
+    leave_cores_to_the_model()
+    import asyncio
+
+    from compeer.conversation.access import read_keys
+    from compeer.conversation.server import serve as run_server
+    from compeer.conversation.wire import Settings
+    from compeer.models import open_model
+    from compeer.models.endpoint import Endpoint
+    from compeer.models.local import Local
+    from compeer.models.request import Patience
+
+    check_choice("--prompt", prompt, "full", "brief")
+    # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
+    patience = Patience(attempts=3, longest=5, patience=first_token, timeout=first_token)
+    side_by_side = slots or 8
+    opened = open_model(
+        model,
+        base_url=base_url,
+        concurrency=slots or 64,
+        patience=patience,
+        slots=side_by_side,
+        context=context or 4096 * side_by_side,
+    )
+    if isinstance(opened, Endpoint):
+        places = opened.concurrency
+    else:  # a transformers model takes its next batch from those that wait
+        places = 2 * side_by_side if isinstance(opened, Local) else side_by_side
+    small = opened.name.startswith(("embedded", "hf:embedded"))
+    settings = Settings(
+        host=host,
+        port=port,
+        keys=read_keys(key or (), key_file),
+        origins=tuple(origin or ()),
+        name=name or _public(opened.name),
+        places=places,
+        queue=max_requests,
+        timeout=timeout,
+        first=first_token,
+        grace=grace,
+        most_tokens=max_tokens,
+        prompt=prompt or ("brief" if small else "full"),  # type: ignore[arg-type]
+        history=history or (600 if small else 1500),  # so that one conversation per slot fits
+        temperature=temperature,
+        country=country,
+        log=log,
+    )
+    asyncio.run(run_server(opened, settings))  # type: ignore[arg-type]
+
+
+def studio(
+    host: Annotated[str, typer.Option(help="Address to listen on. Other machines need --public.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")
+    ] = 8030,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            help="Database of labels and votes: a SQLite file or a postgresql:// address. Default: no labelling."
+        ),
+    ] = None,
+    items: Annotated[
+        list[Path] | None,
+        typer.Option("--items", help="Folder with items and pictures for labelling projects. Repeatable."),
+    ] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Option("--runs", help="Folder with runs and evaluations. Repeatable.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="Model to talk with, as for chat. Repeatable."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Address of the server for openai: models. Default: $OPENAI_BASE_URL.")
+    ] = None,
+    guard: Guard = None,
+    country: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COMPEER_COUNTRY", help="Country whose helplines come first, for example GB. Default: the browser's."
+        ),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            help="Public address, for example https://studio.example.org. Everybody needs a personal link then."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder for the studio's own secret. Default: the user's data folder.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COMPEER_STUDIO_TOKEN",
+            help="Token of the coordinator's link. Default: a new one.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more."""
+    leave_cores_to_the_model()
+    import msgspec
+
+    from compeer.errors import UserError
+
+    try:
+        from compeer.studio.serve import serve
+        from compeer.studio.settings import Settings
+    except ModuleNotFoundError as error:
+        raise UserError(f"The studio needs {error.name}. Install it: pip install 'compeer[studio]'") from None
+    for name, holds, folders in (("--runs", "runs", runs), ("--items", "items", items)):
+        for folder in folders or []:
+            if not folder.is_dir():
+                raise UserError(
+                    f"{name} {folder} is not a folder. Give one that holds {holds}, or leave the option out."
+                )
+    settings = Settings(
+        host=host,
+        port=port,
+        db=db,
+        items=tuple(items or ()),
+        runs=tuple(runs or ()),
+        models=tuple(model or ()),
+        base_url=base_url,
+        guard=guard,
+        country=country,
+        public=public,
+        token=token,
+    )
+    serve(msgspec.structs.replace(settings, data=data) if data is not None else settings)
 
 
 def _text(argument: str) -> str:
     """A word of the command line as text; bytes that are no UTF-8 become replacement characters."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _public(name: str) -> str:
+    """A model's name without where it lies.
+
+    >>> _public("openai:qwen-7b@http://10.0.0.5:8000/v1"), _public("hf:runs/policy+runs/adapter"), _public("embedded")
+    ('qwen-7b', 'policy+adapter', 'embedded')
+    """
+    home, _, rest = name.partition(":")
+    if home == "openai":
+        return rest.rpartition("@")[0]
+    return "+".join(part.rstrip("/").rpartition("/")[2] for part in (rest or name).split("+"))

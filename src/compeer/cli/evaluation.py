@@ -1,17 +1,32 @@
-"""compeer eval: measure a model of emotional support.
+"""`compeer eval`: measure a model of emotional support.
 
 compeer eval sage --model openai:NAME --seeker openai:OTHER --out runs/sage
 compeer eval esc-eval --model openai:NAME --seeker openai:ROLE --judge openai:RANK --out runs/esc-eval
-compeer eval sage --replay released.jsonl --json
-compeer eval esc-eval --scores DIR --json
+compeer eval diversity runs/sage --people esconv:data/esconv --out runs/sage-language
+compeer eval control --model embedded --turns 4 --corpus esconv:data/esconv --out runs/control
+compeer eval safety --model hf:runs/sft --judge openai:gpt-4o --out runs/safety
+compeer eval report runs/sage runs/esc-eval --out report
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from compeer.cli.options import (
+    BaseUrl,
+    Concurrency,
+    Json,
+    Language,
+    Limit,
+    MaxTokens,
+    Seed,
+    Temperature,
+    check_choice,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from compeer.evals.esc_eval.scores import Table
@@ -21,42 +36,38 @@ if TYPE_CHECKING:
 
 eval_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Model = Annotated[
+Supporter = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="The supporter: embedded, hf:…, openai:…, or PROVIDER/NAME of Inspect."),
+    typer.Option("--model", "-m", help="Supporter to measure: embedded, hf:…, openai:…, or PROVIDER/NAME of Inspect."),
 ]
-Seeker = Annotated[str | None, typer.Option(help="The model that plays the seeker, named likewise.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder of the run; the same command again goes on there.")
+Seeker = Annotated[str | None, typer.Option(help="Model that plays the seeker, named like --model.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run. Run again to continue.")]
+SeekerUrl = Annotated[str | None, typer.Option(help="Address of the seeker's server. Default: --base-url.")]
+JudgeUrl = Annotated[str | None, typer.Option(help="Address of the judge's server. Default: --base-url.")]
+Name = Annotated[str | None, typer.Option(help="Name of the model in tables. Default: its spec.")]
+Prompts = Annotated[Path | None, typer.Option(help="Folder of .txt files that replace our prompts.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Ask for a plain answer, without the reasoning contract.")]
+Brief = Annotated[bool, typer.Option("--brief", help="Short instructions, for models trained on the contract.")]
+ReplyTokens = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Maximum tokens per reply, reasoning included. Default: 2000; plain 600.", show_default=False
+    ),
 ]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server. Default: $OPENAI_BASE_URL.")]
-SeekerUrl = Annotated[str | None, typer.Option(help="Address of the seeker's server, if another.")]
-Name = Annotated[str | None, typer.Option(help="What tables call the model. Default: its spec.")]
-Prompts = Annotated[Path | None, typer.Option(help="A folder of .txt files that replace our prompts.")]
-Plain = Annotated[bool, typer.Option("--plain", help="The supporter answers without our reasoning contract.")]
-Brief = Annotated[bool, typer.Option("--brief", help="The contract's short prompt, for models trained on it.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N dialogues.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Calls in flight, over all models.")]
-Temperature = Annotated[float, typer.Option(min=0.0, help="Of the supporter.")]
-MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="Of a reply with its reasoning. Default: 2000; plain 600.", show_default=False)
-]
-SeekerTokens = Annotated[int, typer.Option(min=1, help="Of what the seeker writes.")]
-LogCalls = Annotated[bool, typer.Option("--log-calls", help="Every call in Inspect's log; slower.")]
-Seed = Annotated[int, typer.Option(help="Of every sampled answer.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SeekerTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per message of the seeker.")]
+LogCalls = Annotated[bool, typer.Option("--log-calls", help="Keep every call in Inspect's log. Slower.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")]
 
 
 @eval_app.command("sage")
 def sage(
-    model: Model = None,
+    model: Supporter = None,
     seeker: Seeker = None,
     out: Out = None,
     replay: Annotated[
-        Path | None, typer.Option(help="A released SAGE log: recompute and check it; asks no model.")
+        Path | None, typer.Option(help="Released SAGE log to recompute and check; no model is asked.")
     ] = None,
-    profiles: Annotated[Path | None, typer.Option(help="SAGE's profiles. Default: below $COMPEER_DATA.")] = None,
+    profiles: Annotated[Path | None, typer.Option(help="File of SAGE profiles. Default: below $COMPEER_DATA.")] = None,
     base_url: BaseUrl = None,
     seeker_url: SeekerUrl = None,
     name: Name = None,
@@ -66,15 +77,16 @@ def sage(
     limit: Limit = None,
     concurrency: Concurrency = 32,
     temperature: Temperature = 0.7,
-    max_tokens: MaxTokens = None,
+    max_tokens: ReplyTokens = None,
     seeker_tokens: SeekerTokens = 500,
     shorten: Annotated[
-        int | None, typer.Option(min=1, help="Characters of persona and of scene, for a seeker with a small context.")
+        int | None,
+        typer.Option(min=1, help="Maximum characters of persona and scene, for a seeker with a small context."),
     ] = None,
     seed: Seed = 0,
     log_calls: LogCalls = False,
     fresh: Fresh = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """SAGE: a seeker whose mood rises and falls with every reply. Sentient, Success, Failure."""
     from compeer.errors import UserError
@@ -108,26 +120,29 @@ def sage(
 
 @eval_app.command("esc-eval")
 def esc_eval(
-    model: Model = None,
+    model: Supporter = None,
     seeker: Seeker = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(help="A model that rates; once a judge. {dimension} and {language} in its name are filled in."),
+        typer.Option(help="Model that rates. Repeatable. {dimension} and {language} in its name are filled in."),
     ] = None,
     out: Out = None,
-    scores: Annotated[Path | None, typer.Option(help="A folder of official score files; asks no model.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Folder of official score files; no model is asked.")] = None,
     cards: Annotated[
-        list[Path] | None, typer.Option(help="Role cards, once a file. Default: below $COMPEER_DATA.")
+        list[Path] | None, typer.Option(help="File of role cards. Repeatable. Default: below $COMPEER_DATA.")
     ] = None,
-    exclude_source: Annotated[list[str] | None, typer.Option(help="Leave out cards made from this corpus.")] = None,
-    language: Annotated[str | None, typer.Option(help="en or zh. Default: both.")] = None,
+    exclude_source: Annotated[
+        list[str] | None, typer.Option(help="Corpus whose cards are left out. Repeatable.")
+    ] = None,
+    language: Language = None,
     official_parser: Annotated[
-        bool, typer.Option("--official-parser", help="Read ratings by the official rule; -1 goes into the mean.")
+        bool, typer.Option("--official-parser", help="Read ratings by the official rule, where -1 goes into the mean.")
     ] = False,
     base_url: BaseUrl = None,
     seeker_url: SeekerUrl = None,
     judge_url: Annotated[
-        list[str] | None, typer.Option(help="Address of the judges' server, if another: one for all, or once a judge.")
+        list[str] | None,
+        typer.Option(help="Address of the judges' server: one for all, or one per judge. Default: --base-url."),
     ] = None,
     name: Name = None,
     prompts: Prompts = None,
@@ -136,13 +151,13 @@ def esc_eval(
     limit: Limit = None,
     concurrency: Concurrency = 32,
     temperature: Temperature = 0.7,
-    max_tokens: MaxTokens = None,
+    max_tokens: ReplyTokens = None,
     seeker_tokens: SeekerTokens = 500,
-    judge_tokens: Annotated[int, typer.Option(min=1, help="Of what a judge writes for one rating.")] = 256,
+    judge_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per rating.")] = 256,
     seed: Seed = 0,
     log_calls: LogCalls = False,
     fresh: Fresh = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """ESC-Eval: five rounds with a role-playing seeker, rated in seven dimensions."""
     from compeer.errors import UserError
@@ -154,8 +169,7 @@ def esc_eval(
         return
     if model is None or seeker is None or out is None or not judge:
         raise UserError("Give --model, --seeker, --judge and --out; or --scores DIR for official score files.")
-    if language not in (None, "en", "zh"):
-        raise UserError(f"--language is en or zh, not {language!r}.")
+    check_choice("--language", language, "en", "zh")
     urls: list[str | None] = [*judge_url] if judge_url else [None]
     if len(urls) not in (1, len(judge)):
         raise UserError(f"{len(judge)} judges and {len(urls)} --judge-url: give one for all, or one for each.")
@@ -185,6 +199,198 @@ def esc_eval(
         fresh=fresh,
     )
     _tell(result, out, as_json)
+
+
+@eval_app.command()
+def diversity(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Folder of an evaluation, or JSON lines: outputs, items, dialogues.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Name of the model in tables.")] = None,
+    people: Annotated[
+        str | None,
+        typer.Option(help="Dialogues with people's strategies: a file, esconv:FOLDER, or bundled."),
+    ] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(help="Sentence-transformers model. Default: the bundled embedders; none: no cosines."),
+    ] = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how varied replies are, how long, how repetitive, and how near to their references."""
+    from compeer.evals.language.measure import markdown, measure
+    from compeer.evals.language.outputs import read_outputs
+    from compeer.evals.language.strategies import people_of, strategies_of
+    from compeer.evals.result import save_result
+    from compeer.policy.embedding import Embedder
+
+    outputs = read_outputs(source, limit)
+    vectors = None if embedder == "none" else Embedder(embedder)
+    theirs = strategies_of(people_of(people)) if people else None
+    measured = measure(
+        outputs,
+        model or outputs.model or source.name.partition(".")[0],
+        vectors,
+        embedder=vectors.name if vectors else "",
+        people=theirs,
+        people_source=people or "",
+        seed=seed,
+    )
+    if out is not None:
+        save_result(out, measured.result, measured.transcripts)
+    _show(measured.result, markdown(measured.result), out, as_json)
+
+
+@eval_app.command()
+def control(
+    model: Supporter = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--from", help="Replies to measure instead of asking: a folder or file as for diversity."),
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Number of moments of the bundled conversations.")] = 8,
+    emotions: Annotated[int, typer.Option(min=0, help="Number of emotions pinned at each moment, in rotation.")] = 4,
+    language: Language = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Labelled dialogues for the strategy classifier: a file, or esconv:FOLDER.")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Model that names each reply's strategy without seeing the stated one.")
+    ] = None,
+    grammar: Annotated[
+        bool, typer.Option(help="Enforce pins while decoding; otherwise they are only asked for.")
+    ] = True,
+    length: Annotated[str, typer.Option(help="Instructions: full, or brief for trained models.")] = "full",
+    base_url: BaseUrl = None,
+    judge_url: JudgeUrl = None,
+    concurrency: Concurrency = 16,
+    temperature: Temperature = 0.7,
+    max_tokens: MaxTokens = 2000,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Pin stages, emotions and strategies and see whether they are kept, and whether the reply does what it says."""
+    from compeer.errors import UserError
+    from compeer.evals.control.run import Settings, markdown, run_control
+
+    if (model is None) == (earlier is None):
+        raise UserError("Give --model to pin and ask, or --from with replies that are there already.")
+    if earlier and not (corpus or judge):
+        raise UserError("Replies that are there can only be judged: give --corpus for a classifier, or --judge.")
+    check_choice("--language", language, "en", "zh")
+    check_choice("--length", length, "full", "brief")
+    settings = Settings(
+        model=model,
+        earlier=earlier,
+        turns=turns,
+        emotions=emotions,
+        language=language,  # type: ignore[arg-type]
+        corpus=corpus,
+        judge=judge,
+        grammar=grammar,
+        length=length,  # type: ignore[arg-type]
+        base_url=base_url,
+        judge_url=judge_url or base_url,
+        concurrency=concurrency,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+    if model:
+        typer.echo(f"{settings.calls()} requests to {model}.", err=True)
+    result = run_control(settings, out, lambda line: typer.echo(line, err=True))
+    _show(result, markdown(result), out, as_json)
+
+
+@eval_app.command()
+def safety(
+    screening: Annotated[bool, typer.Option("--screening", help="Measure the screening; no model is asked.")] = False,
+    model: Supporter = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Model that judges replies by the rubric. Default: rule checks only.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Cases: dev, test or all.")] = "test",
+    language: Language = None,
+    base_url: BaseUrl = None,
+    judge_url: JudgeUrl = None,
+    prompts: Annotated[Path | None, typer.Option(help="Folder of .txt files that replace our prompts.")] = None,
+    grammar: Annotated[bool, typer.Option(help="Enforce the reasoning format while decoding.")] = True,
+    length: Annotated[
+        str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded.")
+    ] = None,
+    temperature: Temperature = 0.7,
+    max_tokens: MaxTokens = 2000,
+    concurrency: Concurrency = 16,
+    limit: Limit = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies under a rubric."""
+    from compeer.errors import UserError
+    from compeer.evals.safety.cases import SPLITS
+    from compeer.evals.safety.replies import AnswerOptions, Settings, run_replies, run_screening
+    from compeer.evals.safety.table import markdown
+
+    if screening == (model is not None):
+        raise UserError("Give --screening to measure the rules, or --model to measure replies; each has its own --out.")
+    if screening and judge:
+        raise UserError("--judge judges a model's replies; --screening needs none.")
+    check_choice("--split", split, *SPLITS)
+    check_choice("--language", language, "en", "zh")
+    length = length or ("brief" if model and model.startswith("embedded") else "full")
+    check_choice("--length", length, "full", "brief")
+    settings = Settings(
+        model=model or "",
+        judge=judge,
+        split=split,  # type: ignore[arg-type]
+        language=language,  # type: ignore[arg-type]
+        base_url=base_url,
+        judge_url=judge_url or base_url,
+        prompts=prompts,
+        concurrency=concurrency,
+        limit=limit,
+        seed=seed,
+        answers=AnswerOptions(
+            temperature=temperature,
+            max_tokens=max_tokens,
+            grammar=grammar,
+            length=length,  # type: ignore[arg-type]
+        ),
+    )
+    result = run_screening(settings, out) if screening else run_replies(settings, out)
+    _show(result, markdown(result), out, as_json)
+
+
+@eval_app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of evaluations.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html and report.md.")],
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
+    most: Annotated[int, typer.Option(min=0, help="Maximum dialogues per run in the page.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Write one page with results, intervals, curves and readable dialogues; it needs no network."""
+    from compeer.evals.report import write_report
+
+    written = write_report(runs, out, most=most, title=title)
+    if as_json:
+        print_json(written)
+        return
+    typer.echo(
+        f"{written.page}: {written.runs} runs, {written.transcripts:,} dialogues; {written.text} has the tables."
+    )
+    if written.left_out:
+        typer.echo(f"{written.left_out:,} dialogues are left out of the page; --most raises the limit.")
 
 
 def _settings(
@@ -224,7 +430,7 @@ def _need_inspect() -> None:
 
 def _tell(result: Result, out: Path, as_json: bool) -> None:
     if as_json:
-        _json(result)
+        print_json(result)
         return
     typer.echo(f"{result.benchmark} of {result.model}, {result.setup['samples']} dialogues")
     for figure in result.figures:
@@ -239,7 +445,7 @@ def _tell(result: Result, out: Path, as_json: bool) -> None:
 
 def _tell_replay(replay: Replay, as_json: bool) -> None:
     if as_json:
-        _json(replay)
+        print_json(replay)
         return
     typer.echo(f"{replay.dialogues} dialogues, {replay.equal} of {replay.values} recorded values are ours as well")
     for figure in replay.figures:
@@ -250,14 +456,18 @@ def _tell_replay(replay: Replay, as_json: bool) -> None:
 
 def _tell_scores(tables: list[Table], as_json: bool) -> None:
     if as_json:
-        _json(tables)
+        print_json(tables)
         return
     for table in tables:
         typer.echo(f"{table.model}, {table.language}: {table.cards} cards, {table.failures} ratings without a number")
         typer.echo("  " + "  ".join(f"{figure.name} {figure.value:.2f}" for figure in table.figures))
 
 
-def _json(value: Any) -> None:
-    import msgspec
-
-    typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+def _show(result: Result, text: str, out: Path | None, as_json: bool) -> None:
+    """A result with a table of its own, and where it was saved."""
+    if as_json:
+        print_json(result)
+        return
+    typer.echo(text)
+    if out is not None:
+        typer.echo(f"\nSaved in {out}. Show it with: compeer eval report {out} --out DIR")

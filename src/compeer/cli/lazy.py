@@ -26,14 +26,11 @@ class Place(NamedTuple):
     module: str
     attribute: str  # a function, which becomes a command, or a `typer.Typer`, which becomes a group
     help: str  # of a function: the first paragraph of its docstring
-    also: tuple[str, ...] = ()  # modules that add commands of their own to the group
 
 
 def read(name: str, place: Place) -> Any:
     """The real command or group."""
     found = getattr(import_module(place.module), place.attribute)
-    for module in place.also:
-        import_module(module)
     parent = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name, help=place.help)
