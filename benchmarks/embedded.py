@@ -55,6 +55,6 @@ def _raw(server: Any, model: Embedded, request: Request) -> float:
     body = model._body(request) | {"stream": False}
     answers: list[dict[str, Any]] = []
     started = time.perf_counter()
-    server.handle_completions(body, answers.append)
+    server.complete(body, lambda chunk: bool(answers.append(chunk)))
     written: int = answers[-1]["usage"]["completion_tokens"]
     return written / (time.perf_counter() - started)

@@ -25,7 +25,7 @@ from compeer.policy.llamacpp_rollouts import llamacpp_rollout
 from compeer.policy.rollout.graph import graph_rollout
 from compeer.training.model import Lora, Settings, arguments, open_model
 
-# read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.embedded.start_server
+# read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.llama_server
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 SAID = (

@@ -30,7 +30,8 @@ from compeer.conversation.messages import Album, asked
 from compeer.conversation.terminal import TITLES
 from compeer.conversation.turn import care_for, warm, without_helpline
 from compeer.conversation.wire import Settings, read_request
-from compeer.models.embedded import Embedded, start_server, threads
+from compeer.models.embedded import Embedded
+from compeer.models.llama_server import LlamaServer, free_cores
 from compeer.models.weights import locate
 
 SLOTS, CONTEXT = 8, 8 * 4096
@@ -49,9 +50,9 @@ class Told(msgspec.Struct):
 
 
 def run(firsts: int = 40, rounds: int = 16, tokens: int = 64) -> list[Ratio]:
-    decoding = int(os.environ.get("COMPEER_THREADS") or threads())
+    decoding = int(os.environ.get("COMPEER_THREADS") or free_cores())
     warm()
-    raw = start_server(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
+    raw = LlamaServer(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
     with _serving(decoding) as address:
         line = http.client.HTTPConnection(address, timeout=600)
         _in_turn(line, raw, _body(tokens), "warm", 2)

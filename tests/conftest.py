@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# read when OpenMP is loaded, which torch does first in some tests: see compeer.models.embedded.start_server
+# read when OpenMP is loaded, which torch does first in some tests: see compeer.models.llama_server
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # two workers share the cores; and sums are added up in the same order here and in the processes a test starts,

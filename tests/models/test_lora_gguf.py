@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compeer.models.embedded import start_server
+from compeer.models.llama_server import LlamaServer
 from compeer.models.lora_gguf import convert_adapter, heads_of, write_adapter
 from compeer.models.request import ModelError
 
@@ -42,13 +42,13 @@ def in_llamacpp(weights: Path, adapter: Path | None, ids: list[int]) -> Any:
     """The log-probability of every token to come next. One is forced, since a half character is not reported."""
     import torch
 
-    server = start_server(weights, adapter, slots=1, context=256, precise=True, n_threads=1)
     answers: list[dict[str, Any]] = []
     whole = ord("a") - ord("!") + 4  # the letter a, behind four control tokens
-    server.handle_completions(
-        {"prompt": ids, "max_tokens": 1, "temperature": 0, "n_probs": 100_000, "logit_bias": [[whole, 1000]]},
-        answers.append,
-    )
+    with LlamaServer(weights, adapter, slots=1, context=256, precise=True, n_threads=1) as server:
+        server.complete(
+            {"prompt": ids, "max_tokens": 1, "temperature": 0, "n_probs": 100_000, "logit_bias": [[whole, 1000]]},
+            lambda chunk: answers.append(chunk) or False,
+        )
     found = answers[-1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
     values = torch.full((max(entry["id"] for entry in found) + 1,), torch.nan, dtype=torch.float64)
     for entry in found:

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from compeer.models.ask import judge_output, request_for
-from compeer.models.embedded import Embedded, start_server
+from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
+from compeer.models.llama_server import LlamaServer
 from compeer.models.local import Local
 from compeer.models.request import Answer, Model, Request, ask_all
 from compeer.models.weights import locate
@@ -110,18 +111,18 @@ def test_the_transformers_home(tiny_model_dir: Path) -> None:
 
 @pytest.mark.usefixtures("short", "one_thread")
 def test_an_openai_compatible_server(tiny_gguf: Path) -> None:
-    server = start_server(tiny_gguf, slots=4, context=16384, key="k")
-    model = Endpoint("x", server.listening_address + "/v1", api_key="k", concurrency=4)
-    assert asyncio.run(_dialect(model)) == "llamacpp"
-    check(draw(model, 100, concurrency=4))
+    with LlamaServer(tiny_gguf, slots=4, context=16384) as server:
+        model = Endpoint("x", server.address + "/v1", api_key=server.key, concurrency=4)
+        assert asyncio.run(_dialect(model)) == "llamacpp"
+        check(draw(model, 100, concurrency=4))
 
 
 @pytest.mark.usefixtures("shortest", "one_thread")
 def test_an_openai_compatible_server_with_the_real_weights() -> None:
-    server = start_server(locate(), slots=1, key="k")
-    model = Endpoint("x", server.listening_address + "/v1", api_key="k", concurrency=1)
-    for number, answer in enumerate(draw(model, 2, concurrency=1)):
-        assert judge_output(answer, control(number)).problems == ()
+    with LlamaServer(locate(), slots=1) as server:
+        model = Endpoint("x", server.address + "/v1", api_key=server.key, concurrency=1)
+        for number, answer in enumerate(draw(model, 2, concurrency=1)):
+            assert judge_output(answer, control(number)).problems == ()
 
 
 async def _dialect(model: Endpoint) -> str:

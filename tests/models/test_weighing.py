@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 from tests.models.serving import HELLO, QUICK, fault, said, serving
 
-from compeer.models.embedded import Embedded, start_server
+from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
+from compeer.models.llama_server import LlamaServer
 from compeer.models.request import Answer, ModelError, Place, TooLong
 from compeer.models.weighing import EmbeddedWeigher, ServerWeigher, weigher
 from compeer.models.weights import as_floats
@@ -54,10 +55,10 @@ class TestWeighing:
         asyncio.run(scenario())
 
     def test_a_server_weighs_as_this_process_does(self, tiny: Embedded, tiny_gguf: Path) -> None:
-        server = start_server(tiny_gguf, slots=1, context=1024, key="k", precise=True)
+        server = LlamaServer(tiny_gguf, slots=1, context=1024, precise=True)
 
         async def scenario() -> None:
-            endpoint = Endpoint("tiny", f"{server.listening_address}/v1", "k")
+            endpoint = Endpoint("tiny", f"{server.address}/v1", server.key)
             inside, outside = await weigher(tiny), await weigher(endpoint)
             assert isinstance(inside, EmbeddedWeigher)
             assert isinstance(outside, ServerWeigher)
@@ -180,10 +181,10 @@ class TestEndpoint:
     def test_a_real_server_tells_them(self, tiny_gguf: Path, one_thread: None) -> None:
         import msgspec
 
-        server = start_server(tiny_gguf, slots=1, context=1024, key="k")
+        server = LlamaServer(tiny_gguf, slots=1, context=1024)
 
         async def scenario() -> Answer:
-            endpoint = Endpoint("tiny", f"{server.listening_address}/v1", "k")
+            endpoint = Endpoint("tiny", f"{server.address}/v1", server.key)
             try:
                 return await endpoint.ask(msgspec.structs.replace(HELLO, logprobs=3, max_tokens=5, temperature=0.0))
             finally:

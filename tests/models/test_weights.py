@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from compeer.models import weights
-from compeer.models.embedded import Embedded, start_server
+from compeer.models.embedded import Embedded
+from compeer.models.llama_server import LlamaServer
 from compeer.models.request import ModelError
 from compeer.models.weights import FILE, WHEEL, find, locate
 
@@ -154,16 +155,16 @@ class TestLoading:
         path = tmp_path / "broken.gguf"
         path.write_bytes(content)
         with pytest.raises(ModelError, match=r"llama\.cpp could not load .*broken\.gguf"):
-            start_server(path)
+            LlamaServer(path)
 
     def test_a_file_cut_short(self, tmp_path: Path, tiny_gguf: Path) -> None:
         path = tmp_path / "broken.gguf"
         path.write_bytes(tiny_gguf.read_bytes()[:-100_000])
         with pytest.raises(ModelError, match=r"llama\.cpp could not load .*broken\.gguf"):
-            start_server(path)
+            LlamaServer(path)
 
     def test_an_adapter_that_is_none(self, tmp_path: Path, tiny_gguf: Path) -> None:
         path = tmp_path / "adapter.gguf"
         path.write_bytes(CONTENT)
         with pytest.raises(ModelError, match=r"llama\.cpp could not load"):
-            start_server(tiny_gguf, path)
+            LlamaServer(tiny_gguf, path)

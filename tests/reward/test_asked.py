@@ -16,7 +16,8 @@ from tests.models.serving import QUICK, fault, said, serving
 from tests.reward.groups import gold_cases, groups, varied
 
 from compeer.models.cache import CachedModel, RequestCache
-from compeer.models.embedded import Embedded, start_server
+from compeer.models.embedded import Embedded
+from compeer.models.llama_server import LlamaServer
 from compeer.models.endpoint import Endpoint
 from compeer.models.local import Local
 from compeer.models.request import Place
@@ -50,8 +51,8 @@ def llama_server(tiny_gguf: Path) -> Iterator[str]:
     """llama.cpp's own HTTP server with the tiny model in it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("COMPEER_THREADS", "1")
-    server = start_server(tiny_gguf, slots=2, context=16384, key="k", precise=True)
-    yield f"{server.listening_address}/v1"
+    with LlamaServer(tiny_gguf, slots=2, context=16384, key="k", precise=True) as server:
+        yield f"{server.address}/v1"
     patch.undo()
 
 

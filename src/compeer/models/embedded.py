@@ -1,25 +1,18 @@
-"""The embedded default: SmolLM2-135M-Instruct in this process, run by llama.cpp through xllamacpp.
+"""The embedded default: SmolLM2-135M-Instruct in this process, run by llama.cpp (`llama_server`).
 
-Prompts are written in ChatML here rather than by the template engine, for three reasons: what is known
-of the output beforehand is given as a prefix instead of being decoded; a person's text cannot smuggle in
-control tokens; and the same function serves training. The server inside opens a port on the loopback
-interface that cannot be switched off, so it is locked with a random key.
+Prompts are written in ChatML here rather than by llama.cpp's template engine, for three reasons: what is known of the
+output beforehand is given as a prefix instead of being decoded; a person's text cannot smuggle in control tokens; and
+the same function serves training.
 
 With quantised weights llama.cpp also rounds what passes between the layers to eight bits, which moves a probability by
-several hundredths. `precise` works on a copy of the weights in 16-bit floats, with attention in 32 bits: alike to
-transformers within a few thousandths, no slower at reading, slower at writing. Judges want it.
+several hundredths. `precise` works on a copy of the weights in 16-bit floats, with attention in 32 bits: within a few
+thousandths of transformers, no slower at reading, slower at writing. Judges need it.
 
-An adapter is a file for llama.cpp, or a folder that peft has saved, which is converted on first use and kept in the
-cache. The class itself takes none; it is the name `embedded` that means the one that comes along (`spec`, `shipped`).
+An adapter is a .gguf file, or a folder that peft has saved, which is converted on first use and kept in the cache. The
+class itself adds none; the name `embedded` means the shipped one (`spec`, `shipped`).
 
-A seed repeats an answer while requests come one after another. Those decoded side by side are rounded
-differently, and at a temperature a small difference soon leads elsewhere.
-
-Room in a context that several requests share.
-
-llama.cpp's slots fill one context together, and when it overflows every request in it fails, also those
-that would have fitted alone. So a request waits until there is room for it, first come, first served. How
-many tokens a text has is not known beforehand; two bytes a token is more than either language needs.
+A seed repeats an answer while requests come one after another. Requests decoded side by side are rounded differently,
+and at a temperature above 0 a small difference soon leads to another text.
 """
 
 from __future__ import annotations
@@ -27,49 +20,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
+import queue
 import re
-import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from compeer.models.llama_server import LlamaServer
 from compeer.models.lora_gguf import converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
 from compeer.models.weights import as_floats, locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
-
-
-class Room:
-    """Tokens that requests in flight may fill."""
-
-    def __init__(self, tokens: int) -> None:
-        self.tokens = self.free = tokens
-        self._turn = threading.Lock()  # held by the one that waits, so that a large request is not overtaken for ever
-        self._change = threading.Condition()
-
-    @contextlib.contextmanager
-    def taken(self, prompt: str, max_tokens: int, abandoned: threading.Event) -> Iterator[None]:
-        """Wait for room, and take it; a request larger than all of it gets it all. Nobody waits when abandoned."""
-        needed = min(self.tokens, len(prompt.encode()) // 2 + max_tokens)
-        with self._turn, self._change:
-            while self.free < needed and not abandoned.is_set():
-                self._change.wait(0.1)
-            self.free -= needed
-        try:
-            yield
-        finally:
-            with self._change:
-                self.free += needed
-                self._change.notify_all()
-
 
 # where one of SmolLM2's control tokens would begin
 _CONTROL = re.compile(
@@ -107,13 +74,11 @@ class Embedded:
             )
         self.name = name or "embedded" + (f"+{self.adapter.name}" if self.adapter else "")
         self.slots, self.context, self.precise = slots, context, precise
-        self._server: Any = None
+        self._server: LlamaServer | None = None
         self._starting = threading.Lock()
-        self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="embedded")
+        self._workers = Workers(slots)
         self._room = Room(context)
         self._identity: str | None = None
-        self._busy: set[int] = set()  # threads inside llama.cpp
-        self.key = secrets.token_hex(16)  # of the port that llama.cpp opens
 
     async def ask(self, request: Request) -> Answer:
         pieces: list[str] = []
@@ -142,7 +107,7 @@ class Embedded:
     @property
     def busy(self) -> int:
         """How many requests llama.cpp is working on now, those that were left a moment ago included."""
-        return len(self._busy)
+        return self._server.busy if self._server else 0
 
     async def completion(self, body: dict[str, Any]) -> dict[str, Any]:
         """llama.cpp's own answer to a body of its own, in one piece. `prompt` may go on in token ids after its text."""
@@ -160,21 +125,29 @@ class Embedded:
         return self._identity.encode() + b"\x00" + msgspec.json.encode(self._body(request), order="sorted")
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._server = None
+        """Stop llama.cpp; answers that are being written end at their next token."""
+        self._workers.close()
+        await asyncio.to_thread(self._stop)
 
-    def load(self) -> Any:
-        """The llama.cpp server, started on first use."""
+    def _stop(self) -> None:
         with self._starting:
+            if self._server is not None:
+                self._server.close()
+            self._server = None
+
+    def load(self) -> LlamaServer:
+        """The llama.cpp server, opened on first use."""
+        with self._starting:
+            if self._workers.closed:
+                raise ModelError(f"{self.name} is closed.")
             if self._server is None:
                 weights = as_floats(locate()) if self.precise else locate()
                 folder = self.adapter if self.adapter and self.adapter.is_dir() else None
-                self._server = start_server(
+                self._server = LlamaServer(
                     weights,
                     converted(folder, weights) if folder else self.adapter,
                     slots=self.slots,
                     context=self.context,
-                    key=self.key,
                     precise=self.precise,
                 )
         return self._server
@@ -218,7 +191,7 @@ class Embedded:
         takes a chunk takes a core from llama.cpp for that moment, and its other threads wait meanwhile.
         """
         loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[list[dict[str, Any]] | None] = asyncio.Queue()
+        arrived: asyncio.Queue[list[dict[str, Any]] | BaseException | None] = asyncio.Queue()
         abandoned = threading.Event()
         text = body["prompt"] if isinstance(body["prompt"], str) else body["prompt"][0]
         kept: list[dict[str, Any]] = []
@@ -237,26 +210,28 @@ class Embedded:
             return False
 
         def work() -> None:
-            with self._room.taken(text, body["max_tokens"], abandoned):
-                if not abandoned.is_set():
-                    self._busy.add(threading.get_ident())
-                    try:
-                        self.load().handle_completions(body, deliver)
-                    finally:
-                        self._busy.discard(threading.get_ident())
+            failure = None
+            try:
+                with self._room.taken(text, body["max_tokens"], abandoned):
+                    if not abandoned.is_set():
+                        self.load().complete(body, deliver)
+            except BaseException as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # a closed event loop: nobody waits any more
+                loop.call_soon_threadsafe(arrived.put_nowait, failure)
 
-        task = loop.run_in_executor(self._threads, work)
-        task.add_done_callback(lambda _: arrived.put_nowait(kept or None))
+        self._workers.run(work)
         try:
             while (chunks := await arrived.get()) is not None:
+                if isinstance(chunks, BaseException):
+                    raise chunks
                 for chunk in chunks:
                     if "error" in chunk:
                         raise _refusal(chunk["error"])
                 if written := [chunk for chunk in chunks if chunk.get("choices")]:
                     yield written
-                if chunks is kept:
-                    break
-            await task
+            if kept:
+                yield kept
         finally:
             abandoned.set()
 
@@ -267,66 +242,63 @@ def _is_last(chunk: dict[str, Any]) -> bool:
     return not choices or choices[0].get("finish_reason") is not None
 
 
-def start_server(
-    weights: Path,
-    adapter: Path | None = None,
-    *,
-    slots: int = 4,
-    context: int = 8192,
-    key: str | None = None,
-    precise: bool = False,
-    brief: bool = False,
-    n_threads: int | None = None,
-) -> Any:
-    """A llama.cpp server in this process. Its HTTP side answers only to `key` (random when None). `precise`: attention
-    is computed and remembered in 32-bit floats rather than 16. `brief`: it will not live long, so it starts without a
-    warm-up and keeps no prompts but those in its slots. `n_threads`: instead of the cores that are free now."""
-    # OpenMP reads this when it is loaded. Its default is to spin at every barrier for ever, which on busy cores
-    # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    try:
-        import xllamacpp
-    except ImportError:
-        raise ModelError('The embedded model needs xllamacpp: pip install "compeer[embedded]".') from None
-    params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
-    params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
-    params.verbosity = -1
-    params.api_keys = [key or secrets.token_hex(16)]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = n_threads or threads()
-    if brief:
-        params.warmup = params.fit_params = False
-        params.cache_ram_mib = 0
-    if precise:
-        params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    if adapter:
-        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
-    try:
-        return xllamacpp.Server(params)
-    except Exception as error:  # xllamacpp raises bare exceptions
-        raise ModelError(f"llama.cpp could not load {weights}: {error}.") from error
+class Room:
+    """Tokens of a context that requests in flight may fill.
 
-
-def threads() -> int:
-    """How many threads to decode with: the cores that are free now; $COMPEER_THREADS overrides.
-
-    llama.cpp's threads wait for one another at every layer. Where a thread has to share its core, all the others
-    stand still with it: on two busy cores two threads are several times slower than one.
+    llama.cpp's slots fill one context together, and when it overflows every request in it fails, also those that
+    would have fitted alone. So a request waits until there is room for it, first come, first served. How many tokens
+    a text has is not known beforehand; two bytes per token is more than either language needs.
     """
-    if chosen := os.environ.get("COMPEER_THREADS"):
-        if not chosen.isdigit() or int(chosen) < 1:
-            raise ModelError(f"COMPEER_THREADS is a whole number of threads; it says {chosen!r}.")
-        return int(chosen)
-    try:
-        cores = len(os.sched_getaffinity(0))
-        looks = []
-        for _ in range(5):
-            looks.append(int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)  # not counting us
-            time.sleep(0.01)
-    except (AttributeError, OSError, ValueError):  # not Linux
-        return os.cpu_count() or 1
-    return max(1, cores - round(sum(looks) / len(looks)))
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = self.free = tokens
+        self._turn = threading.Lock()  # held by the one that waits, so that a large request is not overtaken for ever
+        self._change = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, prompt: str, max_tokens: int, abandoned: threading.Event) -> Iterator[None]:
+        """Wait for room, and take it; a request larger than all of it gets it all. Nobody waits when abandoned."""
+        needed = min(self.tokens, len(prompt.encode()) // 2 + max_tokens)
+        with self._turn, self._change:
+            while self.free < needed and not abandoned.is_set():
+                self._change.wait(0.1)
+            self.free -= needed
+        try:
+            yield
+        finally:
+            with self._change:
+                self.free += needed
+                self._change.notify_all()
+
+
+class Workers:
+    """At most `size` threads that run one job after another and do not keep the program from ending.
+
+    The threads of a ThreadPoolExecutor are joined at exit: after Ctrl-C a program would wait until llama.cpp has read
+    a long prompt to its end.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.closed = False
+        self._size, self._started = size, 0
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    def run(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+        if self._started < self._size:
+            self._started += 1
+            threading.Thread(target=self._work, name=f"embedded-{self._started}", daemon=True).start()
+
+    def close(self) -> None:
+        """End each thread once the jobs that wait now have run."""
+        self.closed = True
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # it holds the request until the next one comes
 
 
 def chatml(messages: Sequence[dict[str, Any]]) -> str:

@@ -11,11 +11,8 @@ whole character is raised still higher, for it to be drawn; it takes no part in 
 from __future__ import annotations
 
 import asyncio
-import urllib.request
 from collections.abc import Sequence
 from typing import Any, Protocol
-
-import msgspec
 
 from compeer.models.embedded import Embedded, chatml
 from compeer.models.endpoint import Endpoint
@@ -55,13 +52,8 @@ class EmbeddedWeigher:
         self._drawn: int | None = None
 
     async def tokenize(self, text: str) -> list[int]:
-        def ask() -> Any:
-            body, address = msgspec.json.encode({"content": text}), self.model.load().listening_address
-            headers = {"Authorization": f"Bearer {self.model.key}", "Content-Type": "application/json"}
-            with urllib.request.urlopen(urllib.request.Request(f"{address}/tokenize", body, headers)) as answer:
-                return msgspec.json.decode(answer.read())
-
-        return [int(token) for token in (await asyncio.to_thread(ask))["tokens"]]
+        found = await asyncio.to_thread(lambda: self.model.load().request("POST", "/tokenize", {"content": text}))
+        return [int(token) for token in found["tokens"]]
 
     async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
         if self._drawn is None:

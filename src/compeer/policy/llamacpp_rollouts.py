@@ -62,11 +62,9 @@ NaN here, and is not corrected.
 from __future__ import annotations
 
 import hashlib
-import http.client
 import itertools
 import math
 import os
-import secrets
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +74,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.models.embedded import start_server, threads
+from compeer.models.llama_server import LlamaServer, free_cores
 from compeer.models.lora_gguf import write_adapter
 from compeer.models.request import ModelError
 from compeer.models.weights import locate
@@ -270,24 +268,13 @@ class Sample(msgspec.Struct, frozen=True):
     logprobs: list[float]
 
 
-class Server:
-    """llama.cpp with these weights and this adapter, until it is closed. `context`: tokens of all slots together."""
+class Sampler:
+    """Draws outputs from an open llama.cpp server with these weights and this adapter."""
 
     def __init__(self, weights: Path, adapter: Path | None, *, slots: int, context: int, threads: int) -> None:
         self.slots, self.context = slots, context
-        self._key = secrets.token_hex(16)
-        self._server: Any = start_server(
-            weights,
-            adapter,
-            slots=slots,
-            context=context,
-            key=self._key,
-            brief=True,
-            n_threads=threads,
-        )
-        self._address = str(self._server.listening_address).removeprefix("http://")
-        # a server that is dropped before its loop runs never ends; this answer comes from the loop
-        loaded = self._asked("GET", "/lora-adapters")
+        self._server = LlamaServer(weights, adapter, slots=slots, context=context, brief=True, n_threads=threads)
+        loaded = self._server.request("GET", "/lora-adapters")
         if adapter and [entry["scale"] for entry in loaded] != [1.0]:
             raise ModelError(f"llama.cpp did not load the adapter {adapter}: it has {loaded}.")
 
@@ -302,7 +289,7 @@ class Server:
         ignore_end: bool = False,
     ) -> list[Sample]:
         """`count` outputs of at most `tokens` tokens for one prompt, from the whole distribution at `temperature`."""
-        answer = self._asked(
+        answer = self._server.request(
             "POST",
             "/completion",
             {
@@ -316,7 +303,7 @@ class Server:
                 "cache_prompt": True,
                 "return_tokens": True,
                 "n_probs": 1,
-                # what is told is otherwise the distribution before the temperature
+                # by default the probabilities are those before the temperature
                 "post_sampling_probs": temperature != 1.0,
                 "response_fields": _FIELDS,
             },
@@ -327,23 +314,7 @@ class Server:
         return [_sample(output) for output in found]
 
     def close(self) -> None:
-        self._server = None
-
-    def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        if self._server is None:
-            raise ModelError("This llama.cpp server is closed.")
-        connection = http.client.HTTPConnection(self._address, timeout=3600)
-        try:
-            headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-            connection.request(method, path, msgspec.json.encode(body) if body else None, headers)
-            answer = msgspec.json.decode(connection.getresponse().read())
-        except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
-            raise ModelError(f"llama.cpp stopped answering in the middle of a rollout: {error}.") from error
-        finally:
-            connection.close()
-        if isinstance(answer, dict) and "error" in answer:
-            raise ModelError(f"llama.cpp refused a rollout: {answer['error'].get('message')}.")
-        return answer
+        self._server.close()
 
 
 def _sample(output: dict[str, Any]) -> Sample:
@@ -421,7 +392,7 @@ class Rollout:
         self.weights, self.slots, self.threads, self.most, self.ignore_end = weights, slots, threads, most, ignore_end
         self._kept = None if adapter_dir else tempfile.TemporaryDirectory(prefix="compeer-rollout-")
         self._folder = adapter_dir or Path(self._kept.name if self._kept else "")
-        self._server: Server | None = None
+        self._server: Sampler | None = None
         self._trainer: Any = None
         self._now: tuple[int, bool] | None = None  # the step, and whether it is for training
         self._calls = 0
@@ -480,7 +451,7 @@ class Rollout:
         share_prompts(trainer)
         self._trainer, self._now = trainer, None
 
-    def _current(self, trainer: Any, slots: int, context: int) -> Server:
+    def _current(self, trainer: Any, slots: int, context: int) -> Sampler:
         """llama.cpp with the adapter of this step, begun anew for an evaluation so that training does not notice it."""
         now = (int(trainer.state.global_step), bool(trainer.model.training))
         server = self._server
@@ -491,7 +462,7 @@ class Rollout:
         model = trainer.accelerator.unwrap_model(trainer.model)
         self._folder.mkdir(parents=True, exist_ok=True)
         adapter = write_adapter(model, self._folder / f"adapter-{trainer.accelerator.process_index}.gguf")
-        self._server = Server(
+        self._server = Sampler(
             self.weights or locate(), adapter, slots=slots, context=context, threads=self.threads or share_of_cores()
         )
         if self._now != now:
@@ -517,8 +488,8 @@ def check(trainer: Any) -> None:
 def share_of_cores() -> int:
     """The cores that are free now, but not those that the run's other processes will want at the same time."""
     if os.environ.get("COMPEER_THREADS"):
-        return threads()
-    return max(1, min(threads(), (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+        return free_cores()
+    return max(1, min(free_cores(), (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 def _seed(key: str, place: int) -> int:

@@ -1,0 +1,176 @@
+"""llama.cpp's server in this process, through xllamacpp: opened, spoken to and closed in one place.
+
+**Opening.** xllamacpp reports a server as ready before the loop of its task queue runs, and the first thing that loop
+does is to set itself running (`server_queue::start_loop`). A stop that comes in between is lost, and the destructor
+then waits for the loop for ever. So a server counts as open only after its queue has answered a first task. Both
+happen in a thread of their own: Ctrl-C in the middle must not drop a server whose loop has not begun.
+
+**Closing.** `close()`, a `with` block, or the end of the program, whichever comes first.
+
+**The port.** llama.cpp always listens on the loopback interface. The port is locked with a random key.
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from compeer.models.request import ModelError
+
+_OPEN: weakref.WeakSet[LlamaServer] = weakref.WeakSet()
+
+
+class LlamaServer:
+    """An open llama.cpp server with these weights and this adapter.
+
+    `context`: tokens of all slots together. `precise`: attention is computed and stored in 32-bit floats rather than
+    16. `brief`: for a server that lives for seconds; it starts without a warm-up and keeps no prompts but those in its
+    slots. `n_threads`: by default the cores that are free now.
+    """
+
+    def __init__(
+        self,
+        weights: Path,
+        adapter: Path | None = None,
+        *,
+        slots: int = 4,
+        context: int = 8192,
+        key: str | None = None,
+        precise: bool = False,
+        brief: bool = False,
+        n_threads: int | None = None,
+    ) -> None:
+        # OpenMP reads this when it is loaded. Its default is to spin at every barrier for ever, which on busy cores
+        # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
+        os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+        try:
+            import xllamacpp
+        except ImportError:
+            raise ModelError('The embedded model needs xllamacpp: pip install "compeer[embedded]".') from None
+        self.slots, self.context, self.key = slots, context, key or secrets.token_hex(16)
+        params = xllamacpp.CommonParams()
+        params.model.path = str(weights)
+        params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
+        params.verbosity = -1
+        params.api_keys = [self.key]
+        params.endpoint_metrics = True  # the first task: see _opened
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = n_threads or free_cores()
+        if brief:
+            params.warmup = params.fit_params = False
+            params.cache_ram_mib = 0
+        if precise:
+            params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+            params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        if adapter:
+            params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
+        try:
+            self._server: Any = _opened(xllamacpp.Server, params)
+        except Exception as error:  # xllamacpp raises bare exceptions
+            raise ModelError(f"llama.cpp could not load {weights}: {error}.") from error
+        self.address = str(self._server.listening_address)
+        self.busy = 0  # requests in `complete`
+        self._change = threading.Condition()
+        _OPEN.add(self)
+
+    def complete(self, body: dict[str, Any], deliver: Callable[[dict[str, Any]], bool]) -> None:
+        """Send a completion request. `deliver` gets the chunks in this thread; it returns True to stop."""
+        server = self._running()
+        with self._change:
+            self.busy += 1
+        try:
+            server.handle_completions(body, lambda chunk: self._server is None or deliver(chunk))
+            if self._server is None:
+                raise ModelError("llama.cpp was closed while it answered.")
+        finally:
+            del server
+            with self._change:
+                self.busy -= 1
+                self._change.notify_all()
+
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The answer of the HTTP side, which offers more than `complete`, for example the ids of all tokens."""
+        self._running()
+        connection = http.client.HTTPConnection(self.address.removeprefix("http://"), timeout=3600)
+        try:
+            headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+            connection.request(method, path, msgspec.json.encode(body) if body is not None else None, headers)
+            answer = msgspec.json.decode(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
+            raise ModelError(f"llama.cpp stopped answering: {error}.") from error
+        finally:
+            connection.close()
+        if isinstance(answer, dict) and "error" in answer:
+            raise ModelError(f"llama.cpp refused the request: {answer['error'].get('message')}.")
+        return answer
+
+    def close(self, wait: float = 0.0) -> None:
+        """Stop the server, and every completion at its next token; `wait` at most so many seconds for them."""
+        self._server = None  # the last completion to end takes the server with it
+        with self._change:
+            self._change.wait_for(lambda: not self.busy, wait)
+
+    def _running(self) -> Any:
+        if self._server is None:
+            raise ModelError("This llama.cpp server is closed.")
+        return self._server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _opened(kind: Any, params: Any) -> Any:
+    """A server of xllamacpp whose queue has answered."""
+    opened: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            server = kind(params)
+            server.handle_metrics()  # answered by the queue
+            opened.set_result(server)
+        except BaseException as error:
+            opened.set_exception(error)
+
+    threading.Thread(target=work, name="llama.cpp-opening").start()
+    return opened.result()  # Ctrl-C ends this wait; the server then ends with its thread
+
+
+@atexit.register
+def _close_all() -> None:
+    for server in list(_OPEN):
+        server.close(wait=2.0)
+
+
+def free_cores() -> int:
+    """How many threads to decode with: the cores that are free now; $COMPEER_THREADS overrides.
+
+    llama.cpp's threads wait for one another at every layer. Where a thread has to share its core, all the others
+    stand still with it: on two busy cores two threads are several times slower than one.
+    """
+    if chosen := os.environ.get("COMPEER_THREADS"):
+        if not chosen.isdigit() or int(chosen) < 1:
+            raise ModelError(f"COMPEER_THREADS is a whole number of threads; it says {chosen!r}.")
+        return int(chosen)
+    try:
+        cores = len(os.sched_getaffinity(0))
+        looks = []
+        for _ in range(5):
+            looks.append(int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)  # not counting us
+            time.sleep(0.01)
+    except (AttributeError, OSError, ValueError):  # not Linux
+        return os.cpu_count() or 1
+    return max(1, cores - round(sum(looks) / len(looks)))
