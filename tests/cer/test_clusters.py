@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from compeer.cer import personas as clusters
-from compeer.cer.personas import Clustering, Persona, Traits, cluster, draws, elbow, embedder
+from compeer.cer.personas import Clustering, Persona, Traits, cluster, draws, elbow
+from compeer.models.embedding import packaged as embedder
 from compeer.reasoning.ontology import Language
 
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from compeer.cer.item import Candidate, Item, Labels, Said, Vote
-from compeer.cer.publish import COLUMNS, About, from_row, most_restrictive, publish, read, to_row
+from compeer.cer.item import Candidate, Item, Labels, Said, Vote, from_row, read_items, to_row
+from compeer.cer.publish import COLUMNS, About, most_restrictive, publish
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Counts, Fingerprint, Manifest, Spent
 from compeer.reasoning import Reasoning
@@ -99,12 +99,13 @@ def test_datasets_gives_back_what_went_in(form: str, tmp_path: Path, picture: st
     assert all(list(rows.features) == list(COLUMNS) for rows in loaded.values())
     assert loaded["train"].features == loaded["test"].features
     assert loaded["train"][0]["candidate"] is None and loaded["train"][0]["labels"]["history"] is None
-    back = [from_row(row, folder) for rows in loaded.values() for row in rows]
+    back = [from_row(row) for rows in loaded.values() for row in rows]
     name = next((folder / "images").iterdir())
     assert name.suffix == ".png" and name.read_bytes() == Path(picture).read_bytes()  # two turns, four items, one file
+    assert back == [_with_picture(one, picture, f"images/{name.name}") for one in items]
     wanted = [_with_picture(one, picture, str(name)) for one in items]
-    assert back == wanted
-    assert list(read(folder, "test")) == wanted[-2:]
+    assert list(read_items(folder, split="test")) == wanted[-2:]
+    assert list(read_items(folder)) == wanted
 
 
 def _with_picture(one: Item, old: str, new: str) -> Item:
@@ -134,7 +135,7 @@ def test_interrupted_writing_leaves_the_old_dataset(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["cer"]  # nothing half-made lies about
     publish([item(2)], folder)
-    assert [one.dialogue for one in read(folder, "train")] == ["d2"]
+    assert [one.dialogue for one in read_items(folder, split="train")] == ["d2"]
 
 
 def test_what_is_not_ours_is_not_replaced(tmp_path: Path) -> None:

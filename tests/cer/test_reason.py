@@ -19,7 +19,7 @@ from tests.endpoints.answers import contract, text_of
 from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer.item import Item, Said
-from compeer.cer.reason import STAGE, reason, recent
+from compeer.cer.reason import STAGE, reason
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import open_model, run
@@ -202,11 +202,6 @@ def test_the_oldest_turns_are_left_out() -> None:
     history = tuple(
         Said("seeker" if n % 2 == 0 else "supporter", f"turn {n} " + "word " * 8) for n in range(21)
     )  # ten words a turn
-    assert recent(history, 1_000) == history
-    assert recent(history, 50) == history[16:]
-    assert recent(history, 40) == history[18:], "it begins with the seeker"
-    assert recent(history, 3) == history[20:], "the last turn is always there"
-    assert recent((Said("supporter", "Hello."), Said("seeker", "hi")), 100)[0].speaker == "supporter"
     made, asked = reasoned(item(history), max_words=50)
     assert [text_of(message)[:7] for message in asked[0]["messages"][1:]] == [f"turn {n}" for n in range(16, 21)]
     assert made.history == history, "the item keeps them all"

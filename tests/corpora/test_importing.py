@@ -8,6 +8,7 @@ import pytest
 
 from compeer.corpora import CorpusError, Rejected, importing, load
 from compeer.dialogue import Dialogue, read
+from compeer.dialogue.jsonl import rejects_path
 
 
 def chat(text: str = "I am low.") -> dict[str, Any]:
@@ -81,4 +82,4 @@ def test_an_interrupted_import_leaves_nothing_behind(tmp_path: Path) -> None:
     ],
 )
 def test_where_rejections_go(out: str, rejects: str | None) -> None:
-    assert importing.rejects_path(out) == (Path(rejects) if rejects else None)
+    assert rejects_path(out) == (Path(rejects) if rejects else None)

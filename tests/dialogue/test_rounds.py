@@ -1,12 +1,14 @@
 """Merged turns, rounds as the paper counts them, histories, and messages for a chat template."""
 
 import itertools
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compeer.dialogue import Dialogue, Utterance, history, messages, rounds, turns
+from compeer.dialogue import Dialogue, Turn, Utterance, history, messages, rounds, trim, turns, within_words
 
 
 def dialogue(speakers: str) -> Dialogue:
@@ -95,3 +97,39 @@ def test_messages_for_a_chat_template(full: Dialogue) -> None:
         },
     ]
     assert messages([]) == []
+
+
+def test_messages_without_images_and_with_a_folder_for_them() -> None:
+    turn = Turn("seeker", (Utterance(speaker="seeker", text="Look.", images=("a/face.png",)),), 0)
+    assert messages([turn], images=False) == [{"role": "user", "content": "Look."}]
+    (message,) = messages([turn], folder=Path("album"))
+    assert message["content"][0] == {"type": "image", "path": "album/a/face.png"}
+
+
+def spoken(number: int) -> Turn:
+    """Ten words, the seeker first."""
+    speaker = "seeker" if number % 2 == 0 else "supporter"
+    return Turn(speaker, (Utterance(speaker=speaker, text=f"turn {number} " + "word " * 8),), number)
+
+
+def test_trim_leaves_out_the_oldest_turns() -> None:
+    talk = tuple(map(spoken, range(21)))
+    assert trim(talk, within_words(1_000)) == talk
+    assert trim(talk, within_words(50)) == talk[16:]
+    assert trim(talk, within_words(40)) == talk[18:], "it begins with the seeker"
+    assert trim(talk, within_words(40), starts=lambda _: True) == talk[17:]
+    assert trim(talk, within_words(3)) == talk[20:], "the last turn is always there"
+    assert trim((), within_words(3)) == ()
+    assert trim(talk[1:], within_words(1_000))[0].speaker == "supporter", "what fits is not shortened"
+
+
+def test_trim_counts_chinese_characters_and_asks_few_times() -> None:
+    talk = [Turn("seeker", (Utterance(speaker="seeker", text="我很难过"),), n) for n in range(1_000)]
+    assert len(trim(talk, within_words(41))) == 10
+    asked = []
+
+    def fits(end: Any) -> bool:
+        asked.append(len(end))
+        return len(end) <= 7
+
+    assert len(trim(talk, fits)) == 7 and len(asked) < 15, "rendering a prompt is not free"

@@ -139,18 +139,20 @@ def test_text_and_pictures_train_an_adapter_of_a_vision_model(tiny_vision_dir: P
 
 
 def test_items_are_read_as_stages_write_them_and_as_they_are_published(tmp_path: Path) -> None:
-    from compeer.cer.publish import to_row
+    from compeer.cer.item import to_row
 
     write_rows(tmp_path / "stage.jsonl", items()[:1])
     (tmp_path / "jsonl").mkdir()
     pictured = msgspec.structs.replace(items()[0], history=(Said("seeker", "Look.", ("images/a.png",)),))
     write_rows(tmp_path / "jsonl" / "train.jsonl", [to_row(pictured)])
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").write_bytes(b"")
     (plain,) = items_of([str(tmp_path / "stage.jsonl")])
     assert plain == items()[0]
     (published,) = items_of([str(tmp_path / "jsonl" / "train.jsonl")])
     assert published.history[0].images == (str(tmp_path / "images" / "a.png"),)
     write_rows(tmp_path / "bad.jsonl", [{"id": "x"}])
-    with pytest.raises(UserError, match="no CER item"):
+    with pytest.raises(UserError, match="bad.jsonl, line 1 .record x.: .* must be a CER item"):
         list(items_of([str(tmp_path / "bad.jsonl")]))
 
 

@@ -25,7 +25,7 @@ from compeer.cer import filter as filter_report
 from compeer.cer import filter as filtering
 from compeer.cer import personas as clusters
 from compeer.cer import rewrite as variants
-from compeer.cer.item import Item
+from compeer.cer.item import read_items
 from compeer.cer.personas import STAGE as PERSONAS
 from compeer.cer.personas import Persona
 from compeer.cer.publish import About, publish
@@ -187,13 +187,13 @@ class _Chain:
         for name, draws in (("08-rewrite", None), ("09-persona", drawn)):
             tasks = self._made(f"{name}-tasks", [items, profiles], {"seed": self.config.seed}, _tasks(items, draws))
             rewritten.append(self._stage(name, REWRITE, tasks, {}))
-        made = variants.variants(*(list(read_rows(path, Item)) for path in (items, *rewritten)))
+        made = variants.variants(*(list(read_items(path)) for path in (items, *rewritten)))
         variants.write(self.folder, made)
         return self._made("10-items", [items, rewritten[1]], {}, lambda out: _concatenate([items, rewritten[1]], out))
 
     def _publish(self, kept: Path, items: Path) -> None:
         texts = [(dialogue.id, _text(dialogue)) for dialogue in read(kept)]
-        parted = split(list(read_rows(items, Item)), seed=self.config.seed, texts=texts, **self.config.split)
+        parted = split(list(read_items(items)), seed=self.config.seed, texts=texts, **self.config.split)
         found: dict[str, int] = {}
         for leak in leaks(parted.items, texts, near_duplicates):
             found[leak.kind] = found.get(leak.kind, 0) + 1
@@ -248,7 +248,7 @@ def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], di
     """Originals to be rewritten; those of dialogues for which no persona could be drawn are left out and counted."""
 
     def make(out: Path) -> dict[str, int]:
-        rows = [item for item in read_rows(items, Item) if not variants.is_copy(item)]
+        rows = [item for item in read_items(items) if not variants.is_copy(item)]
         usable = [item for item in rows if draws is None or item.dialogue in draws]
         write_rows(out, variants.item_tasks(usable, draws))
         left = len(rows) - len(usable)
@@ -262,7 +262,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:
-    write_rows(out, (item for path in paths for item in read_rows(path, Item)))
+    write_rows(out, (item for path in paths for item in read_items(path)))
     return {}
 
 

@@ -4,19 +4,24 @@
 said instead. The three booleans judge the candidate's steps, the preference compares the two replies.
 Labels are stored as reference and candidate, never as first and second: the order in which they were
 shown belongs to the vote.
+
+`read_items` is the only reader of items; it takes every form in which they were ever written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from compeer.dialogue import Dialogue, Speaker, Turn, turns
+from compeer.dialogue import Dialogue, Speaker, Turn, messages, turns
+from compeer.dialogue.jsonl import data_files, decode_rows
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import Language, sentiment_of
+from compeer.typed import from_json, from_plain
 
 Preference = Literal["candidate", "reference", "both", "neither"]
 LabelSource = Literal["human", "silver", "author"]
@@ -153,11 +158,103 @@ def said(turn: Turn) -> Said:
 
 
 def chat_history(item: Item) -> list[dict[str, Any]]:
-    """The history for a chat template: the seeker is the user, the supporter the assistant, pictures as parts."""
-    chat: list[dict[str, Any]] = []
-    for turn in item.history:
-        role = "user" if turn.speaker == "seeker" else "assistant"
-        pictures: list[dict[str, Any]] = [{"type": "image", "path": path} for path in turn.images]
-        content = [*pictures, {"type": "text", "text": turn.text}] if pictures else turn.text
-        chat.append({"role": role, "content": content})
-    return chat
+    """The history as chat messages."""
+    return messages(item.history)
+
+
+def without_images(item: Item) -> Item:
+    """The item for a model that cannot see."""
+    history = tuple(msgspec.structs.replace(turn, images=()) for turn in item.history)
+    return msgspec.structs.replace(item, history=history)
+
+
+def read_items(path: str | Path, *, split: Split | None = None, resolve_images: bool = True) -> Iterator[Item]:
+    """The items of a file or of a published folder, in any form that was ever written. The only reader of items.
+
+    Forms: what a stage, `annotate export` or `label import` writes; rows of a published dataset, where every column is
+    there and what has no fixed shape (`trace`, a vote's value) is a string; all of them plain or compressed; and the
+    folder of a published dataset, which stands for all its splits, or for `split` alone.
+
+    Image paths are relative to the folder of the file, and to the dataset's folder in a published one. They come out
+    as paths that can be opened from anywhere, unless `resolve_images` is off.
+    """
+    for file in data_files(path, split):
+        yield from decode_rows(file, lambda line, file=file: decode_item(line, file if resolve_images else None))
+
+
+def decode_item(line: bytes, source: str | Path | None = None) -> Item:
+    """One item from a line of JSON in any form; with `source`, its file, the images get their full paths.
+
+    What is wrong with a line comes with what to do about it.
+    """
+    try:
+        item = from_json(line, Item)
+    except msgspec.ValidationError as problem:
+        row = msgspec.json.decode(line)
+        if not (isinstance(row, dict) and isinstance(row.get("trace"), str)):
+            raise msgspec.ValidationError(f"{problem}. {_advice(row)}") from None
+        item = from_row(row)
+    return item if source is None else _full_image_paths(item, source)
+
+
+def image_folder(path: str | Path) -> Path:
+    """The folder to which image paths in an item file (or a published folder) are relative."""
+    given = Path(path)
+    if given.is_dir():
+        nested = given / "dataset"
+        return nested if (nested / "jsonl").is_dir() else given
+    home = given.parent
+    return home.parent if home.name == "jsonl" else home
+
+
+def to_row(item: Item) -> dict[str, Any]:
+    """The item as a row of a published dataset: every column present, what has no fixed shape as a string."""
+    row: dict[str, Any] = _plain(item)
+    row["trace"] = msgspec.json.encode(item.trace, order="sorted").decode()
+    for vote in row["votes"]:
+        vote["value"] = {True: "true", False: "false"}.get(vote["value"], vote["value"])
+    return row
+
+
+def from_row(row: dict[str, Any]) -> Item:
+    """The item of a published row, also as `datasets` gives it."""
+    truth = {"true": True, "false": False}
+    votes = [{**vote, "value": truth.get(vote["value"], vote["value"])} for vote in row.get("votes") or ()]
+    return from_plain({**row, "trace": msgspec.json.decode(row["trace"]), "votes": votes}, Item)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _full_image_paths(item: Item, source: str | Path) -> Item:
+    """The item with full image paths, where the images are there; a path that leads nowhere stays as it is."""
+    if not any(turn.images for turn in item.history):
+        return item
+    folder = image_folder(source)
+
+    def found(path: str) -> str:
+        full = (folder / path).absolute()
+        return str(full) if full.exists() else path
+
+    history = (msgspec.structs.replace(turn, images=tuple(map(found, turn.images))) for turn in item.history)
+    return msgspec.structs.replace(item, history=tuple(history))
+
+
+#: a field by which a row of another kind is known, what the row is, and what to do
+_OTHER_ROWS = (
+    ("utterances", "a dialogue", "make items of dialogues with `compeer cer sample`"),
+    ("judgement", "a score", "give the items that `compeer reward score` was given"),
+    ("reason", "a rejected row", "give the output beside this file of rejects"),
+    ("questions", "a task for an annotator", "give the items that the tasks were exported from"),
+    ("messages", "a chat", "make items with `compeer corpus import` and `compeer cer sample`"),
+)
+
+
+def _advice(row: Any) -> str:
+    for field, kind, remedy in _OTHER_ROWS:
+        if isinstance(row, dict) and field in row and "round" not in row:
+            return f"This is {kind}, not a CER item; {remedy}"
+    return "Every line must be a CER item, as `compeer cer sample`, `reason`, `label` and `split` write them"

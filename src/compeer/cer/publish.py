@@ -8,7 +8,7 @@
 
 Columns are the same in every split, whatever the items hold: the schema is written out below, so that a
 column of nothing but None keeps its type. What has no fixed shape (`trace`, a vote's value) is a string.
-`read` turns rows back into items. Rows are streamed; a split of a million items needs no more memory than
+`compeer.cer.item.read_items` reads them back. Rows are streamed; a split of a million items needs no more memory than
 one of a thousand. The folder is built beside the target and takes its place when it is complete.
 
 The dataset card: README.md with the front matter that `datasets` and the hub read.
@@ -26,7 +26,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, get_args
@@ -34,13 +34,11 @@ from typing import IO, Any, get_args
 import msgspec
 import yaml
 
-from compeer.cer.item import Item, Preference, Split
+from compeer.cer.item import Item, Preference, Split, to_row
 from compeer.cer.rewrite import origin
-from compeer.dialogue import RecordError, read_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Manifest
 from compeer.reasoning import STEPS
-from compeer.typed import from_plain
 
 MARK = "<!-- made with compeer -->"  # by this a folder is known as one that may be written again
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -324,48 +322,6 @@ def publish(items: Iterable[Item], folder: Path, about: About = About(), *, imag
     return tally
 
 
-def read(folder: Path, split: Split) -> Iterator[Item]:
-    """The items of one published split, from its JSON lines, pictures with their full paths."""
-    return (from_row(row, folder) for row in read_rows(folder / "jsonl" / f"{split}.jsonl", dict))
-
-
-def read_items(path: str | Path) -> Iterator[Item]:
-    """The items of a file, as a stage writes them or as they were published; pictures of the latter with full paths."""
-    home = Path(path).parent.parent  # a published file lies in jsonl/, its pictures beside that
-    for number, row in enumerate(read_rows(path, dict), start=1):
-        try:
-            yield from_row(row, home) if published(row) else from_plain(row, Item)
-        except msgspec.ValidationError as error:
-            raise RecordError(str(path), number, str(error), row.get("id")) from None
-
-
-def published(row: Any) -> bool:
-    """Whether a row is one of a published dataset, where what has no fixed shape is a string."""
-    return isinstance(row, dict) and isinstance(row.get("trace"), str)
-
-
-def to_row(item: Item) -> dict[str, Any]:
-    """The item as a row: every column present, what has no fixed shape as a string."""
-    row: dict[str, Any] = _plain(item)
-    row["trace"] = msgspec.json.encode(item.trace, order="sorted").decode()
-    for vote in row["votes"]:
-        vote["value"] = {True: "true", False: "false"}.get(vote["value"], vote["value"])
-    return row
-
-
-def from_row(row: dict[str, Any], folder: Path | None = None) -> Item:
-    """The way back, from a row of either format, also as `datasets` gives it."""
-    row = {**row, "trace": msgspec.json.decode(row["trace"])}
-    row["votes"] = [
-        {**vote, "value": {"true": True, "false": False}.get(vote["value"], vote["value"])} for vote in row["votes"]
-    ]
-    if folder is not None:
-        row["history"] = [
-            {**turn, "images": [str(folder / path) for path in turn["images"]]} for turn in row["history"]
-        ]
-    return from_plain(row, Item)
-
-
 def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:
     """The front matter that tells `datasets` which file is which split, and the type of every column."""
     files = [{"split": part, "path": path.format(part)} for part in parts]
@@ -440,12 +396,6 @@ def _with_pictures(item: Item, folder: Path, root: Path, known: dict[str, str]) 
         msgspec.structs.replace(turn, images=tuple(known[path] for path in turn.images)) for turn in item.history
     )
     return msgspec.structs.replace(item, history=tuple(history))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, msgspec.Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _arrow(pa: Any, columns: dict[str, Any]) -> list[Any]:

@@ -20,13 +20,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Candidate, Item, Said, chat_history
+from compeer.cer.item import Candidate, Item, decode_item
+from compeer.dialogue import messages, trim, within_words
 from compeer.errors import UserError
 from compeer.models.ask import Reasoned, request_for
 from compeer.models.ask import reason as ask_reasoned
-from compeer.models.request import Model, ModelError, images_of
+from compeer.models.request import Model, ModelError
 from compeer.pipeline.stage import Reject, Stage, Tools
-from compeer.reasoning.ontology import words
 from compeer.reasoning.prompt import Length, system_prompt
 from compeer.typed import from_plain
 
@@ -59,6 +59,7 @@ STAGE = Stage(
     name="reason",
     function=reason,
     reads=Item,
+    decode=decode_item,
     writes=Item,
     roles=(ROLE,),
     prompts=tuple(system_prompt(language, length=length) for language in ("en", "zh") for length in ("full", "brief")),
@@ -76,28 +77,13 @@ def generators(tools: Tools) -> list[str]:
     return roles
 
 
-def recent(history: tuple[Said, ...], max_words: int) -> tuple[Said, ...]:
-    """The latest turns that fit; the last one always. A shortened history begins with the seeker where it can."""
-    left, start = max_words, len(history)
-    for number in range(len(history) - 1, -1, -1):
-        left -= len(words(history[number].text))
-        if left < 0 and start < len(history):
-            break
-        start = number
-    # many chat templates want the first word to be the user's
-    if 0 < start < len(history) - 1 and history[start].speaker == "supporter":
-        start += 1
-    return history[start:]
-
-
 async def _candidate(item: Item, role: str, several: bool, options: Options, tools: Tools) -> Item | Reject:
     model = tools.models[role]
-    asked = recent(item.history, options.max_words)
-    history = chat_history(msgspec.structs.replace(item, history=asked))
-    unseen = len(images_of(history)) if not model.sees else 0
+    asked = trim(item.history, within_words(options.max_words))
+    unseen = 0 if model.sees else sum(len(turn.images) for turn in asked)
     seed = tools.rng("reason", item.id, role).randrange(2**31)
     request = request_for(
-        _without_images(history) if unseen else history,
+        messages(asked, images=model.sees),
         item.language,
         length=options.length,
         grammar=options.grammar,
@@ -134,12 +120,3 @@ def _trace(role: str, seed: int, options: Options, turns_left_out: int, images_l
     if images_left_out:
         trace["images_left_out"] = images_left_out  # this model takes no pictures
     return trace
-
-
-def _without_images(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        message
-        if isinstance(message["content"], str)
-        else {**message, "content": "\n".join(part["text"] for part in message["content"] if part["type"] == "text")}
-        for message in history
-    ]

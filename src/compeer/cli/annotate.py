@@ -40,15 +40,14 @@ def create(
 ) -> None:
     """Make a labelling project from items."""
     ready()
-    from compeer.cer.item import Item
-    from compeer.dialogue import read_rows
+    from compeer.cer.item import image_folder, read_items
     from compeer.people.exchange import import_votes, votes_of_items
     from compeer.people.labelling_project import create_project
     from compeer.people.store import open_store
 
-    items = list(read_rows(source, Item))
+    items = list(read_items(source, resolve_images=False))
     store = open_store(db)
-    folder = images or (None if str(source) == "-" else source.parent)
+    folder = images or (None if str(source) == "-" else image_folder(source))
     made = create_project(
         store, name, items, images=folder, guideline=guideline, lease_minutes=lease, audit_share=audit, seed=seed
     )
@@ -145,8 +144,7 @@ def import_(
     store = opened(db)
     import msgspec
 
-    from compeer.cer.item import Item
-    from compeer.dialogue import read_rows
+    from compeer.cer.item import read_items
     from compeer.people import label_studio, potato
     from compeer.people.exchange import import_votes, votes_of_items
     from compeer.people.labelling_votes import records
@@ -154,7 +152,7 @@ def import_(
     project = find(store, name)
     _known(form)
     if form == "cer":
-        votes: Any = votes_of_items(read_rows(source, Item))
+        votes: Any = votes_of_items(read_items(source))
     else:
         names = [record.item.id for record in records(store, project.id)]
         votes = (label_studio if form == "label-studio" else potato).read(source, names, project.seed)

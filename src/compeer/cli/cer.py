@@ -217,7 +217,7 @@ def rewrite(
     """Rewrite items in another person's voice of the same cluster (-P), or freely (-R); labels are kept."""
     from compeer.cer import personas as clusters
     from compeer.cer import rewrite as variants
-    from compeer.cer.item import Item
+    from compeer.cer.item import read_items
     from compeer.cer.personas import Persona
     from compeer.cer.rewrite import STAGE
     from compeer.dialogue import read_rows, write_rows
@@ -226,7 +226,7 @@ def rewrite(
     if described:
         people = list(read_rows(described, Persona))
         drawn = clusters.draws(people, clusters.read_assignments(described.parent), seed)
-    items = [item for item in read_rows(source, Item) if not variants.is_copy(item)]
+    items = [item for item in read_items(source) if not variants.is_copy(item)]
     usable = [item for item in items if drawn is None or item.dialogue in drawn]
     if len(usable) < len(items):
         typer.echo(f"{len(items) - len(usable)} items have no persona to draw and are left out.", err=True)
@@ -256,9 +256,9 @@ def silver(
     """Label without annotators, from what a corpus's own annotators noted. Always marked as silver."""
     import msgspec
 
-    from compeer.cer.item import Item
+    from compeer.cer.item import read_items
     from compeer.cer.silver import build_silver, text_only
-    from compeer.dialogue import read, read_rows, write_rows
+    from compeer.dialogue import read, write_rows
 
     bad = list(read(failed)) if failed else []
     rows = build_silver(
@@ -267,7 +267,7 @@ def silver(
     count = write_rows(out, rows)
     result: dict[str, Any] = {"items": count, "out": str(out)}
     if leakage:
-        result["leakage"] = msgspec.to_builtins(text_only(list(read_rows(out, Item))))
+        result["leakage"] = msgspec.to_builtins(text_only(list(read_items(out))))
     _print(result, as_json)
 
 
@@ -281,10 +281,10 @@ def export_(
 ) -> None:
     """Write blind tasks for one annotator, and the key file that reading the answers needs."""
     from compeer.cer.exchange import export
-    from compeer.cer.item import Item
-    from compeer.dialogue import read_rows, write_rows
+    from compeer.cer.item import read_items
+    from compeer.dialogue import write_rows
 
-    pairs = list(export(read_rows(source, Item), annotator, seed))
+    pairs = list(export(read_items(source), annotator, seed))
     write_rows(out, (task for task, _ in pairs))
     keys = out.with_name(f"{out.name}.keys")
     write_rows(keys, (key for _, key in pairs))
@@ -303,14 +303,14 @@ def import_(
 ) -> None:
     """Read people's answers: two who agree make a label, else a third decides, else there is none."""
     from compeer.cer.exchange import Judgement, Key, merge, votes_of
-    from compeer.cer.item import Item
-    from compeer.corpora.importing import rejects_path
+    from compeer.cer.item import Item, read_items
     from compeer.dialogue import read_rows, write_rows
+    from compeer.dialogue.jsonl import rejects_path
     from compeer.pipeline.stage import Reject
 
     given = (row for path in judgements for row in read_rows(path, Judgement))
     votes = votes_of(given, [row for path in keys for row in read_rows(path, Key)])
-    merged = list(merge(read_rows(source, Item), votes))
+    merged = list(merge(read_items(source), votes))
     dropped = [row for row in merged if isinstance(row, Reject)]
     kept = write_rows(out, (row for row in merged if isinstance(row, Item)))
     if beside := rejects_path(out):
@@ -333,14 +333,14 @@ def split(
     from collections import Counter
 
     from compeer.cer.filter import text_of
-    from compeer.cer.item import Item
+    from compeer.cer.item import read_items
     from compeer.cer.publish import About, publish
     from compeer.cer.split import leaks, near_duplicates
     from compeer.cer.split import split as part
-    from compeer.dialogue import read, read_rows
+    from compeer.dialogue import read
 
     texts = [(dialogue.id, text_of(dialogue)) for dialogue in read(dialogues)] if dialogues else None
-    parted = part(list(read_rows(source, Item)), seed=seed, test=test, include_crisis=include_crisis, texts=texts)
+    parted = part(list(read_items(source)), seed=seed, test=test, include_crisis=include_crisis, texts=texts)
     found = Counter(str(leak.kind) for leak in leaks(parted.items, texts, near_duplicates))
     aside = Counter(reject.reason for reject in parted.aside)
     publish(parted.items, out, About(name=name, leaks=dict(found), aside=dict(aside)), image_root=source.parent)

@@ -203,7 +203,7 @@ def _open(spec: str, kind: str | None, base_url: str | None) -> Judge:
 def _items(path: Path, limit: int | None) -> list[Item]:
     from itertools import islice
 
-    from compeer.cer.publish import read_items
+    from compeer.cer.item import read_items
     from compeer.errors import UserError
 
     items = list(islice(read_items(path), limit))

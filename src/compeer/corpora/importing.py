@@ -17,10 +17,9 @@ import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue, write
-from compeer.dialogue.jsonl import open_bytes
+from compeer.dialogue.jsonl import open_bytes, rejects_path
 
 _KINDS = 50  # of reasons and of unknown names, told apart in the summary
-_SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")
 
 
 class Summary(msgspec.Struct):
@@ -97,18 +96,6 @@ def run(
     finally:
         temporary.unlink(missing_ok=True)
     return summary
-
-
-def rejects_path(out: str | Path) -> Path | None:
-    """Where rejections go when nobody says: beside the output; nowhere when that is the standard output.
-
-    >>> str(rejects_path("data/esconv.jsonl.gz"))
-    'data/esconv.rejects.jsonl'
-    """
-    if str(out) == "-":
-        return None
-    target = Path(out)
-    return target.with_name(_SUFFIXES.sub("", target.name) + ".rejects.jsonl")
 
 
 def _count(table: dict[str, int], key: str, times: int = 1) -> str:

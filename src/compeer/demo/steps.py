@@ -28,19 +28,18 @@ from typing import Any
 import msgspec
 
 from compeer.cer.build import Build, Source, build
-from compeer.cer.item import Item, Labels
-from compeer.cer.publish import from_row
+from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
-from compeer.corpora.importing import rejects_path
 from compeer.demo.folder import Folder, Made
 from compeer.dialogue import read_rows, write_rows
+from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
 from compeer.evals.language.measure import cases_hash
 from compeer.evals.result import Result, Said, Transcript, load_transcripts, save_result
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Reject, Tools
 from compeer.pipeline.work import ModelSpec
-from compeer.policy.embedding import Embedder
+from compeer.models.embedding import Embedder
 from compeer.policy.prompts import demonstration
 from compeer.reasoning.ontology import words
 from compeer.reward.judge import PARTS
@@ -74,7 +73,7 @@ def make_data(folder: Folder) -> Made:
 
 
 def _items(path: Path) -> list[Item]:
-    return [from_row(row) for row in read_rows(path, dict)]
+    return list(read_items(path))
 
 
 def _short(items: Sequence[Item], folder: Folder) -> list[Item]:
@@ -258,12 +257,12 @@ def answered(folder: Folder, name: str) -> list[Item]:
         cache=folder.path("answers", f"{name}.sqlite"),
         params=options,
     )
-    written = {item.id: item for item in read_rows(out, Item)}
+    written = {item.id: item for item in read_items(out)}
     for reject in read_rows(_rejects(out), Reject):
         item = from_plain(reject.row, Item)
         if reject.reason == "incomplete":
             written[item.id] = item
-    order = [item.id for item in read_rows(folder.rows("moments"), Item)]
+    order = [item.id for item in read_items(folder.rows("moments"))]
     items = [written[one] for one in order if one in written]
     if not items:
         raise UserError(f"The model {name} gave no answer at all; {_rejects(out)} says why.")

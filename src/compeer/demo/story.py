@@ -14,14 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from compeer.cer.item import Item
+from compeer.cer.item import read_items
 from compeer.conversation.terminal import reasoning_panel
 from compeer.demo import steps as data
 from compeer.demo import steps as measuring
 from compeer.demo import steps as training
 from compeer.demo.folder import Done, Folder, Made, Sizes, Stage, opened, run, table
 from compeer.demo.steps import NAMES, spec_of
-from compeer.dialogue import read_rows
 from compeer.reasoning import parse
 
 
@@ -56,7 +55,7 @@ def show(folder: Folder, console: Console, *, browser: bool = True) -> None:
 
 def show_answer(folder: Folder, console: Console) -> None:
     """One of the answers of the trained model, thinking and all: the first that is complete, else the first."""
-    items = list(read_rows(folder.path("answers", "after.all.jsonl"), Item))
+    items = list(read_items(folder.path("answers", "after.all.jsonl")))
     item = next((one for one in items if one.candidate and one.candidate.reasoning), items[0])
     assert item.candidate is not None
     console.print(Text.assemble("\nSomebody wrote:  ", (item.history[-1].text, "bold")))

@@ -1,19 +1,20 @@
 """The one record for every corpus: what was said, by whom, and what people noted about it.
 
 record      Dialogue and Utterance, validated
-rounds      merged turns, rounds, the history up to a turn, roles for a chat template
+rounds      merged turns, rounds, the history up to a turn; messages() for chat models, trim() for their limits
 jsonl       streaming JSON lines, plain or compressed, with errors that name file, line and record
 """
 
 from compeer.dialogue.jsonl import RecordError, read, read_rows, write, write_rows
 from compeer.dialogue.record import Dialogue, Speaker, Steps, Utterance
-from compeer.dialogue.rounds import Round, Turn, history, messages, rounds, turns
+from compeer.dialogue.rounds import Round, Spoken, Turn, history, messages, rounds, trim, turns, within_words
 
 __all__ = [
     "Dialogue",
     "RecordError",
     "Round",
     "Speaker",
+    "Spoken",
     "Steps",
     "Turn",
     "Utterance",
@@ -22,7 +23,9 @@ __all__ = [
     "read",
     "read_rows",
     "rounds",
+    "trim",
     "turns",
+    "within_words",
     "write",
     "write_rows",
 ]

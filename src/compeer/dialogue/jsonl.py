@@ -27,6 +27,7 @@ from compeer.dialogue.record import Dialogue
 from compeer.errors import UserError
 from compeer.typed import known
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 Row = TypeVar("Row")
 
 
@@ -48,7 +49,20 @@ def read_rows(
     path: str | Path, kind: type[Row], on_error: Callable[[RecordError], None] | None = None
 ) -> Iterator[Row]:
     """Rows of any msgspec type (or `dict`) from a JSON lines file, validated and streamed."""
-    decoder = msgspec.json.Decoder(known(kind))
+    return decode_rows(path, msgspec.json.Decoder(known(kind)).decode, on_error)
+
+
+def decode_rows(
+    path: str | Path, decode: Callable[[bytes], Row], on_error: Callable[[RecordError], None] | None = None
+) -> Iterator[Row]:
+    """The same with a function of one's own for a line; what it raises is told with file, line and record."""
+    for file in data_files(path):
+        yield from _decode_file(file, decode, on_error)
+
+
+def _decode_file(
+    path: Path, decode: Callable[[bytes], Row], on_error: Callable[[RecordError], None] | None
+) -> Iterator[Row]:
     number = 0
     try:
         with open_bytes(path, "rb") as lines:
@@ -56,7 +70,7 @@ def read_rows(
                 if not line.strip():
                     continue
                 try:
-                    yield decoder.decode(line)
+                    yield decode(line)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
                     error = RecordError(str(path), number, str(problem), _record_id(line))
                     if on_error is None:
@@ -97,6 +111,41 @@ def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
     finally:
         temporary.unlink(missing_ok=True)
     return count
+
+
+_SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")
+
+
+def rejects_path(out: str | Path) -> Path | None:
+    """Where rejected records go when nobody says: beside the output; nowhere when that is the standard output.
+
+    >>> str(rejects_path("data/esconv.jsonl.gz"))
+    'data/esconv.rejects.jsonl'
+    """
+    if str(out) == "-":
+        return None
+    target = Path(out)
+    return target.with_name(_SUFFIXES.sub("", target.name) + ".rejects.jsonl")
+
+
+def data_files(path: str | Path, split: str | None = None) -> list[Path]:
+    """The JSON lines files that a path stands for: the file itself, or those of a published dataset's folder.
+
+    A published folder has `jsonl/train.jsonl` and so on; a folder that `compeer cer build` made has it in `dataset`.
+    `split` chooses one file of a folder and says nothing about a single file.
+    """
+    given = Path(path)
+    if str(path) == "-" or not given.is_dir():
+        if given.suffix == ".parquet":
+            beside = given.parent.parent / "jsonl" / f"{given.stem}.jsonl"
+            raise UserError(f"{path} is a Parquet file. Give the same rows as JSON lines: {beside}.")
+        return [given]
+    names = [split] if split else ["train", "valid", "test"]
+    for home in (given / "jsonl", given / "dataset" / "jsonl", given):
+        if found := [home / f"{name}.jsonl" for name in names if (home / f"{name}.jsonl").is_file()]:
+            return found
+    wanted = f"jsonl/{split}.jsonl" if split else "jsonl/train.jsonl, valid.jsonl or test.jsonl"
+    raise MissingFile(f"{path} is a folder without {wanted}. Give a JSON lines file, or a published dataset's folder.")
 
 
 class MissingFile(UserError, FileNotFoundError):

@@ -35,12 +35,9 @@ import msgspec
 import zstandard
 
 import compeer
-from compeer.corpora.importing import rejects_path
-from compeer.dialogue.jsonl import open_bytes
+from compeer.dialogue.jsonl import COMPRESSED, data_files, open_bytes, rejects_path
 from compeer.errors import UserError
 from compeer.typed import from_json
-
-COMPRESSED = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 
 
 class Counts(msgspec.Struct):
@@ -127,22 +124,28 @@ class Done(msgspec.Struct, frozen=True, array_like=True):
 
 
 def measure(path: str | Path) -> tuple[str, int]:
-    """SHA-256 and number of lines of an input, in one reading."""
-    digest, lines, last = hashlib.sha256(), 0, b"\n"
-    packed = str(path).endswith(COMPRESSED)
+    """SHA-256 and number of lines of an input file, or of all files of a published folder."""
+    digest, lines = hashlib.sha256(), 0
     try:
-        with Path(path).open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-                lines += chunk.count(b"\n")
-                last = chunk[-1:]
-        if packed:
-            with open_bytes(path, "rb") as unpacked:
-                lines, last = sum(1 for _ in unpacked), b"\n"
+        for file in data_files(path):
+            lines += _measure_file(file, digest)
     except (OSError, EOFError, lzma.LZMAError, zstandard.ZstdError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(f"The input {path} cannot be read: {reason}.") from None
-    return digest.hexdigest(), lines + (last != b"\n")
+    return digest.hexdigest(), lines
+
+
+def _measure_file(path: Path, digest: hashlib._Hash) -> int:
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    if path.name.endswith(COMPRESSED):
+        with open_bytes(path, "rb") as unpacked:
+            return sum(1 for _ in unpacked)
+    return lines + (last != b"\n")
 
 
 def hashed(texts: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ from compeer.pipeline.ledger import (
 )
 from compeer.pipeline.stage import Progress, Stage, Tools, estimate, prompts
 from compeer.pipeline.work import Job, ModelSpec, Take, Work, in_order, read_lines
-from compeer.typed import from_json, from_plain
+from compeer.typed import from_plain
 
 _SAMPLE = 20  # rows that are rendered for the estimate
 
@@ -196,7 +196,8 @@ def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, s
 def _rows(stage: Stage, source: str | Path, count: int) -> list[Any]:
     """The first rows of the input that can be read."""
     rows: list[Any] = []
+    decode = stage.decoder(str(source))
     for _, line in read_lines(source, limit=count):
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            rows.append(from_json(line, stage.reads))
+            rows.append(decode(line))
     return rows

@@ -19,12 +19,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from compeer.models.request import Answer, Model, Request
 from compeer.pipeline.ledger import Counts, Spent
+from compeer.typed import known
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -67,6 +69,13 @@ class Stage(msgspec.Struct, frozen=True):
     calls_per_row: float = 0.0  # for the estimate before spending
     tokens_per_call: tuple[int, int] = (0, 0)  # read, written; likewise
     options: type | None = None  # the shape of tools.options; checked once, before the run
+    decode: Callable[..., Any] | None = None  # of a line and its file, where a row has more than one form
+
+    def decoder(self, source: str) -> Callable[[bytes], Any]:
+        """What makes rows of the lines of a file."""
+        if self.decode is not None:
+            return partial(self.decode, source=source)
+        return msgspec.json.Decoder(known(self.reads)).decode
 
 
 _PICTURE = 800  # tokens, about, of an image of usual size

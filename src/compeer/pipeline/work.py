@@ -16,14 +16,13 @@ from typing import Any
 
 import msgspec
 
-from compeer.dialogue.jsonl import RecordError, open_bytes
+from compeer.dialogue.jsonl import RecordError, data_files, open_bytes
 from compeer.models.ask import AGAIN, SchemaFailure
 from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.request import Answer, Model, ModelError, Request
 from compeer.models.spec import open_model
 from compeer.pipeline.ledger import Done, Spent
 from compeer.pipeline.stage import Reject, Stage, Tools, identity
-from compeer.typed import known
 
 #: how many rows may be finished or under way, for each one under way, before the oldest is done. A server that asks
 #: for patience delays one row by seconds; the others should not have to wait for it.
@@ -99,12 +98,12 @@ class Work:
         under_way: dict[bytes, asyncio.Event] = {}
         models: dict[str, Model] = {role: Counted(home, self.cache, spent, under_way) for role, home in homes.items()}
         self.tools = msgspec.structs.replace(job.tools, models=models)
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(known(job.stage.reads))
+        self._decode = job.stage.decoder(job.source)
         self._encoder = msgspec.json.Encoder()
 
     async def one(self, line: int, data: bytes) -> Done:
         try:
-            row = self._decoder.decode(data)
+            row = self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
             return self._done(line, [self._unreadable(line, data, str(problem))])
         name = identity(row) or f"line {line}"
@@ -200,12 +199,16 @@ class Counted:
 
 
 def read_lines(source: str | Path, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a JSON lines file behind line `after`, at most `limit`, without the blank ones."""
-    with open_bytes(source, "rb") as file:
-        numbered = enumerate(file, start=1)
-        for _ in range(after):
-            next(numbered)
-        yield from islice(((number, line) for number, line in numbered if line.strip()), limit)
+    """Numbered lines of a file or a published folder behind line `after`, at most `limit`, without the blank ones."""
+    numbered = enumerate(_all_lines(source), start=1)
+    behind = islice(numbered, after, None)
+    yield from islice(((number, line) for number, line in behind if line.strip()), limit)
+
+
+def _all_lines(source: str | Path) -> Iterator[bytes]:
+    for path in data_files(source):
+        with open_bytes(path, "rb") as file:
+            yield from file
 
 
 def _corrects(request: Request) -> bool:

@@ -19,9 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from compeer.cer.item import Item
-from compeer.cer.publish import from_row
-from compeer.dialogue import read_rows
+from compeer.cer.item import Item, Split, read_items, without_images
 from compeer.errors import UserError
 from compeer.policy.grpo.config import overridden
 from compeer.policy.prompts import demonstration, prompt_of
@@ -104,7 +102,7 @@ def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bo
     try:
         if not run.finished:
             words = Words(*open_tokenizer(config.model))
-            counted = {role: examples(items_of(paths), words, config) for role, paths in files.items()}
+            counted = {role: examples(items_of(paths, role), words, config) for role, paths in files.items()}
             learnt, counts = counted["train"]
             outcome = sft(
                 learnt,
@@ -140,7 +138,7 @@ def examples(items: Iterable[Item], words: Words, config: Config) -> tuple[list[
         if output is None:
             counts["no reasoning" if item.reference_reasoning is None else "not renderable"] += 1
             continue
-        shown = item if config.pictures and words.sees else without_pictures(item)
+        shown = item if config.pictures and words.sees else without_images(item)
         try:
             prompt = prompt_of(shown, tokens, config.max_prompt, config.length)
         except UserError:
@@ -163,21 +161,7 @@ def examples(items: Iterable[Item], words: Words, config: Config) -> tuple[list[
     return found, counts
 
 
-def items_of(paths: Sequence[str]) -> Iterator[Item]:
-    """Items of files, as stages write them or as they were published; pictures with paths that can be opened."""
+def items_of(paths: Sequence[str], split: Split = "train") -> Iterator[Item]:
+    """Items of files, and of published folders, where only one split is meant."""
     for path in paths:
-        home = Path(path).parent
-        for row in read_rows(path, dict):
-            try:
-                if isinstance(row.get("trace"), str):  # a published row: pictures lie beside jsonl/
-                    yield from_row(row, home.parent)
-                else:
-                    yield from_plain(row, Item)
-            except msgspec.ValidationError as error:
-                raise UserError(f"{path} holds a row that is no CER item ({row.get('id')}): {error}.") from None
-
-
-def without_pictures(item: Item) -> Item:
-    """The item as somebody tells it who did not look."""
-    history = tuple(msgspec.structs.replace(turn, images=()) for turn in item.history)
-    return msgspec.structs.replace(item, history=history)
+        yield from read_items(path, split=split)

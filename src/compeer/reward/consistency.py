@@ -53,7 +53,7 @@ import msgspec
 import numpy as np
 
 from compeer import __version__
-from compeer.cer.item import Item, Preference
+from compeer.cer.item import Item, Preference, decode_item, read_items
 from compeer.cer.reason import STAGE as REASON
 from compeer.cer.rewrite import origin
 from compeer.dialogue import read_rows, write_rows
@@ -204,6 +204,7 @@ FOLLOWS = Stage(
     name="follows",
     function=follows,
     reads=Item,
+    decode=decode_item,
     writes=Following,
     roles=(ROLE,),
     prompts=tuple(_FOLLOWS.values()),
@@ -460,7 +461,7 @@ def collect(
         params={"per_item": per_item},
         progress=progress,
     )
-    return list(read_rows(manifest.output, Item))
+    return list(read_items(manifest.output))
 
 
 def study(

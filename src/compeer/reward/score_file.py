@@ -32,8 +32,7 @@ from typing import Any
 import msgspec
 
 import compeer
-from compeer.cer.item import Item
-from compeer.cer.publish import from_row, published
+from compeer.cer.item import decode_item
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Done, Fingerprint, Ledger, Manifest, NoAnswers, State, measure
@@ -46,7 +45,7 @@ from compeer.reward.judge import PARTS, Judge, Judgement, Orders
 from compeer.reward.remote_judge import HttpJudge
 from compeer.reward.verdict import Kind, choice_of
 from compeer.reward.wire import Scored, failure_kind, scored
-from compeer.typed import from_json, known
+from compeer.typed import from_json
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -305,10 +304,9 @@ def _begin(
 
 
 def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
-    decoder = msgspec.json.Decoder(known(Item))
     for number, data in read_lines(source, after=after, limit=limit):
         try:
-            item = _item(data, decoder, Path(source).parent.parent)
+            item = decode_item(data, source)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             text = data.decode("utf-8", "replace").rstrip("\n")
             yield Line(number, reject=Reject(f"line {number}", "unreadable", str(problem), text))
@@ -318,17 +316,6 @@ def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
             yield Line(number, reject=Reject(item.id, "no-candidate", detail, item))
         else:
             yield Line(number, case=case_of(item))
-
-
-def _item(data: bytes, decoder: msgspec.json.Decoder[Item], home: Path) -> Item:
-    """As a stage wrote it or, else, as it was published."""
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        row = msgspec.json.decode(data)
-        if not published(row):
-            raise
-        return from_row(row, home)
 
 
 def _windows(lines: Iterator[Line], size: int) -> Iterator[list[Line]]:

@@ -21,9 +21,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Item
-from compeer.dialogue import read_rows
-from compeer.dialogue.jsonl import RecordError
+from compeer.cer.item import Item, Split, read_items, without_images
 from compeer.errors import UserError
 from compeer.reward.training_rows import Choices, Made, make
 from compeer.reward.verdict import Kind
@@ -141,7 +139,8 @@ def _train(config: Config, run: Run) -> Trained:
 
     words = Words(*open_tokenizer(config.base))
     made, checked = (
-        make(_items(files, config), config.choices, words, config.max_length) for files in (config.train, config.valid)
+        make(_items(files, config, split), config.choices, words, config.max_length)
+        for split, files in (("train", config.train), ("valid", config.valid))
     )
     _tell(made, checked)
     judge = {
@@ -183,44 +182,17 @@ def _record(config: Config) -> Record:
     )
 
 
-def _items(files: Sequence[str], config: Config) -> Iterator[Item]:
+def _items(files: Sequence[str], config: Config, split: Split) -> Iterator[Item]:
     """Items to learn from. Those of a test set are refused: nobody could measure the judge any more."""
     count = 0
     for path in files:
-        for item in _read(Path(path)):
+        for item in read_items(path, split=split):
             if item.split == "test":
                 raise UserError(f"{path}: item {item.id} belongs to a test set and must not be trained on.")
             if config.limit is not None and count >= config.limit:
                 return
             count += 1
-            yield _with_pictures(item, Path(path).parent, config.pictures == "keep")
-
-
-def _read(path: Path) -> Iterator[Item]:
-    """Items as the stages write them, or as a published dataset has them."""
-    from compeer.cer.publish import from_row
-
-    for number, row in enumerate(read_rows(path, dict), start=1):
-        try:
-            yield from_row(row) if isinstance(row.get("trace"), str) else from_plain(row, Item)
-        except msgspec.ValidationError as error:
-            raise RecordError(str(path), number, str(error), row.get("id")) from None
-
-
-def _with_pictures(item: Item, folder: Path, keep: bool) -> Item:
-    """Paths of pictures as they lie beside the file or, in a published dataset, one folder up; or no pictures."""
-    if not any(turn.images for turn in item.history):
-        return item
-
-    def found(path: str) -> str:
-        places = [folder / path, folder.parent / path]
-        return next((str(place) for place in places if place.exists()), path)
-
-    history = tuple(
-        msgspec.structs.replace(turn, images=tuple(found(path) for path in turn.images) if keep else ())
-        for turn in item.history
-    )
-    return msgspec.structs.replace(item, history=history)
+            yield item if config.pictures == "keep" else without_images(item)
 
 
 def _results(outcome: Outcome, made: Made, checked: Made) -> dict[str, Any]:

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from compeer.cer.item import QUESTIONS, Item
-from compeer.dialogue import read_rows
+from compeer.cer.item import QUESTIONS, Item, read_items
 from compeer.reasoning.ontology import Language
 
 
 def load(language: Language | None = None, *, disputed: bool = False) -> Iterator[Item]:
     """The agreed items, or with `disputed` every item that was labelled."""
-    for item in read_rows(Path(__file__).with_name("items.jsonl"), Item):
+    for item in read_items(Path(__file__).with_name("items.jsonl")):
         agreed = all(getattr(item.labels, question) is not None for question in QUESTIONS)
         if (agreed or disputed) and language in (None, item.language):
             yield item

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.cer.item import Said as Before
-from compeer.cer.publish import read_items
+from compeer.cer.item import read_items
 from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
 from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Said, Transcript, load_result

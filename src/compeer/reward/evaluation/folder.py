@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Item
+from compeer.cer.item import Item, read_items
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.reward.case import case_of, parted
@@ -86,7 +86,7 @@ class Folder:
             self._note()
 
     def items(self, name: str) -> list[Item]:
-        return list(read_rows(self.set_path(name), Item))
+        return list(read_items(self.set_path(name)))
 
     def set_path(self, name: str) -> Path:
         return self.path / "sets" / f"{_file(name)}.jsonl"

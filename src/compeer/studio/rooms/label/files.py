@@ -18,14 +18,13 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from compeer.cer.item import Item
-from compeer.dialogue import read_rows
+from compeer.cer.item import Item, image_folder, read_items
 from compeer.errors import UserError
 from compeer.people import label_studio, potato
 from compeer.people.exchange import labelled
 from compeer.people.labelling_project import Project
 from compeer.people.store import Store
-from compeer.studio.rooms.workplace.coordinate import disposition, file_named, folder_named, received
+from compeer.studio.rooms.workplace.coordinate import allowed, disposition, folder_named, received
 from compeer.studio.rooms.workplace.links import Door
 from compeer.studio.settings import Settings
 from compeer.studio.words import Say
@@ -43,11 +42,14 @@ def source(settings: Settings, say: Say, upload: UploadFile | None, path: str, i
     if upload is not None and upload.filename:
         folder = folder_named(settings, say, images)
         with received(upload) as (file,):
-            return Source(list(read_rows(file, Item)), folder)
+            return Source(list(read_items(file, resolve_images=False)), folder)
     if not path:
         raise UserError(say("workplace.new.nothing"))
-    file = file_named(settings, say, path)
-    return Source(list(read_rows(file, Item)), folder_named(settings, say, images, file.parent))
+    file = allowed(settings, say, path)
+    if not file.exists():
+        raise UserError(say("workplace.new.no_file", path=path))
+    items = list(read_items(file, resolve_images=False))
+    return Source(items, folder_named(settings, say, images, image_folder(file)))
 
 
 Format = Literal["cer", "label-studio", "potato"]

@@ -29,6 +29,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from compeer.dialogue.jsonl import COMPRESSED
 from compeer.errors import UserError
 from compeer.people import invitations as people
 from compeer.people.invitations import Invitation, Person
@@ -107,7 +108,10 @@ def received(*uploads: UploadFile) -> Iterator[Sequence[Path]]:
     What is wrong with one is told under the name that the coordinator knows, not under that of our copy.
     """
     with tempfile.TemporaryDirectory() as home:
-        copies = [Path(home) / f"{number}.jsonl" for number in range(len(uploads))]
+        # the end of the name says how it is compressed
+        names = [Path(upload.filename or "").suffix for upload in uploads]
+        endings = [name if name in COMPRESSED else ".jsonl" for name in names]
+        copies = [Path(home) / f"{number}{ending}" for number, ending in enumerate(endings)]
         for upload, copy in zip(uploads, copies, strict=True):
             copy.write_bytes(upload.file.read())
         try:
