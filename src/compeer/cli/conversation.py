@@ -1,4 +1,4 @@
-"""`compeer chat`, `parse`, `demo`, `serve` and `studio`: talking with a model in the terminal, over HTTP, in a browser."""
+"""`compeer chat`, `parse`, `demo`, `serve`, `studio`: talking with a model in a terminal, over HTTP, in a browser."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`compeer doctor`: what is installed, which models answer, what is missing and the command that fixes it.
-
-Examining an installation: each finding says what was looked for, what was found, and how to mend it.
-"""
+"""`compeer doctor`: what is installed, which models answer, what is missing and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -11,19 +8,16 @@ import json
 import os
 import platform
 import time
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated
 
-import msgspec
 import typer
 
 from compeer import __version__
-from compeer.models import Answer, Request, open_model, run, shipped
-from compeer.models.request import ModelError
-from compeer.models.weights import WHEEL, cache_dir, find, published
 
 #: extra -> what it is for, and the packages that show it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "embedded": ("the model that comes along", ("xllamacpp",)),
+    "embedded": ("the built-in model", ("xllamacpp",)),
     "data": ("building the dataset", ("datasets", "scikit-learn", "matplotlib", "sentence-transformers")),
     "train": ("training and local models", ("torch", "transformers", "trl", "peft", "llguidance")),
     "eval": ("ESC-Eval and SAGE", ("inspect-ai",)),
@@ -31,17 +25,15 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing looked at. `needed` findings decide the exit status."""
+@dataclass(frozen=True)
+class Finding:
+    """One thing examined. `needed` findings decide the exit status."""
 
     what: str
     ok: bool
     found: str
     fix: str = ""
     needed: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        return msgspec.structs.asdict(self)
 
 
 def examine(*, ask_models: bool = True) -> list[Finding]:
@@ -54,7 +46,7 @@ def examine(*, ask_models: bool = True) -> list[Finding]:
         embedded, endpoint = _embedded(weights), _endpoint()
         # one model that answers is enough to begin
         needed = not (embedded.ok or endpoint.ok)
-        findings += [msgspec.structs.replace(embedded, needed=needed), endpoint]
+        findings += [replace(embedded, needed=needed), endpoint]
     return findings
 
 
@@ -71,6 +63,8 @@ def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
 
 
 def _cache() -> Finding:
+    from compeer.models.weights import cache_dir
+
     folder = cache_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,6 +77,9 @@ def _cache() -> Finding:
 
 
 def _weights() -> Finding:
+    from compeer.models.request import ModelError
+    from compeer.models.weights import WHEEL, find
+
     try:
         path = find()
     except ModelError as error:
@@ -94,6 +91,9 @@ def _weights() -> Finding:
 
 def _adapters() -> Finding:
     """The adapters that `embedded` has; without one it is the plain model."""
+    from compeer.models import shipped
+    from compeer.models.weights import published
+
     here = {role: shipped.adapter(role) for role in shipped.ROLES}
     told = [f"{role} {shipped.sha256(folder)[:12]}" for role, folder in here.items() if folder]
     missing = [role for role, folder in here.items() if folder is None]
@@ -106,6 +106,9 @@ def _adapters() -> Finding:
 
 def _default() -> Finding:
     """The model that commands take when none is named: whether it can be opened, not whether it answers."""
+    from compeer.models import open_model, run
+    from compeer.models.request import ModelError
+
     spec = os.environ.get("COMPEER_MODEL") or "embedded"
     try:
         run(open_model(spec).close())
@@ -115,6 +118,9 @@ def _default() -> Finding:
 
 
 def _embedded(weights: Finding) -> Finding:
+    from compeer.models import Answer, Request, open_model, run
+    from compeer.models.request import ModelError
+
     what = "embedded model"
     if not weights.ok:  # asking would fetch them; looking should not
         return Finding(what, False, "not asked: it has no weights", weights.fix)
@@ -140,7 +146,9 @@ def _endpoint() -> Finding:
     address = os.environ.get("OPENAI_BASE_URL")
     if not address:
         return Finding("endpoint", False, "none set", "export OPENAI_BASE_URL=http://HOST:PORT/v1")
+    from compeer.models import run
     from compeer.models.endpoint import Endpoint
+    from compeer.models.request import ModelError
 
     async def ask() -> str:
         endpoint = Endpoint("?", address, os.environ.get("OPENAI_API_KEY"))
@@ -161,13 +169,13 @@ def _installed(package: str) -> bool:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Only look what is installed; ask no model.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Check what is installed only; ask no model.")] = False,
 ) -> None:
     """Look at this installation; exit status 1 when no model can be asked."""
     findings = examine(ask_models=not quick)
     if as_json:
-        typer.echo(json.dumps([finding.as_dict() for finding in findings], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
     else:
         _show(findings)
     if any(finding.needed and not finding.ok for finding in findings):
@@ -175,7 +183,7 @@ def doctor(
 
 
 def _show(findings: list[Finding]) -> None:
-    """One line a finding; what is wrong is said in full, and the command that mends it stands below, to be copied."""
+    """One line per finding. What is wrong is said in full, with the command that fixes it below."""
     from pathlib import Path
 
     from rich.console import Console
@@ -203,7 +211,7 @@ def _show(findings: list[Finding]) -> None:
 
 
 def _shortened(text: str, room: int) -> str:
-    """At most so many characters: of a path the end says most, of a list the beginning."""
+    """At most `room` characters: the end of a path, the beginning of a list."""
     if len(text) <= room:
         return text
     return "…" + text[1 - room :] if text.startswith(("/", "~")) else text[: room - 1] + "…"
