@@ -30,12 +30,21 @@ within each dialogue once, and a matrix product gives the tables of all rounds. 
 resamples are compared pair by pair, round by round.
 
 Shares with the Wilson interval, which stays honest where a bootstrap does not: 18 of 18 is not certainty.
+
+Agreement between raters: percent, Cohen's kappa, nominal Krippendorff's alpha, Gwet's AC1. The last three correct the
+share of equal ratings for chance, each with its own idea of chance: for kappa each rater draws from their own
+distribution of answers, so a lopsided question makes kappa low although people agree; for alpha everybody draws from
+the distribution of all answers; for AC1 only the hard cases are guessed. Ratings are given by unit: for each item the
+answers it got, or a counter of such tuples. A coefficient that does not exist is NaN.
+
+Bradley-Terry strengths from a matrix of wins, for one matrix or for all resamples at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -317,3 +326,122 @@ def rate(name: str, values: Iterable[float]) -> Figure:
     middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
     return Figure(name, share, max(0.0, middle - half), min(1.0, middle + half), n)
+
+
+Ratings = Iterable[Sequence[Hashable]] | Mapping[tuple[Any, ...], int]
+
+
+def percent_agreement(ratings: Ratings) -> float:
+    """The share of equal pairs of ratings, averaged over units, from 0 to 1.
+
+    >>> percent_agreement([(1, 1), (1, 2)]), percent_agreement({(1, 1): 3, (1, 2): 1})
+    (0.5, 0.75)
+    """
+    usable = {unit: count for unit, count in _by_unit(ratings).items() if len(unit) > 1}
+    total = sum(usable.values())
+    return math.fsum(count * _equal_pairs(unit) for unit, count in usable.items()) / total if total else math.nan
+
+
+def kappa(pairs: Ratings) -> float:
+    """Cohen (1960), for two raters: (observed - chance) / (1 - chance), chance from each rater's own distribution.
+
+    >>> kappa([(1, 1), (1, 1), (2, 2), (1, 2)])
+    0.5
+    """
+    counts = _by_unit(pairs)
+    n = counts.total()
+    if n == 0:
+        return math.nan
+    left: Counter[Hashable] = Counter()
+    right: Counter[Hashable] = Counter()
+    for (one, other), count in counts.items():
+        left[one] += count
+        right[other] += count
+    chance = sum(left[value] * right[value] for value in left) / n**2
+    return _above_chance(sum(count for (one, other), count in counts.items() if one == other) / n, chance)
+
+
+def alpha(ratings: Ratings) -> float:
+    """Krippendorff's alpha for nominal data: 1 - observed / expected disagreement, over all pairable ratings.
+
+    >>> round(alpha([(0, 1), (1, 1), (0, 1), (0, 0), (0, 0), (0, 1), (0, 0), (0, 0), (1, 0), (0, 0)]), 3)
+    0.095
+    """
+    usable = {unit: count for unit, count in _by_unit(ratings).items() if len(unit) > 1}
+    totals: Counter[Hashable] = Counter()
+    for unit, count in usable.items():
+        for value in unit:
+            totals[value] += count
+    n = totals.total()
+    if n == 0:
+        return math.nan
+    # a unit with m ratings gives m (m - 1) ordered pairs, each weighing 1 / (m - 1)
+    observed = math.fsum(count * len(unit) * (1 - _equal_pairs(unit)) for unit, count in usable.items())
+    expected = (n**2 - sum(count**2 for count in totals.values())) / (n - 1)
+    return 1 - observed / expected if expected else math.nan
+
+
+def ac1(ratings: Ratings, categories: int | None = None) -> float:
+    """Gwet (2008): chance is the sum of p (1 - p) over the categories, divided by their number less one.
+
+    `categories` is how many answers could be given (default: how many occur). Units with one rating take part in the
+    distribution of answers, as in Gwet's treatment of missing ratings.
+
+    >>> round(ac1({(1, 1): 118, (1, 0): 5, (0, 1): 2}), 4)
+    0.9408
+    """
+    rated = Counter({unit: count for unit, count in _by_unit(ratings).items() if unit})
+    shares: dict[Hashable, float] = {}
+    for unit, count in rated.items():
+        for value in unit:
+            shares[value] = shares.get(value, 0.0) + count / len(unit) / rated.total()
+    q = max(categories or 0, len(shares))
+    if q < 2 or not shares:
+        return math.nan
+    chance = math.fsum(share * (1 - share) for share in shares.values()) / (q - 1)
+    return _above_chance(percent_agreement(rated), chance)
+
+
+def _by_unit(ratings: Ratings) -> Counter[tuple[Any, ...]]:
+    return Counter(ratings) if isinstance(ratings, Mapping) else Counter(tuple(unit) for unit in ratings)
+
+
+def _equal_pairs(unit: Sequence[Hashable]) -> float:
+    m = len(unit)
+    return sum(count * (count - 1) for count in Counter(unit).values()) / (m * (m - 1))
+
+
+def _above_chance(observed: float, chance: float) -> float:
+    return (observed - chance) / (1 - chance) if chance < 1 else math.nan
+
+
+RIDGE = 0.01  # worth far less than one vote; keeps a model that won everything finite
+_NEWTON_STEPS = 100
+
+
+def bradley_terry(won: Floats, ridge: float = RIDGE) -> Floats:
+    """Bradley-Terry strengths that fit a matrix of wins best, or a stack of matrices; they sum to zero.
+
+    i is preferred to j with probability 1 / (1 + exp(s_j - s_i)). The log-likelihood carries a ridge of `ridge` / 2
+    times the squared strengths. This is logistic regression without an intercept, by Newton's method.
+
+    >>> won = np.array([[0.0, 3.0], [1.0, 0.0]])   # three of four: odds 3, so the difference is near log 3 = 1.0986
+    >>> [round(float(one), 3) for one in bradley_terry(won, ridge=1e-9)]
+    [0.549, -0.549]
+    """
+    size = won.shape[-1]
+    met = won + np.swapaxes(won, -1, -2)
+    now = np.zeros(won.shape[:-1])
+    for _ in range(_NEWTON_STEPS):
+        chance = 1 / (1 + np.exp(now[..., None, :] - now[..., :, None]))  # that the row beats the column
+        slope = (won - met * chance).sum(axis=-1) - ridge * now
+        bend = met * chance * (1 - chance)
+        steep = -bend
+        steep[..., np.arange(size), np.arange(size)] += bend.sum(axis=-1) + ridge
+        step = np.linalg.solve(steep, slope[..., None])[..., 0]
+        step = np.clip(step, -2.0, 2.0)  # far from the answer the full step may overshoot
+        now = now + step
+        if np.abs(step).max() < 1e-10:
+            break
+    found: Floats = now - now.mean(axis=-1, keepdims=True)
+    return found
