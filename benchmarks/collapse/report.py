@@ -110,7 +110,7 @@ def draw(found: dict[tuple[str, str], list[Curve]], arms: Sequence[str], path: P
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
+    from compeer.plotting import ACCENT, INK, PAPER, QUIET, WARM
 
     colours = {"none": WARM, "paper": ACCENT, "sign_aware": QUIET}
     figure = Figure(figsize=(11.5, 3.8), facecolor=PAPER, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.08))

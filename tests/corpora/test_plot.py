@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from compeer.corpora import CorpusError
-from compeer.corpora.stats import ACCENT, PAPER, collect, draw
+from compeer.corpora.stats import collect, draw
 from compeer.dialogue import Dialogue, Utterance
+from compeer.errors import UserError
+from compeer.plotting import ACCENT, PAPER
 
 
 def statistics(count: int = 30) -> object:
@@ -44,10 +45,10 @@ def test_an_empty_corpus_can_be_drawn(tmp_path: Path) -> None:
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(CorpusError, match="pip install"):
+    with pytest.raises(UserError, match="pip install"):
         draw(collect([]), tmp_path / "a.png")
 
 
 def test_another_suffix(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"Use \.png or \.svg"):
+    with pytest.raises(UserError, match=r"written as \.png or \.svg"):
         draw(collect([]), tmp_path / "a.pdf")

@@ -11,6 +11,7 @@ shown belongs to the vote.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -179,7 +180,7 @@ def read_items(path: str | Path, *, split: Split | None = None, resolve_images: 
     as paths that can be opened from anywhere, unless `resolve_images` is off.
     """
     for file in data_files(path, split):
-        yield from decode_rows(file, lambda line, file=file: decode_item(line, file if resolve_images else None))
+        yield from decode_rows(file, partial(decode_item, source=file if resolve_images else None))
 
 
 def decode_item(line: bytes, source: str | Path | None = None) -> Item:

@@ -40,13 +40,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
 from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.embedding import Embed, packaged
 from compeer.models.request import Request
 from compeer.pipeline.stage import Reject, Stage, Tools
+from compeer.plotting import ACCENT, INK, QUIET, WARM, drawing, frame
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import has_words
 
@@ -304,31 +304,19 @@ def read_assignments(folder: Path) -> list[Assignment]:
 
 def plot(clusterings: Sequence[Clustering], path: Path) -> None:
     """The SSE curves, their elbows and the chords that found them. PNG or SVG, by the suffix."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), facecolor=PAPER, layout="constrained")
-    axes = figure.subplots()
-    axes.set_facecolor(PAPER)
-    for clustering, style in zip(clusterings, ("-", "--"), strict=False):
-        ks, sse = [k for k, _ in clustering.curve], [value for _, value in clustering.curve]
-        name = {"en": "English", "zh": "Chinese"}[clustering.language]
-        axes.plot(ks, sse, style, color=ACCENT, marker="o", markersize=3.5, linewidth=1.6, label=name)
-        axes.plot([ks[0], ks[-1]], [sse[0], sse[-1]], ":", color=QUIET, linewidth=1)
-        at = dict(clustering.curve)[clustering.k]
-        axes.plot([clustering.k], [at], "o", color=WARM, markersize=8, zorder=3)
-        axes.annotate(
-            f"k = {clustering.k}", (clustering.k, at), (0, -18), textcoords="offset points", ha="center", color=WARM
-        )
-    axes.set_title("Personas: sum of squared errors and its elbow", loc="left", fontsize=11, color=INK)
-    axes.set_xlabel("clusters", color=QUIET)
-    axes.set_ylabel("sum of squared errors", color=QUIET)
-    axes.locator_params(axis="x", integer=True)
-    axes.tick_params(length=0, colors=INK)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(QUIET)
-    if len(clusterings) > 1:
-        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with drawing(path, 6.4, 4.2) as figure:
+        axes = figure.subplots()
+        frame(axes, "Personas: sum of squared errors and its elbow", "clusters", "sum of squared errors")
+        for clustering, style in zip(clusterings, ("-", "--"), strict=False):
+            ks, sse = [k for k, _ in clustering.curve], [value for _, value in clustering.curve]
+            name = {"en": "English", "zh": "Chinese"}[clustering.language]
+            axes.plot(ks, sse, style, color=ACCENT, marker="o", markersize=3.5, linewidth=1.6, label=name)
+            axes.plot([ks[0], ks[-1]], [sse[0], sse[-1]], ":", color=QUIET, linewidth=1)
+            at = dict(clustering.curve)[clustering.k]
+            axes.plot([clustering.k], [at], "o", color=WARM, markersize=8, zorder=3)
+            axes.annotate(
+                f"k = {clustering.k}", (clustering.k, at), (0, -18), textcoords="offset points", ha="center", color=WARM
+            )
+        axes.locator_params(axis="x", integer=True)
+        if len(clusterings) > 1:
+            axes.legend(frameon=False, fontsize=9, labelcolor=INK)

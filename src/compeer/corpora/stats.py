@@ -1,15 +1,10 @@
-"""What is in a corpus, counted in one pass.
+"""What is in a corpus: counts in one pass, and a figure of them.
 
 Memory does not grow with the corpus: numbers are kept as histograms of bounded size, names (licences, sources,
 problems) in tables that stop taking new ones at a limit and count the rest together under "(more)".
 
 Lengths are in words for English and in characters for Chinese (a Latin word inside Chinese text counts as one),
 the measure equation 7 uses.
-
-A figure of a corpus: rounds, strategies, emotions, lengths. PNG or SVG, by the file's suffix.
-
-Drawn with matplotlib's objects, not with pyplot: no window system, no global state. matplotlib is imported here
-only, when a figure is asked for.
 """
 
 from __future__ import annotations
@@ -21,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora.reading import CorpusError
 from compeer.dialogue import Dialogue, rounds
+from compeer.plotting import ACCENT, INK, QUIET, WARM, drawing, frame
 from compeer.reasoning.ontology import Language
 
 MORE = "(more)"
@@ -140,35 +135,12 @@ def _count(table: dict[str, int], key: str | None, times: int = 1) -> None:
     table[key] = table.get(key, 0) + times
 
 
-INK, ACCENT, WARM, PAPER = "#25221E", "#2F6F6A", "#B8683F", "#FAF8F5"
-QUIET = "#8A847B"
 _MOST_BARS = 10
 
 
 def draw(statistics: Statistics, path: Path) -> None:
-    """Write the figure to `path`."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise CorpusError(
-            path, f"a figure cannot be written as {path.suffix or 'a file without suffix'}", "Use .png or .svg"
-        )
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
-        raise CorpusError(path, "a figure needs matplotlib", "Install it: pip install 'compeer[data]'") from None
-
-    style: dict[Any, Any] = {
-        "font.size": 10,
-        "text.color": INK,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "svg.fonttype": "none",  # text stays text: it can be searched, and the file is small
-        "svg.hashsalt": "compeer",  # the same corpus gives the same file
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(11, 7.6), facecolor=PAPER, layout=ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.14))
+    """Write a figure of a corpus to `path`, .png or .svg: rounds, strategies, emotions, lengths."""
+    with drawing(path, 11, 7.6) as figure:
         (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
         figure.suptitle(_title(statistics), fontsize=13, color=INK, x=0.02, ha="left")
         _rounds(top_left, statistics.rounds)
@@ -178,8 +150,6 @@ def draw(statistics: Statistics, path: Path) -> None:
         else:
             _bars(bottom_left, statistics.emotions, "Emotions", "dialogues", WARM)
         _lengths(bottom_right, statistics)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def _title(statistics: Statistics) -> str:
@@ -188,7 +158,7 @@ def _title(statistics: Statistics) -> str:
 
 
 def _rounds(axes: Any, spread: Spread) -> None:
-    _frame(axes, "Rounds", "rounds a dialogue", "dialogues")
+    frame(axes, "Rounds", "rounds a dialogue", "dialogues")
     if not spread.count:
         _nothing(axes)
         return
@@ -207,7 +177,7 @@ def _rounds(axes: Any, spread: Spread) -> None:
 
 
 def _bars(axes: Any, table: dict[str, int], title: str, unit: str, colour: str) -> None:
-    _frame(axes, title, unit, "")
+    frame(axes, title, unit, "")
     if not table:
         _nothing(axes)
         return
@@ -225,7 +195,7 @@ def _bars(axes: Any, table: dict[str, int], title: str, unit: str, colour: str) 
 
 def _lengths(axes: Any, statistics: Statistics) -> None:
     units = [{"en": "words", "zh": "characters"}[language] for language in statistics.lengths]
-    _frame(axes, "Utterance lengths", " or ".join(units) or "words", "share of utterances")
+    frame(axes, "Utterance lengths", " or ".join(units) or "words", "share of utterances")
     if not statistics.lengths:
         _nothing(axes)
         return
@@ -259,18 +229,6 @@ def _covering(spread: Spread, share: float) -> int:
         if reached >= share * spread.count:
             return edge + spread.width
     return max(spread.bins) + spread.width
-
-
-def _frame(axes: Any, title: str, below: str, beside: str) -> None:
-    axes.set_facecolor(PAPER)
-    axes.set_title(title, loc="left", fontsize=11, color=INK)
-    axes.set_xlabel(below, color=QUIET)
-    axes.set_ylabel(beside, color=QUIET)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(QUIET)
-    axes.tick_params(length=0)
 
 
 def _nothing(axes: Any) -> None:

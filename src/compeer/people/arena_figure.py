@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from compeer.people.arena_results import OUTCOMES, Outcome, PairOutcome, Results
+from compeer.plotting import drawing
 
 COLOURS: dict[Outcome, tuple[str, str]] = {
     "one": ("#2F6F6A", "#7FB8B1"),
@@ -105,38 +106,30 @@ def svg(results: Results) -> str:
 
 def png(results: Results, path: Path) -> None:
     """The same with matplotlib, for papers and slides."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     shown = bars(results)
-    figure, axes = pyplot.subplots(figsize=(8, 1.4 + 0.5 * len(shown)), layout="constrained")
-    for row, bar in enumerate(shown):
-        for part in bar.parts:
-            axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind][0], height=0.62,
-                      label=LEGEND[part.kind] if row == 0 else None)  # fmt: skip
-            if part.width >= _LEAST:
-                ink = "white" if part.kind in ("one", "two") else "#25221E"
-                middle = part.start + part.width / 2
-                axes.text(middle, row, percent(part.width), ha="center", va="center", color=ink, fontsize=9)
-        for (low, high), kind, under in zip(bar.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
-            middle, half, ink = (low + high) / 2, (high - low) / 2, COLOURS[kind][0]
-            axes.errorbar(middle, row + under, xerr=half, color=ink, capsize=2, linewidth=1.2)
-        axes.text(1.01, row, bar.two, va="center", fontsize=10)
-    axes.set_yticks(range(len(shown)), [bar.one for bar in shown])
-    axes.set_xlim(0, 1)
-    axes.set_xticks([])
-    axes.invert_yaxis()
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    if shown:
-        figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
-    axes.set_xlabel(f"{results.votes} votes, {results.cases} cases; marks: 95 % intervals", fontsize=9)
-    try:
-        figure.savefig(path, dpi=160)
-    finally:
-        pyplot.close(figure)
+    with drawing(path, 8, 1.4 + 0.5 * len(shown)) as figure:
+        axes = figure.subplots()
+        for row, bar in enumerate(shown):
+            for part in bar.parts:
+                axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind][0], height=0.62,
+                          label=LEGEND[part.kind] if row == 0 else None)  # fmt: skip
+                if part.width >= _LEAST:
+                    ink = "white" if part.kind in ("one", "two") else "#25221E"
+                    middle = part.start + part.width / 2
+                    axes.text(middle, row, percent(part.width), ha="center", va="center", color=ink, fontsize=9)
+            for (low, high), kind, under in zip(bar.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
+                middle, half, ink = (low + high) / 2, (high - low) / 2, COLOURS[kind][0]
+                axes.errorbar(middle, row + under, xerr=half, color=ink, capsize=2, linewidth=1.2)
+            axes.text(1.01, row, bar.two, va="center", fontsize=10)
+        axes.set_yticks(range(len(shown)), [bar.one for bar in shown])
+        axes.set_xlim(0, 1)
+        axes.set_xticks([])
+        axes.invert_yaxis()
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        if shown:
+            figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+        axes.set_xlabel(f"{results.votes} votes, {results.cases} cases; marks: 95 % intervals", fontsize=9)
 
 
 def _legend(side: int, wide: int) -> list[str]:

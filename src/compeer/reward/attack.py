@@ -62,9 +62,9 @@ import numpy as np
 from compeer import __version__
 from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
-from compeer.corpora.stats import ACCENT, QUIET, WARM
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
+from compeer.plotting import ACCENT, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_output
@@ -324,7 +324,7 @@ def measured(
         version=__version__,
         judge=judge,
         items=len(tried),
-        dialogues=resamples.dialogues,
+        dialogues=resamples.groups,
         honest_mean=sum(fair) / len(fair) if fair else None,
         threshold=threshold,
         rounds=rounds,
@@ -506,15 +506,11 @@ def write(report: AttackReport, out: Path, *, figure: bool = True) -> None:
 
 def draw(report: AttackReport, path: Path) -> None:
     """The change of the total under each attack, with the threshold."""
-    from compeer.reward.evaluation.plot import canvas, frame, save, style
-
-    matplotlib, new = canvas()
     shown = sorted(
         (effect for effect in report.effects if effect.total.value is not None),
         key=lambda effect: effect.total.value or 0.0,
     )
-    with matplotlib.rc_context(style()):
-        figure = new(9, 0.27 * len(shown) + 1.6)
+    with drawing(path, 9, 0.27 * len(shown) + 1.6) as figure:
         axes = figure.subplots()
         frame(axes, f"Attacks on {report.judge}: what they change of the reward", "mean change of the total (-5 to 5)")
         axes.axvline(0, color=QUIET, linewidth=0.8)
@@ -534,7 +530,6 @@ def draw(report: AttackReport, path: Path) -> None:
         axes.grid(axis="x", color=QUIET, alpha=0.2, linewidth=0.8)
         axes.set_axisbelow(True)
         figure.text(0.01, 0.005, "hollow: the attack breaks the format    grey: not counted", color=QUIET, fontsize=8)
-        save(figure, path)
 
 
 def _row(effect: Effect) -> list[str]:

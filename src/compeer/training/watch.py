@@ -21,6 +21,7 @@ at its last whole checkpoint.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import sys
 import time
@@ -30,9 +31,9 @@ from typing import Any
 
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
-from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
 from compeer.errors import UserError
 from compeer.pipeline.stage import duration
+from compeer.plotting import ACCENT, INK, WARM, drawing, frame
 from compeer.training.run import Run, wait_for_all
 
 #: what a reader looks for first; the rest follows in alphabetical order
@@ -66,33 +67,23 @@ def draw(metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     panels = list(series(metrics).items())[:_MOST]
     if not panels:
         return False
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
+    if importlib.util.find_spec("matplotlib") is None:
         print("No curves are drawn: matplotlib is not installed (pip install 'compeer[data]').", file=sys.stderr)
         return False
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    style: dict[Any, Any] = {"font.size": 9, "text.color": INK, "xtick.color": INK, "ytick.color": INK}
-    with matplotlib.rc_context(style):
-        layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-        figure = Figure(figsize=(3.8 * columns, 0.4 + 2.6 * rows), facecolor=PAPER, layout=layout)
+    with drawing(path, 3.8 * columns, 0.4 + 2.6 * rows, font_size=9) as figure:
         grid = list(figure.subplots(rows, columns, squeeze=False).flat)
         figure.suptitle(title, fontsize=12, color=INK, x=0.02, ha="left")
         for axes, (name, parts) in zip(grid, panels, strict=False):
             _panel(axes, name, parts)
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        figure.savefig(path, dpi=130)
     return True
 
 
 def _panel(axes: Any, name: str, parts: Mapping[str, list[tuple[float, float]]]) -> None:
-    axes.set_facecolor(PAPER)
-    axes.set_title(name.replace("_", " ").replace("/", ": "), loc="left", fontsize=10, color=INK)
-    axes.set_xlabel("step", color=QUIET)
+    frame(axes, name.replace("_", " ").replace("/", ": "), "step")
     for part, colour in (("train", ACCENT), ("eval", WARM)):
         if points := parts.get(part):
             steps, values = zip(*points, strict=True)
@@ -102,11 +93,6 @@ def _panel(axes: Any, name: str, parts: Mapping[str, list[tuple[float, float]]])
             )
     if len(parts) > 1:
         axes.legend(frameon=False, fontsize=8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(QUIET)
-    axes.tick_params(length=0)
     axes.locator_params(axis="x", nbins=6)
 
 

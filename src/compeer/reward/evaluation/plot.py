@@ -14,26 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from compeer.cer.item import QUESTIONS, Question
-from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET, WARM
-from compeer.errors import UserError
+from compeer.plotting import ACCENT, INK, PAPER, QUIET, SERIES, WARM, drawing, frame
 from compeer.reward.evaluation.measure import Figure, Result
 from compeer.reward.evaluation.report import Section
 from compeer.reward.evaluation.table import TITLES
 
-_COLOURS = (ACCENT, WARM, "#5B6C9E", "#9A7B1F", "#7A4E7E", INK)
 _FEWEST = 5  # answers that a bin needs to be drawn
 
 
 def draw(section: Section, path: Path) -> None:
     """Write the figure of a section as PNG or SVG."""
-    matplotlib, new = canvas()
     results = section.results
     colours = _coloured(results)
     tall = max(2.2, 0.34 * len(results) + 1.1)
     drawn = any(asked.scored for result in results for asked in result.questions.values())
     heights = [tall, 3.0, 3.0] if drawn else [tall]
-    with matplotlib.rc_context(style()):
-        figure = new(14, sum(heights) + 1.1)
+    with drawing(path, 14, sum(heights) + 1.1) as figure:
         rows = figure.subplots(len(heights), 4, height_ratios=heights, squeeze=False)
         figure.suptitle(
             f"{section.set}: {section.items:,} items of {section.dialogues:,} dialogues, {section.heading}",
@@ -46,67 +42,12 @@ def draw(section: Section, path: Path) -> None:
             if drawn:
                 _roc(rows[1][column], results, question, colours, first=column == 0)
                 _reliability(rows[2][column], results, question, colours, first=column == 0)
-        save(figure, path)
-
-
-def canvas() -> tuple[Any, Any]:
-    """matplotlib, and a function that makes an empty figure of so many inches."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure as Sheet
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
-        raise UserError("A figure needs matplotlib: pip install 'compeer[data]'.") from None
-
-    def new(width: float, height: float) -> Any:
-        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.12, wspace=0.03)
-        return Sheet(figsize=(width, height), facecolor=PAPER, layout=layout)
-
-    return matplotlib, new
-
-
-def style() -> dict[Any, Any]:
-    """The settings of all our figures. Chinese names are drawn where a font for them is installed."""
-    return {
-        "font.size": 10,
-        "font.family": ["DejaVu Sans", "Noto Sans CJK SC", "WenQuanYi Micro Hei"],
-        "text.color": INK,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "compeer",
-    }
-
-
-def save(figure: Any, path: Path) -> None:
-    """Write a figure, the same bytes for the same content."""
-    import logging
-
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise UserError(f"A figure is written as .png or .svg, not as {path.name}.")
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a font that is not there
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
-
-
-def frame(axes: Any, title: str, below: str = "", beside: str = "") -> None:
-    """The look of one panel."""
-    axes.set_facecolor(PAPER)
-    axes.set_title(title, loc="left", fontsize=11, color=INK)
-    axes.set_xlabel(below, color=QUIET)
-    axes.set_ylabel(beside, color=QUIET)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(QUIET)
-    axes.tick_params(length=0)
 
 
 def _coloured(results: Sequence[Result]) -> dict[str, str]:
     """A colour for each judge and probe; baselines are grey."""
     named = [result.name for result in results if result.role != "baseline"]
-    return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(named)}
+    return {name: SERIES[number % len(SERIES)] for number, name in enumerate(named)}
 
 
 def _dots(axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], named: bool) -> None:
@@ -218,9 +159,7 @@ def bars(
     form: Callable[[float], str],
 ) -> None:
     """Draw named figures, each with a note above its bar; `form` writes the numbers of the axis."""
-    matplotlib, new = canvas()
-    with matplotlib.rc_context(style()):
-        figure = new(max(4.6, 1.7 * len(values) + 1.6), 4.2)
+    with drawing(path, max(4.6, 1.7 * len(values) + 1.6), 4.2) as figure:
         axes = figure.subplots()
         frame(axes, title, below, beside)
         highest = 0.0
@@ -238,4 +177,3 @@ def bars(
         axes.yaxis.set_major_formatter(lambda value, _: form(value))
         axes.grid(axis="y", color=QUIET, alpha=0.2, linewidth=0.8)
         axes.set_axisbelow(True)
-        save(figure, path)
