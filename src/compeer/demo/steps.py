@@ -36,11 +36,12 @@ from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
 from compeer.evals.language.measure import cases_hash
 from compeer.evals.result import Result, Said, Transcript, load_transcripts, save_result
+from compeer.models.embedding import Embedder
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Reject, Tools
 from compeer.pipeline.work import ModelSpec
-from compeer.models.embedding import Embedder
 from compeer.policy.prompts import demonstration
+from compeer.reasoning import split_thinking, with_thinking
 from compeer.reasoning.ontology import words
 from compeer.reward.judge import PARTS
 from compeer.reward.wire import Scored
@@ -357,9 +358,9 @@ def _named(part: str) -> str:
 
 def _transcript(item: Item, scores: dict[str, Any]) -> Transcript:
     assert item.candidate is not None
-    thought, _, _ = (item.candidate.raw or "").rpartition("</think>")
+    thinking, _ = split_thinking(item.candidate.raw or "")
     said = [Said(turn.speaker, turn.text) for turn in item.history]
-    said.append(Said("supporter", item.candidate.response, f"{thought}</think>" if thought else None))
+    said.append(Said("supporter", item.candidate.response, with_thinking(thinking, "") if thinking else None))
     return Transcript(item.id, item.language, tuple(said), scores, about={"reference": item.reference})
 
 

@@ -1,7 +1,4 @@
-"""The demo from beginning to end: six stages, a table, an invitation.
-
-The report on one page, and an invitation to talk.
-"""
+"""The demo from beginning to end: six stages, a report, a table, and what to do next."""
 
 from __future__ import annotations
 
@@ -16,15 +13,13 @@ from rich.text import Text
 
 from compeer.cer.item import read_items
 from compeer.conversation.terminal import reasoning_panel
-from compeer.demo import steps as data
-from compeer.demo import steps as measuring
-from compeer.demo import steps as training
+from compeer.demo import steps
 from compeer.demo.folder import Done, Folder, Made, Sizes, Stage, opened, run, table
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
 
 
-def make(folder: Folder) -> Made:
+def make_report(folder: Folder) -> Made:
     """Write the report."""
     from compeer.evals.report import write_report
 
@@ -84,42 +79,42 @@ STAGES = (
         does="Bundled conversations become a dataset: rounds are drawn, their reasoning is labelled right or wrong.",
         paper="Construction of CER, equation 1; labels are silver, made by rule in place of people's",
         command="compeer cer build",
-        work=data.make_data,
+        work=steps.make_data,
     ),
     Stage(
         name="judge",
         does="A judge learns to say whether each step of reasoning is right and which of two replies is better.",
         paper="UnifiReward, equation 4",
         command="compeer reward train",
-        work=training.judge,
+        work=steps.judge,
     ),
     Stage(
         name="sft",
         does="The supporter learns to think in three steps before it answers, from written-out examples.",
         paper="the cold start, COMPEER-SFT",
         command="compeer policy sft",
-        work=training.sft,
+        work=steps.sft,
     ),
     Stage(
         name="grpo",
         does="It answers four times, the judge rewards each answer, what repeats counts less, and it learns from that.",
         paper="GRPO with redundancy reweighting, COMPEER-URP, equations 2 to 7",
         command="compeer policy grpo",
-        work=training.grpo,
+        work=steps.grpo,
     ),
     Stage(
         name="measure",
         does="The model before and after answers the same held-out moments, and both are judged and counted.",
         paper="the evaluation, in place of Tables 2 and 3; control",
         command="compeer reward score, eval diversity, eval control",
-        work=measuring.make_measurement,
+        work=steps.make_measurement,
     ),
     Stage(
         name="report",
         does="All figures with their intervals, and every answer to read, on one page.",
         paper="how Tables 2 and 3 are shown",
         command="compeer eval report",
-        work=make,
+        work=make_report,
     ),
 )
 

@@ -31,7 +31,7 @@ from inspect_ai.model import (
 
 from compeer.evals.provider import is_ours
 from compeer.evals.result import Said
-from compeer.reasoning import parse, system_prompt
+from compeer.reasoning import parse, system_prompt, with_thinking
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import has_words
@@ -168,4 +168,4 @@ def whole(output: ModelOutput) -> str:
         return content
     thought = "\n".join(part.reasoning for part in content if part.type == "reasoning")
     said = "".join(part.text for part in content if part.type == "text")
-    return f"<think>\n{thought}\n</think>\n{said}" if thought else said
+    return with_thinking(thought, said)

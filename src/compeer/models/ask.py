@@ -23,13 +23,12 @@ from compeer.models.request import Answer, Model, ModelError, Request
 from compeer.reasoning.control import FREE, Control, violations
 from compeer.reasoning.grammar import plan
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.parse import Parsed, Problem, parse
+from compeer.reasoning.parse import Parsed, Problem, parse, split_thinking
 from compeer.reasoning.prompt import Length, system_prompt
 from compeer.reasoning.stream import Event, StreamParser
 from compeer.typed import from_json
 
 T = TypeVar("T")
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 #: how a question begins that is asked once more; the runner counts them by it
 AGAIN = "That is not the JSON asked for"
 _FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
@@ -60,7 +59,7 @@ async def ask_json(model: Model, request: Request, kind: type[T]) -> tuple[T, in
 
 def decode(text: str, kind: type[T]) -> T:
     """The JSON object in an answer, whatever was thought before it, with or without a code fence around it."""
-    return from_json(_FENCE.sub("", _THOUGHT.sub("", text).strip()), kind)
+    return from_json(_FENCE.sub("", split_thinking(text)[1].strip()), kind)
 
 
 @functools.lru_cache(256)  # a fifth of a millisecond, and a stage asks for the same shape every time

@@ -11,9 +11,9 @@ prompt      how a model is asked, in both languages
 """
 
 from compeer.reasoning.control import Control, ControlError, Pins, edit, violations
-from compeer.reasoning.parse import Parsed, Problem, fields, parse
+from compeer.reasoning.parse import Parsed, Problem, begins_with_thinking, fields, parse, split_thinking
 from compeer.reasoning.prompt import system_prompt
-from compeer.reasoning.render import render, render_step
+from compeer.reasoning.render import render, render_step, with_thinking
 from compeer.reasoning.schema import LABELS, STEPS, EmotionStep, HistoryStep, Reasoning, StrategyStep
 from compeer.reasoning.stream import Event, StreamParser
 
@@ -31,11 +31,14 @@ __all__ = [
     "Reasoning",
     "StrategyStep",
     "StreamParser",
+    "begins_with_thinking",
     "edit",
     "fields",
     "parse",
     "render",
     "render_step",
+    "split_thinking",
     "system_prompt",
     "violations",
+    "with_thinking",
 ]

@@ -57,6 +57,27 @@ class Parsed(msgspec.Struct, frozen=True):
     language: Language | None
 
 
+_THINKING = re.compile(r"\A\s*<think>(.*?)</think>", re.DOTALL)
+
+
+def split_thinking(text: str) -> tuple[str | None, str]:
+    """The text of a leading `<think>` block, whatever is in it, and what follows it. None: there is no such block.
+
+    For what other models write: judges, seekers, any server that thinks before it answers. The contract itself is read
+    by `parse`.
+
+    >>> split_thinking("<think>Short.</think>True.")
+    ('Short.', 'True.')
+    """
+    found = _THINKING.match(text)
+    return (found[1], text[found.end() :]) if found else (None, text)
+
+
+def begins_with_thinking(text: str) -> bool:
+    """Whether a text opens a `<think>` block, finished or not."""
+    return text.lstrip().startswith("<think>")
+
+
 def parse(text: str) -> Parsed:
     """Read a model's whole output."""
     problems: list[Problem] = []

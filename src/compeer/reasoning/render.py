@@ -6,6 +6,11 @@ from compeer.reasoning.parse import parse
 from compeer.reasoning.schema import COLON, KEYS, LABELS, STEPS, Reasoning, write_value
 
 
+def with_thinking(thinking: str, reply: str) -> str:
+    """One text of what a server or a provider sent in two parts."""
+    return f"<think>\n{thinking}\n</think>\n{reply}" if thinking else reply
+
+
 def render(reasoning: Reasoning, response: str) -> str:
     """The full output. Raises ValueError when a text holds tags, labelled lines or no words.
 

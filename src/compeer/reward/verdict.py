@@ -11,6 +11,7 @@ import re
 from typing import Literal
 
 from compeer.cer.item import Preference
+from compeer.reasoning import split_thinking
 from compeer.reasoning.ontology import Language
 
 Kind = Literal["unified", "prm", "orm"]
@@ -41,7 +42,6 @@ PAIR_WORDS: dict[Language, dict[Choice, str]] = {
 _DRESSING = re.compile(
     r"^(?:[\s\"'“”‘’`*_#>.:：\-—(\[]+|(?:verdict|answer|judge?ment|判断|结论|答案)\s*[:：]|</?think>)+", re.IGNORECASE
 )
-_THOUGHT = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
 _ENDS = r"(?=$|[\s。，、！!.,：:；;的])"  # 对话 and 错过 are other words
 _STEP_FORMS: tuple[tuple[bool, re.Pattern[str]], ...] = (
     (
@@ -97,4 +97,4 @@ def choice_of(preference: Preference, candidate_first: bool) -> Choice:
 
 
 def _undressed(text: str) -> str:
-    return _DRESSING.sub("", _THOUGHT.sub("", text))
+    return _DRESSING.sub("", split_thinking(text)[1])

@@ -31,6 +31,7 @@ import msgspec
 
 from compeer.models.request import Answer, Model, Place, Request
 from compeer.models.weighing import Weigher
+from compeer.reasoning import begins_with_thinking
 from compeer.reasoning.grammar import Literal, OneOf
 
 Path = tuple[int, ...]
@@ -143,7 +144,7 @@ async def told(
         logprobs=_ALTERNATIVES,
     )
     answer = await model.ask(request)
-    if answer.text.lstrip().startswith("<think>"):
+    if begins_with_thinking(answer.text):
         return {}, answer  # the first tokens are thoughts
     rests = {key: text.encode() for key, text in options.items()}
     shares, alike = _divided(rests, _places(answer))
