@@ -17,7 +17,7 @@ from tests.cli.command import compeer
 from tests.cli.hidden import hide
 from tests.demo.tiny import SIZES
 
-from compeer.demo.folder import Done, Sizes, opened
+from compeer.demo.folder import FinishedStage, Sizes, opened
 from compeer.demo.story import STAGES, tell
 from compeer.errors import UserError
 
@@ -33,7 +33,7 @@ def patch() -> object:
     os.environ.update(before)
 
 
-def told(home: Path, base: Path) -> tuple[list[Done], str]:
+def told(home: Path, base: Path) -> tuple[list[FinishedStage], str]:
     shown = io.StringIO()
     done = tell(home, sizes=SIZES, base=str(base), browser=False, console=Console(file=shown, width=200))
     return done, shown.getvalue()
@@ -58,12 +58,12 @@ def killed(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
-def finished(killed: Path, tiny_model_dir: Path, patch: object) -> tuple[Path, list[Done], str]:
+def finished(killed: Path, tiny_model_dir: Path, patch: object) -> tuple[Path, list[FinishedStage], str]:
     """The same, started again and run to its end."""
     return killed, *told(killed, tiny_model_dir)
 
 
-def test_a_killed_demo_goes_on_where_it_was(finished: tuple[Path, list[Done], str]) -> None:
+def test_a_killed_demo_goes_on_where_it_was(finished: tuple[Path, list[FinishedStage], str]) -> None:
     home, done, shown = finished
     assert [one.stage.name for one in done] == NAMES
     assert {one.stage.name: one.before for one in done} == {name: name in ("data", "judge") for name in NAMES}
@@ -73,7 +73,7 @@ def test_a_killed_demo_goes_on_where_it_was(finished: tuple[Path, list[Done], st
 
 
 def test_every_stage_says_what_it_does_and_leaves_what_the_commands_leave(
-    finished: tuple[Path, list[Done], str],
+    finished: tuple[Path, list[FinishedStage], str],
 ) -> None:
     home, _, shown = finished
     for stage in STAGES:
@@ -92,7 +92,7 @@ def test_every_stage_says_what_it_does_and_leaves_what_the_commands_leave(
     assert str(home / "report" / "report.html") in shown and "compeer chat" in shown and "compeer studio" in shown
 
 
-def test_no_conversation_is_both_learnt_from_and_measured_on(finished: tuple[Path, list[Done], str]) -> None:
+def test_no_conversation_is_both_learnt_from_and_measured_on(finished: tuple[Path, list[FinishedStage], str]) -> None:
     def dialogues(name: str) -> set[str]:
         return {json.loads(line)["dialogue"] for line in (finished[0] / "data" / f"{name}.jsonl").open()}
 
@@ -100,7 +100,9 @@ def test_no_conversation_is_both_learnt_from_and_measured_on(finished: tuple[Pat
     assert not dialogues("moments") & dialogues("prompts")
 
 
-def test_a_finished_demo_is_told_and_not_repeated(finished: tuple[Path, list[Done], str], tiny_model_dir: Path) -> None:
+def test_a_finished_demo_is_told_and_not_repeated(
+    finished: tuple[Path, list[FinishedStage], str], tiny_model_dir: Path
+) -> None:
     home = finished[0]
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
     done, shown = told(home, tiny_model_dir)

@@ -1,18 +1,12 @@
-"""Where a demo lies: settings, a note for each finished stage, and one demo at a time.
+"""The folder of a demo: its settings, a note per finished stage, and the runner that repeats nothing.
 
-    demo.json      the settings it was begun with; another start must have the same
-    notes/         STAGE.json when a stage has ended well: how long it took, what came out
+    demo.json      the settings it was started with; a later start must use the same
+    notes/         STAGE.json for each finished stage: how long it took, what came out
     cer/ data/     the dataset, and the few rows of it that are used
     judge/ sft/ policy/    training runs, as `compeer.training.run` keeps them
     answers/ results/ report/
 
-A stage without a note is run again. What it calls goes on by itself where it was cut off, so a kill costs little.
-
-How much of everything. On two cores a training reads about a hundred tokens a second, so there is little of it.
-
-A stage of the demo, the runner that repeats nothing, and the table at the end.
-
-What the demo needs beside the light installation: it trains, so it needs torch and what stands on it.
+A stage without a note is run again. What it calls continues by itself where it was cut off, so a kill costs little.
 """
 
 from __future__ import annotations
@@ -61,8 +55,8 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 OWN = ("notes", "cer", "data", "judge", "sft", "policy", "answers", "results", "report", "demo.json")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a demo is made with. `adapters`: hashes of those that come along, by role; none on another base."""
+class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a demo. `adapters`: hashes of the shipped adapters by role; none on another base."""
 
     sizes: Sizes
     base: str
@@ -70,18 +64,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What a finished stage leaves."""
+class StageNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Record of a finished stage."""
 
     seconds: float
     told: str
     results: dict[str, Any] = {}
 
 
-class Folder:
+class DemoFolder:
     """An open demo."""
 
-    def __init__(self, home: Path, settings: Settings) -> None:
+    def __init__(self, home: Path, settings: DemoSettings) -> None:
         self.home, self.settings, self.sizes, self.base = home, settings, settings.sizes, settings.base
 
     def path(self, *parts: str) -> Path:
@@ -91,50 +85,52 @@ class Folder:
         """A file of the data stage."""
         return self.path("data", f"{name}.jsonl")
 
-    def note(self, stage: str) -> Note | None:
-        """What a stage left when it was finished."""
+    def note(self, stage: str) -> StageNote | None:
+        """The record of a stage, if it is finished."""
         try:
-            return from_json(self.path("notes", f"{stage}.json").read_bytes(), Note)
-        except (OSError, msgspec.MsgspecError):  # a note is written in one go; what cannot be read was none
+            return from_json(self.path("notes", f"{stage}.json").read_bytes(), StageNote)
+        except (OSError, msgspec.MsgspecError):  # a note is written at once; an unreadable one is none
             return None
 
-    def keep(self, stage: str, note: Note) -> None:
+    def keep(self, stage: str, note: StageNote) -> None:
         write(self.path("notes", f"{stage}.json"), note)
 
 
 @contextmanager
-def opened(home: Path, sizes: Sizes, base: str, *, fresh: bool = False) -> Iterator[Folder]:
-    """The demo in this folder, begun or gone on with. UserError when it cannot go on."""
+def opened(home: Path, sizes: Sizes, base: str, *, fresh: bool = False) -> Iterator[DemoFolder]:
+    """The demo in this folder, new or continued. UserError when it cannot continue."""
     adapters: dict[str, str] = {}
     if base == "embedded":
         adapters = {role: shipped.sha256(found) for role in shipped.ROLES if (found := shipped.adapter(role))}
-    settings = Settings(sizes=sizes, base=base, adapters=adapters)
+    settings = DemoSettings(sizes=sizes, base=base, adapters=adapters)
     marker = home / "demo.json"
     try:
         if home.is_dir() and not marker.is_file() and any(path.name != ".lock" for path in home.iterdir()):
-            raise UserError(f"{home} is not empty and holds no demo. Give another folder with --out.")
+            raise UserError(f"{home} is not empty and holds no demo. Choose another folder with --out.")
         home.mkdir(parents=True, exist_ok=True)
         with (home / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(f"Another demo is at work in {home}. Wait for it, or give --out.") from None
+                raise UserError(
+                    f"Another demo is running in {home}. Wait for it, or choose another folder with --out."
+                ) from None
             if fresh:
                 clear(home)
             if not marker.is_file():
                 write(marker, settings)
             elif differing := _differences(marker, settings):
                 raise UserError(
-                    f"The demo in {home} was begun with other settings ({', '.join(differing)}). "
-                    "--fresh begins anew; --out takes another folder."
+                    f"The demo in {home} was started with other settings ({', '.join(differing)}). "
+                    "Start again with --fresh, or choose another folder with --out."
                 )
-            yield Folder(home, settings)
+            yield DemoFolder(home, settings)
     except OSError as error:
         raise UserError(f"The demo cannot be kept in {home}: {error.strerror or error}.") from error
 
 
 def clear(home: Path) -> None:
-    """Remove what a demo has left here, and nothing else; the settings last."""
+    """Remove the files of a demo and nothing else; the settings last."""
     for name in OWN:
         path = home / name
         if path.is_dir():
@@ -144,14 +140,14 @@ def clear(home: Path) -> None:
 
 
 def write(path: Path, content: Any) -> None:
-    """As JSON, whole or not at all."""
+    """Write JSON atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     part.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
     part.replace(path)
 
 
-def _differences(marker: Path, settings: Settings) -> list[str]:
+def _differences(marker: Path, settings: DemoSettings) -> list[str]:
     try:
         before = msgspec.json.decode(marker.read_bytes())
     except msgspec.MsgspecError:
@@ -160,34 +156,34 @@ def _differences(marker: Path, settings: Settings) -> list[str]:
     return sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
 
 
-class Made(msgspec.Struct, frozen=True):
-    """What came of a stage: a sentence, and what later stages or the reader may want."""
+class StageOutcome(msgspec.Struct, frozen=True):
+    """Result of a stage: a sentence for the reader, and values for later stages."""
 
     told: str
     results: dict[str, Any] = {}
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """`does`: one sentence; `paper`: which part of the paper it is; `command`: what does the same at any size."""
+    """A stage. `does`: one sentence; `paper`: the part of the paper; `command`: the same at any size."""
 
     name: str
     does: str
     paper: str
     command: str
-    work: Callable[[Folder], Made]
+    work: Callable[[DemoFolder], StageOutcome]
 
 
-class Done(msgspec.Struct, frozen=True):
-    """A stage with its note; `before`: it had been finished when this start came to it."""
+class FinishedStage(msgspec.Struct, frozen=True):
+    """A stage with its note. `before`: it was finished by an earlier start."""
 
     stage: Stage
-    note: Note
+    note: StageNote
     before: bool
 
 
-def run(folder: Folder, stages: Sequence[Stage], console: Console) -> list[Done]:
-    """Run what is not finished, in order; each stage says what it does before it begins."""
-    done: list[Done] = []
+def run(folder: DemoFolder, stages: Sequence[Stage], console: Console) -> list[FinishedStage]:
+    """Run the unfinished stages in order; each says what it does before it starts."""
+    done: list[FinishedStage] = []
     for number, stage in enumerate(stages, start=1):
         console.print(Text.assemble("\n", (f"{number}/{len(stages)} {stage.name}", "bold"), f"  {stage.does}"))
         console.print(Text(f"    the paper: {stage.paper}; the command: {stage.command}", style="dim"))
@@ -196,15 +192,15 @@ def run(folder: Folder, stages: Sequence[Stage], console: Console) -> list[Done]
         if note is None:
             began = time.monotonic()
             made = stage.work(folder)
-            note = Note(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
+            note = StageNote(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
             folder.keep(stage.name, note)
         said = f"done before, in {duration(note.seconds)}" if before else duration(note.seconds)
         console.print(Text.assemble(("    ✓ ", "green"), f"{note.told} ({said})"))
-        done.append(Done(stage, note, before))
+        done.append(FinishedStage(stage, note, before))
     return done
 
 
-def table(done: Sequence[Done]) -> Table:
+def table(done: Sequence[FinishedStage]) -> Table:
     """The stages with their time."""
     shown = Table(box=None, pad_edge=False, show_footer=True)
     whole = sum(one.note.seconds for one in done if not one.before)
@@ -216,7 +212,7 @@ def table(done: Sequence[Done]) -> Table:
     return shown
 
 
-#: module -> the package it comes in
+#: module -> package to install
 PACKAGES = {
     "torch": "torch",
     "transformers": "transformers",
@@ -232,12 +228,12 @@ PACKAGES = {
 
 
 def check() -> None:
-    """UserError when something is missing, with the way to get it and the way without."""
+    """UserError when a package is missing, with the command that installs it."""
     missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise UserError(
-            f"The demo trains, and this installation lacks {', '.join(missing)}.\n"
-            'Get them: pip install "compeer[demo]", or make demo in a checkout (without a GPU it is worth installing '
+            f"The demo trains models, and these packages are missing: {', '.join(missing)}.\n"
+            'Install them: pip install "compeer[demo]", or make demo in a checkout (without a GPU it is worth installing '
             "torch for the processor first).\n"
             "Without them: compeer demo --quick shows one turn of a conversation."
         )

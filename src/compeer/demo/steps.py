@@ -1,22 +1,14 @@
-"""The bundled corpus as a dataset, and the few rows of it that the demo uses.
+"""The stages of the demo that work: data, judge, cold start, GRPO, measurement.
 
-`compeer cer build` imports the conversations, draws rounds by equation 1, labels them silver and parts them by
-dialogue. Of the training part the shortest histories are taken, and of the test part those that both models answer:
-no conversation that a model is measured on has been trained on here. (The shipped adapters have seen the bundled
-corpus, as their cards say.)
+Every stage calls what the commands call (`compeer cer build`, `reward train`, `policy sft`, `policy grpo`,
+`cer reason`, `reward score`, `eval diversity`, `eval control`), with small numbers.
 
-The judge, the cold start and GRPO, each for a few steps, from the adapters that come along.
-
-What `compeer reward train`, `policy sft` and `policy grpo` do with configs/*/laptop.yaml, with smaller numbers. Every
-step is a checkpoint, so a start that was cut off loses one step at most. Where no adapter comes along, or on another
-base, a new one is begun.
-
-Before against after: the same held-out moments, answered by both models and judged by one judge.
-
-`before` is the model as it comes along, `after` the result of GRPO. Both write without a grammar (`compeer cer reason`
-with one attempt), so that completeness means something. The judge is the one that comes along, not the one that the
-policy was trained on; on another base there is only the latter. Control is measured on `after`: pins are enforced by
-the grammar, whatever the model.
+Data: the bundled conversations, sampled by equation 1, labelled silver, split by dialogue. No conversation that a
+model is measured on has been trained on here; the shipped adapters have seen the bundled corpus, as their cards say.
+Training: every step is a checkpoint, so a start that was cut off loses one step at most.
+Measurement: `before` is the shipped model, `after` the result of GRPO. Both write without a grammar, so that
+completeness means something. The judge is the shipped one, not the one the policy was trained with; on another base
+there is only the latter. Control is measured on `after`, where the grammar enforces pins.
 """
 
 from __future__ import annotations
@@ -30,7 +22,7 @@ import msgspec
 from compeer.cer.build import Build, Source, build
 from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
-from compeer.demo.folder import Folder, Made
+from compeer.demo.folder import DemoFolder, StageOutcome
 from compeer.dialogue import read_rows, write_rows
 from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
@@ -49,7 +41,7 @@ from compeer.statistics import Figure, mean_figure
 from compeer.typed import from_plain
 
 
-def make_data(folder: Folder) -> Made:
+def make_data(folder: DemoFolder) -> StageOutcome:
     sizes = folder.sizes
     corpus = Source("bundled", limit=sizes.dialogues, options={"language": "en"})
     config = Build(
@@ -70,14 +62,14 @@ def make_data(folder: Folder) -> Made:
         f"{steps['01-dialogues']} conversations, {steps['05-silver']} moments drawn and labelled silver: "
         f"{len(train)} to train on, {len(test)} to measure on, no conversation in both"
     )
-    return Made(told)
+    return StageOutcome(told)
 
 
 def _items(path: Path) -> list[Item]:
     return list(read_items(path))
 
 
-def _short(items: Sequence[Item], folder: Folder) -> list[Item]:
+def _short(items: Sequence[Item], folder: DemoFolder) -> list[Item]:
     """Those with a short history, one of every conversation before a second one of any; then the rest by length."""
     sized = sorted(items, key=lambda item: (sum(len(words(turn.text)) for turn in item.history), item.id))
     seen: set[str] = set()
@@ -90,7 +82,7 @@ def _short(items: Sequence[Item], folder: Folder) -> list[Item]:
     return first + later
 
 
-def _write(folder: Folder, name: str, items: Sequence[Item], count: int) -> None:
+def _write(folder: DemoFolder, name: str, items: Sequence[Item], count: int) -> None:
     if len(items) < count:
         raise UserError(f"The demo wants {count} items for {name}, and the corpus gives {len(items)}.")
     write_rows(folder.rows(name), items[:count])
@@ -104,7 +96,7 @@ def _asked(item: Item) -> Item:
 _LORA = {"r": 16, "alpha": 32}
 
 
-def judge(folder: Folder) -> Made:
+def judge(folder: DemoFolder) -> StageOutcome:
     from compeer.reward.train import Config, train
 
     sizes = folder.sizes
@@ -119,10 +111,10 @@ def judge(folder: Folder) -> Made:
     trained = train(from_plain(given | _start(folder, "judge") | _few(folder), Config))
     results = trained.results
     told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
-    return Made(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
+    return StageOutcome(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
 
 
-def sft(folder: Folder) -> Made:
+def sft(folder: DemoFolder) -> StageOutcome:
     from compeer.policy.sft import Config, train
 
     sizes = folder.sizes
@@ -140,10 +132,10 @@ def sft(folder: Folder) -> Made:
     results = train(from_plain(given | _start(folder, "supporter") | _few(folder), Config))
     told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
     told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
-    return Made(told, {"steps": results["steps"], "loss": results["train_loss"]})
+    return StageOutcome(told, {"steps": results["steps"], "loss": results["train_loss"]})
 
 
-def grpo(folder: Folder) -> Made:
+def grpo(folder: DemoFolder) -> StageOutcome:
     from compeer.policy.grpo.config import config_of
     from compeer.policy.grpo.run import train
 
@@ -175,15 +167,15 @@ def grpo(folder: Folder) -> Made:
         f"{results['steps']} steps of {sizes.grpo_batch * sizes.group} outputs; the judge's reward (-5 to 5) at first "
         f"{rewards[0]:.2f}, at last {rewards[1]:.2f}"
     )
-    return Made(told, {"steps": results["steps"]})
+    return StageOutcome(told, {"steps": results["steps"]})
 
 
-def _start(folder: Folder, role: str) -> dict[str, Any]:
-    """From the adapter that came along when the demo was begun, or from a new one."""
+def _start(folder: DemoFolder, role: str) -> dict[str, Any]:
+    """From the shipped adapter, or from a new one."""
     return {"adapter": "shipped"} if role in folder.settings.adapters else {"lora": _LORA}
 
 
-def _few(folder: Folder) -> dict[str, Any]:
+def _few(folder: DemoFolder) -> dict[str, Any]:
     """What short trainings on a processor have in common."""
     return {
         "micro_batch": 1,
@@ -198,21 +190,21 @@ def _few(folder: Folder) -> dict[str, Any]:
     }
 
 
-def _from(folder: Folder, role: str) -> str:
+def _from(folder: DemoFolder, role: str) -> str:
     return f"; from the shipped {role}" if role in folder.settings.adapters else "; from a new adapter"
 
 
 NAMES = ("before", "after")
 
 
-def spec_of(folder: Folder, name: str) -> str:
+def spec_of(folder: DemoFolder, name: str) -> str:
     """A model as the commands name it."""
     if folder.base == "embedded":
         return "embedded" if name == "before" else f"embedded+{folder.path('policy', 'model')}"
     return f"hf:{folder.base}" + ("" if name == "before" else f"+{folder.path('policy', 'model')}")
 
 
-def make_measurement(folder: Folder) -> Made:
+def make_measurement(folder: DemoFolder) -> StageOutcome:
     """All figures; what they came to, in a sentence."""
     answers = {name: answered(folder, name) for name in NAMES}
     figures = {name: [*result.figures] for name, result in judged(folder, answers).items()}
@@ -234,10 +226,10 @@ def make_measurement(folder: Folder) -> Made:
     )
     if kept is not None:
         told += f"; {kept.value:.0%} of {kept.n} pins kept"
-    return Made(told, {"before": found["before"], "after": found["after"]})
+    return StageOutcome(told, {"before": found["before"], "after": found["after"]})
 
 
-def answered(folder: Folder, name: str) -> list[Item]:
+def answered(folder: DemoFolder, name: str) -> list[Item]:
     """What a model writes at the moments, the incomplete outputs too, in the order of the moments."""
     out = folder.path("answers", f"{name}.jsonl")
     options = {
@@ -271,7 +263,7 @@ def answered(folder: Folder, name: str) -> list[Item]:
     return items
 
 
-def judged(folder: Folder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
+def judged(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
     """The rewards of all answers under one judge, part by part; those to one moment are judged beside each other."""
     from compeer.reward.score_file import score
     from compeer.reward.spec import open_judge
@@ -301,7 +293,7 @@ def judged(folder: Folder, answers: Mapping[str, Sequence[Item]]) -> dict[str, R
     return results
 
 
-def spoken(folder: Folder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
+def spoken(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
     """How varied and how long the replies are; nothing where there are none."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
@@ -313,7 +305,7 @@ def spoken(folder: Folder, name: str, items: Sequence[Item], embedder: Embedder)
     return measured.result.figures
 
 
-def controlled(folder: Folder) -> Result:
+def controlled(folder: DemoFolder) -> Result:
     """The stages and some strategies pinned at a moment: are they kept?"""
     import sys
 
@@ -337,7 +329,7 @@ def controlled(folder: Folder) -> Result:
     return named
 
 
-def _all(folder: Folder, name: str) -> Path:
+def _all(folder: DemoFolder, name: str) -> Path:
     return folder.path("answers", f"{name}.all.jsonl")
 
 
@@ -364,7 +356,7 @@ def _transcript(item: Item, scores: dict[str, Any]) -> Transcript:
     return Transcript(item.id, item.language, tuple(said), scores, about={"reference": item.reference})
 
 
-def _honest(folder: Folder) -> str:
+def _honest(folder: DemoFolder) -> str:
     sizes = folder.sizes
     steps = sizes.sft_items // sizes.sft_batch
     return (

@@ -14,12 +14,12 @@ from rich.text import Text
 from compeer.cer.item import read_items
 from compeer.conversation.terminal import reasoning_panel
 from compeer.demo import steps
-from compeer.demo.folder import Done, Folder, Made, Sizes, Stage, opened, run, table
+from compeer.demo.folder import DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
 
 
-def make_report(folder: Folder) -> Made:
+def make_report(folder: DemoFolder) -> StageOutcome:
     """Write the report."""
     from compeer.evals.report import write_report
 
@@ -27,10 +27,10 @@ def make_report(folder: Folder) -> Made:
     runs = [folder.path("results", name) for name in names]
     written = write_report([run for run in runs if run.is_dir()], folder.path("report"), title="COMPEER demo")
     told = f"{written.page}, {written.transcripts} answers to read"
-    return Made(told, {"page": str(written.page.relative_to(folder.home))})
+    return StageOutcome(told, {"page": str(written.page.relative_to(folder.home))})
 
 
-def show(folder: Folder, console: Console, *, browser: bool = True) -> None:
+def show(folder: DemoFolder, console: Console, *, browser: bool = True) -> None:
     """Where the report lies, and what can be done now."""
     page = folder.path("report", "report.html").resolve()
     opened = browser and open_page(page)
@@ -48,7 +48,7 @@ def show(folder: Folder, console: Console, *, browser: bool = True) -> None:
     console.print(Text(said, style="dim"))
 
 
-def show_answer(folder: Folder, console: Console) -> None:
+def show_answer(folder: DemoFolder, console: Console) -> None:
     """One of the answers of the trained model, thinking and all: the first that is complete, else the first."""
     items = list(read_items(folder.path("answers", "after.all.jsonl")))
     item = next((one for one in items if one.candidate and one.candidate.reasoning), items[0])
@@ -127,12 +127,12 @@ def tell(
     fresh: bool = False,
     browser: bool = True,
     console: Console | None = None,
-) -> list[Done]:
+) -> list[FinishedStage]:
     """Run the demo, or go on with it."""
     _prepare()
     console = console or Console(highlight=False)
     console.print("[bold]COMPEER[/bold]: the whole paper in miniature, on your processor. No GPU, no key, no hub.")
-    console.print("[dim]Stop it whenever you like; the same command goes on where it was.[/dim]")
+    console.print("[dim]Stop it at any time; run the same command again to continue.[/dim]")
     with warnings.catch_warnings(), opened(out, sizes, base, fresh=fresh) as folder:
         warnings.simplefilter("ignore")  # a reader of the story can do nothing about them
         _say_start(folder, console)
@@ -156,7 +156,7 @@ def _prepare() -> None:
         os.environ.setdefault(name, value)
 
 
-def _say_start(folder: Folder, console: Console) -> None:
+def _say_start(folder: DemoFolder, console: Console) -> None:
     if folder.base != "embedded":
         console.print(f"[dim]It starts from {folder.base}, with new adapters.[/dim]")
     elif missing := {"supporter", "judge"} - set(folder.settings.adapters):

@@ -28,7 +28,7 @@ async def _demo(console: Console) -> None:
     console.print("[bold]COMPEER[/bold]: a supporter that thinks in three steps before it answers.\n")
     console.print("[dim]1. A conversation from the bundled corpus begins.[/dim]")
     console.print(f"\n[bold]Seeker[/bold]  {opening[0].text}\n")
-    trained = "with the adapter that comes along" if adapter("supporter") else "untrained"
+    trained = "with its shipped adapter" if adapter("supporter") else "untrained"
     console.print(f"[dim]2. The embedded model (SmolLM2-135M, {trained}) thinks and answers.[/dim]\n")
     model = open_model("embedded")
     settings = {"length": "brief", "seed": 7, "temperature": 0.6, "top_p": 0.9, "penalty": 1.05}
