@@ -25,6 +25,33 @@ os.environ["OMP_NUM_THREADS"] = "1"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+#: in CI nothing is skipped for want of something: a machine that lacks it fails. These skips say what is there instead
+ALLOWED_SKIPS = ("there is one", "is installed here", "needs /proc")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    outcome = yield
+    _fail_a_skip(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    outcome = yield
+    _fail_a_skip(outcome.get_result())
+
+
+def _fail_a_skip(report: Any) -> None:
+    """In CI, a skip for want of corpora, Chromium, PostgreSQL or a package is a failure."""
+    if not os.environ.get("CI") or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if "COMPEER_DATA" in reason and not os.environ.get("COMPEER_DATA"):
+        return  # the corpora are not part of the repository
+    if not any(allowed in reason for allowed in ALLOWED_SKIPS):
+        report.outcome, report.longrepr = "failed", f"skipped in CI: {reason}"
+
+
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{{ message['content'] }}<|im_end|>\n{% endfor %}"
