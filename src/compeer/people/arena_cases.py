@@ -57,6 +57,7 @@ from msgspec import Meta
 from compeer.cer.item import Said
 from compeer.cer.sample import sample_rounds
 from compeer.dialogue import Dialogue, history, read_rows, rounds
+from compeer.dialogue import messages as chat_messages
 from compeer.errors import UserError
 from compeer.models.ask import reason, request_for
 from compeer.pipeline.ledger import Manifest
@@ -204,16 +205,7 @@ STAGE = Stage(
 
 def messages(case: Case, images: Path | None, *, sees: bool) -> list[dict[str, Any]]:
     """The conversation as a model is asked with it."""
-    chat: list[dict[str, Any]] = []
-    for turn in case.history:
-        role = "user" if turn.speaker == "seeker" else "assistant"
-        if turn.images and sees:
-            paths = [str(images / path) if images else path for path in turn.images]
-            parts: list[dict[str, Any]] = [{"type": "image", "path": path} for path in paths]
-            chat.append({"role": role, "content": [*parts, {"type": "text", "text": turn.text}]})
-        else:
-            chat.append({"role": role, "content": turn.text})
-    return chat
+    return chat_messages(case.history, images=sees, folder=images)
 
 
 def generate(

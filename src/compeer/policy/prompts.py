@@ -15,13 +15,14 @@ A row holds what the model is asked (`prompt`, with pictures opened when the row
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from compeer.cer.crisis_flag import crisis_words
-from compeer.cer.item import Item, chat_history
+from compeer.cer.item import Item
+from compeer.dialogue import messages, trim
 from compeer.errors import UserError
 from compeer.policy.composite import Asked
 from compeer.reasoning import render, system_prompt
@@ -55,11 +56,10 @@ def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> 
         raise UserError(f"Item {item.id} has no history; there is nothing to reply to.")
     system = {"role": "system", "content": system_prompt(item.language, length=length)}
     asked = Asked(item.id, item.language, item.history, item.reference)
-    for start in _starts(item):
-        shown = msgspec.structs.replace(item, history=item.history[start:])
-        messages = [system, *chat_history(shown)]
-        if count(messages) <= most:
-            return Prompt(messages, asked, start)
+    shown = trim(item.history, lambda end: count([system, *messages(end)]) <= most)
+    chat = [system, *messages(shown)]
+    if len(shown) > 1 or count(chat) <= most:
+        return Prompt(chat, asked, len(item.history) - len(shown))
     raise UserError(
         f"The last turn of item {item.id} alone takes more than {most} tokens. Raise max_prompt, or leave the item out."
     )
@@ -103,15 +103,6 @@ def demonstration(item: Item) -> str | None:
         return render(item.reference_reasoning, item.reference.strip())
     except ValueError:  # a corpus's own reply may hold markup
         return None
-
-
-def _starts(item: Item) -> Iterator[int]:
-    """Where the history may begin: at its first turn, then later and later, at a seeker's turn where it can."""
-    yield 0
-    last = len(item.history) - 1
-    for start in range(1, last + 1):
-        if item.history[start].speaker == "seeker" or start == last:
-            yield start
 
 
 def fitting(

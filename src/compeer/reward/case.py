@@ -1,32 +1,35 @@
-"""A case before the judge: a history, the steps and the reply of a candidate, and the reference reply.
+"""A case for the judge: a history, a candidate's three steps and reply, and the reference reply.
 
-A step that is missing, or lacks its text or one of its labels, is None and is never shown: it counts as wrong. A
-reply without words is not compared: it counts as worse.
+A step that is missing, or that lacks its text or a label, is None. It is never shown and counts as wrong. A reply
+without words is never compared and counts as worse.
 
-Cases of one history, kept together: a judge that shares prefixes encodes their history once.
-
-A case that is too long for its judge, made shorter.
-
-The oldest turns of the history go first, as few as will do. When even the last turn alone does not fit, somebody wrote
-far more than a conversation holds (a reply without end, a pasted book): the longest text is cut in half until it does.
+Cases with the same history are kept together (`split_by_history`, `order_by_history`), because a judge that shares
+prefixes then encodes the history once. A case that is too long for its judge loses the oldest turns of the history
+first, as few as possible. When the last turn alone does not fit, the longest text is cut in half until it does.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from compeer.cer.item import Item, Said
+from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.models.request import ModelError
-from compeer.reasoning import LABELS, STEPS, Parsed, parse, render_step
+from compeer.reasoning import LABELS, STEPS, Parsed, Reasoning, parse, render, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import COLON, KEYS, has_words, write_value
 
+_SHORTEST = 32  # characters; a text is never cut below this
+
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be judged. `steps` are free text with labelled lines, as the contract writes them."""
+    """What is judged. `steps` hold free text and labelled lines, as the contract writes them."""
 
     id: str
     language: Language
@@ -44,9 +47,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def case_of(item: Item) -> Case:
-    """The item's own candidate, as it was labelled."""
+    """The case of an item's own candidate, as it was labelled."""
     if item.candidate is None:
-        raise UserError(f"Item {item.id} has no candidate; compeer cer reason or label gives it one.")
+        raise UserError(f"Item {item.id} has no candidate. `compeer cer reason` or `compeer cer label` adds one.")
     if item.candidate.reasoning is None:
         return case_of_output(item, item.candidate.raw or item.candidate.response)
     reasoning = item.candidate.reasoning
@@ -63,12 +66,12 @@ def case_of(item: Item) -> Case:
 
 
 def case_of_output(item: Item, output: str, name: str | None = None) -> Case:
-    """What a model wrote for the item's history, read strictly."""
+    """The case of a model's output for the item's history, parsed strictly."""
     return case_of_parsed(name or item.id, item.language, item.history, item.reference, parse(output))
 
 
 def case_of_parsed(name: str, language: Language, history: Sequence[Said], reference: str, parsed: Parsed) -> Case:
-    """The case of an output that has been parsed already."""
+    """The case of an output that is already parsed."""
     first, second, third = (_step(parsed, step, language) for step in STEPS)
     return Case(
         id=name,
@@ -81,14 +84,8 @@ def case_of_parsed(name: str, language: Language, history: Sequence[Said], refer
     )
 
 
-def shortened(case: Case, turns: int) -> Case:
-    """The case without the oldest turns of its history; the last one stays."""
-    dropped = max(0, min(turns, len(case.history) - 1))
-    return msgspec.structs.replace(case, history=case.history[dropped:], left_out=case.left_out + dropped)
-
-
 def _step(parsed: Parsed, step: str, language: Language) -> str | None:
-    """A step as it stands, when nothing is wrong with it."""
+    """A step as text, or None when anything is wrong with it."""
     if step not in parsed.texts or any(problem.step == step for problem in parsed.problems):
         return None
     spoken = parsed.language or language
@@ -100,8 +97,18 @@ def _step(parsed: Parsed, step: str, language: Language) -> str | None:
     return "\n".join([parsed.texts[step], *lines]) if len(lines) == len(LABELS[step]) else None
 
 
-def parted(cases: Sequence[Case], size: int) -> list[range]:
-    """Places of the cases in pieces of at most `size`, cut where the history changes; a larger group has to be cut."""
+@functools.cache
+def trial_case(quality: Literal["good", "bad"], language: Language) -> Case:
+    """A plainly good or plainly bad case: for warming up a judge, probing one that was down, checking a new one."""
+    told: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("trial_cases.json").read_bytes())[language]
+    written = told[quality]
+    output = render(Reasoning.of(written["texts"], written["labels"], language), written["reply"])
+    history = msgspec.convert(told["history"], tuple[Said, ...])
+    return case_of_parsed(f"{quality}-{language}", language, history, told["reference"], parse(output))
+
+
+def split_by_history(cases: Sequence[Case], size: int) -> list[range]:
+    """Ranges of at most `size` cases, cut where the history changes. A group larger than `size` is cut as well."""
     pieces: list[range] = []
     start = group = 0  # where the piece and the last group in it begin
     for place in range(1, len(cases) + 1):
@@ -117,15 +124,15 @@ def parted(cases: Sequence[Case], size: int) -> list[range]:
     return pieces
 
 
-def gathered(cases: Sequence[Case]) -> list[int]:
-    """Places of the cases, those of one history next to each other, in the order in which each history came first.
+def order_by_history(cases: Sequence[Case]) -> list[int]:
+    """Indices of the cases with equal histories next to each other, in the order of first appearance.
 
     >>> from compeer.cer.item import Said
     >>> def case(name: str, said: str) -> Case:
     ...     none = (None, None, None)
     ...     history = (Said("seeker", said),)
     ...     return Case(id=name, language="en", history=history, steps=none, reply="", reference="", complete=False)
-    >>> gathered([case("1", "I am sad."), case("2", "Hello."), case("3", "I am sad.")])
+    >>> order_by_history([case("1", "I am sad."), case("2", "Hello."), case("3", "I am sad.")])
     [0, 2, 1]
     """
     groups: dict[object, list[int]] = {}
@@ -134,36 +141,33 @@ def gathered(cases: Sequence[Case]) -> list[int]:
     return [place for group in groups.values() for place in group]
 
 
-_SHORTEST = 32  # characters that are never cut further
+def drop_oldest_turns(case: Case, turns: int) -> Case:
+    """The case without the oldest turns of its history. The last turn always stays."""
+    dropped = max(0, min(turns, len(case.history) - 1))
+    return msgspec.structs.replace(case, history=case.history[dropped:], left_out=case.left_out + dropped)
 
 
-def fitted(case: Case, length: Callable[[Case], int], limit: int) -> Case:
+def fit_case(case: Case, length: Callable[[Case], int], limit: int) -> Case:
     """The case, shortened until `length` (tokens of its longest conversation) is at most `limit`."""
-    if length(case) <= limit:
-        return case
-    fits, too_long = len(case.history) - 1, 0  # turns dropped; what lies between is not known yet
-    if fits > 0 and length(shortened(case, fits)) <= limit:
-        while fits - too_long > 1:
-            middle = (fits + too_long) // 2
-            if length(shortened(case, middle)) <= limit:
-                fits = middle
-            else:
-                too_long = middle
-        return shortened(case, fits)
-    case = shortened(case, len(case.history))
-    while length(case) > limit:
-        case = shorter(case)
-    return case
+
+    def ending_with(turns: Sequence[Said]) -> Case:
+        return drop_oldest_turns(case, len(case.history) - len(turns))
+
+    kept = trim(case.history, lambda turns: length(ending_with(turns)) <= limit, starts=lambda turn: True)
+    found = ending_with(kept)
+    while len(kept) == 1 and length(found) > limit:
+        found = halve(found)
+    return found
 
 
-def shorter(case: Case) -> Case:
-    """The case with half of its history; when that is one turn, with the longest of its texts cut to half."""
+def halve(case: Case) -> Case:
+    """The case with half of its history, or, when that is one turn, with its longest text cut in half."""
     if len(case.history) > 1:
-        return shortened(case, len(case.history) // 2)
+        return drop_oldest_turns(case, len(case.history) // 2)
     texts = [case.reply, case.reference, *(step or "" for step in case.steps), *(turn.text for turn in case.history)]
     longest = max(texts, key=len)
     if len(longest) < 2 * _SHORTEST:
-        raise ModelError("The judge's context has no room even for a short case. Give it more, or use another model.")
+        raise ModelError("The judge's context is too small even for a short case. Increase it, or use another model.")
 
     def cut(text: str) -> str:
         return text[: len(text) // 2].rstrip() + "…" if text == longest else text

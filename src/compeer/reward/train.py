@@ -182,7 +182,7 @@ def _record(config: Config) -> Record:
     )
 
 
-def _items(files: Sequence[str], config: Config, split: Split) -> Iterator[Item]:
+def _items(files: Sequence[str], config: Config, split: Split = "train") -> Iterator[Item]:
     """Items to learn from. Those of a test set are refused: nobody could measure the judge any more."""
     count = 0
     for path in files:

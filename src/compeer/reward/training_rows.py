@@ -33,10 +33,11 @@ import msgspec
 from msgspec import Meta
 
 from compeer.cer.item import QUESTIONS, Item, Question
+from compeer.dialogue import trim
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import write_value
-from compeer.reward.case import Case, case_of, shortened
-from compeer.reward.conversation import Thread, messages, threads
+from compeer.reward.case import Case, case_of, drop_oldest_turns
+from compeer.reward.conversation import JudgeThread, messages, threads
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
 from compeer.training.encode import Example, Words, encode
 
@@ -267,7 +268,7 @@ def labelled(case: Case, item: Item) -> Case:
 
 def chat(row: Row, left_out: int = 0) -> list[dict[str, Any]]:
     """The row's messages, without the oldest `left_out` turns of the history."""
-    case = shortened(row.case, left_out) if left_out else row.case
+    case = drop_oldest_turns(row.case, left_out) if left_out else row.case
     thread = next(
         thread
         for thread in threads(case, row.kind, row.candidate_first)
@@ -276,26 +277,25 @@ def chat(row: Row, left_out: int = 0) -> list[dict[str, Any]]:
     return messages(thread, answers(row, thread))
 
 
-def answers(row: Row, thread: Thread) -> list[str]:
+def answers(row: Row, thread: JudgeThread) -> list[str]:
     """What the judge should say to each question of the thread."""
     return [_answer(row, turn.question) for turn in thread.turns]
 
 
 def fit(row: Row, words: Words, max_length: int) -> tuple[Example, int] | None:
     """The row encoded, and how many turns it lost to fit; None when even its last turn does not."""
-    whole = encode(chat(row), words)
-    if len(whole) <= max_length:
-        return whole, 0
-    low, high = 1, len(row.case.history) - 1  # the fewest that suffice lie between
-    found = None
-    while low <= high:
-        middle = (low + high) // 2
-        tried = encode(chat(row, middle), words)
-        if len(tried) <= max_length:
-            found, high = (tried, middle), middle - 1
-        else:
-            low = middle + 1
-    return found
+    tried: dict[int, Example] = {}
+
+    def example(left_out: int) -> Example:
+        if left_out not in tried:
+            tried[left_out] = encode(chat(row, left_out), words)
+        return tried[left_out]
+
+    turns = row.case.history
+    kept = trim(turns, lambda end: len(example(len(turns) - len(end))) <= max_length, starts=lambda turn: True)
+    left_out = len(turns) - len(kept)
+    found = example(left_out)
+    return (found, left_out) if len(found) <= max_length else None
 
 
 def make(items: Iterable[Item], choices: Choices, words: Words, max_length: int) -> Made:
