@@ -1,8 +1,7 @@
-"""A GRPO step of the embedded model on a CPU: rollouts by our decoder against plain TRL, which generates by itself, and
-against rollouts by llama.cpp.
+"""A GRPO step of the embedded model on a CPU: rollouts by llama.cpp against plain TRL, which generates by itself.
 
-2 prompts x 4 outputs x 128 tokens, LoRA of rank 16 on all linear layers, a reward that costs nothing. All arms run in
-this process and take turns, and all ignore the end of a turn, so that they do the same work. A step is everything from
+2 prompts x 4 outputs x 128 tokens, LoRA of rank 16 on all linear layers, a reward that costs nothing. Both arms run in
+this process and take turns, and both ignore the end of a turn, so that they do the same work. A step is everything from
 the prompts to the changed adapter: with llama.cpp also writing the adapter and starting it. Short prompts: with
 the contract's instructions before them plain TRL's training half alone needs more than 24 GB.
 """
@@ -21,8 +20,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Ratio
-from compeer.policy.llamacpp_rollouts import llamacpp_rollout
-from compeer.policy.rollout.graph import graph_rollout
+from compeer.policy.llamacpp_rollouts import LlamaCppRollout
 from compeer.training.model import Lora, Settings, arguments, open_model
 
 # read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.llama_server
@@ -32,7 +30,7 @@ SAID = (
     "I just lost my job and I feel worthless. What can I do now?",
     "My girlfriend broke up with me last week and I cannot sleep.",
 )
-OURS, PLAIN, SERVER = "ours", "plain TRL", "rollouts by llama.cpp"
+OURS, PLAIN = "ours", "plain TRL"
 SETTINGS = Settings(base="embedded", lora=Lora(), device="cpu")
 
 
@@ -102,31 +100,28 @@ class Arm:
 
 def run(rounds: int = 2, tokens: int = 128) -> list[Ratio]:
     prompts = [[{"role": "user", "content": said}] for said in SAID]
-    server = llamacpp_rollout(ignore_end=True)
-    steps: dict[str, list[Step]] = {OURS: [], PLAIN: [], SERVER: []}
+    rollout = LlamaCppRollout(ignore_end=True)
+    steps: dict[str, list[Step]] = {OURS: [], PLAIN: []}
     with tempfile.TemporaryDirectory() as folder:
-        writers = {OURS: graph_rollout(ignore_end=True), PLAIN: None, SERVER: server}
-        arms = {name: Arm(folder, prompts, writer, tokens) for name, writer in writers.items()}
+        arms = {name: Arm(folder, prompts, rollout if name == OURS else None, tokens) for name in steps}
         for number in range(rounds + 1):  # the first is for warming up
             for name, arm in arms.items():
                 taken = arm.step()
                 print(f"rollout: {name} {taken}", file=sys.stderr, flush=True)
                 if number:
                     steps[name].append(taken)
-        server.close()
+        rollout.close()
     return [
         Ratio(
             what=f"GRPO step on a CPU{': ' * bool(part)}{part}",
             ours=statistics.median(getattr(one, part or "whole") for one in steps[OURS]),
-            theirs=statistics.median(getattr(one, part or "whole") for one in steps[other]),
-            against=other,
+            theirs=statistics.median(getattr(one, part or "whole") for one in steps[PLAIN]),
+            against=PLAIN,
             unit="s",
-            wanted=0.7 if other == PLAIN and not part else None,
+            wanted=None if part else 0.75,
             at_least=False,
         )
-        for other in (PLAIN, SERVER)
         for part in ("", "sampling", "training")
-        if other == PLAIN or part != "training"
     ]
 
 

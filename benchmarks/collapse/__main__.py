@@ -10,9 +10,9 @@ from typing import Any
 from benchmarks.collapse import world
 from benchmarks.collapse.judge import Served
 from compeer.dialogue import write_rows
+from compeer.models.embedding import Embedder
 from compeer.policy import sft
 from compeer.policy.composite import Settings as Reward
-from compeer.policy.embedding import Embedder
 from compeer.policy.grpo.config import Config, Judge
 
 #: the arms: equation 5 off, as printed, and sign-aware

@@ -14,9 +14,9 @@ from compeer.cer.item import Candidate, Item, chat_history
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models.ask import request_for
+from compeer.models.embedding import Embedder
 from compeer.models.request import Request
 from compeer.policy.diversity import in_use
-from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
 from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
 from compeer.reward.evaluation.measure import Figure, dialogues_of, figure_of
@@ -141,7 +141,7 @@ def figures(work: Work, name: str, path: Path, outputs: Sequence[Item]) -> dict[
     resamples = Resamples(dialogues_of(outputs), work.settings.measure.rounds, work.settings.seed)
     found: dict[str, Any] = {
         "moments": len(outputs),
-        "dialogues": resamples.dialogues,
+        "dialogues": resamples.groups,
         "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
         "strategies": strategies(outputs),
     }

@@ -21,7 +21,6 @@ from compeer.errors import UserError
 from compeer.evals.control.strategy import train as train_classifier
 from compeer.models.ask import request_for
 from compeer.models.request import run as wait
-from compeer.policy.sweep import Point, marked, point
 from compeer.reward.case import case_of
 from compeer.reward.consistency import Following, measured
 from compeer.reward.evaluation import Folder, ask_judge, keep_sets, report
@@ -32,6 +31,7 @@ from runs.miniature.measuring import adapter, embedders, reduced, samples_path
 from runs.miniature.pieces import Work, read_note, say
 from runs.miniature.training import judge_spec
 from runs.miniature.writing import answer
+from runs.sweep import Point, marked, point
 
 MOMENTS = Path(__file__).with_name("moments.yaml")
 PAIR = {"PRM + ORM": "separate", "UnifiReward": "unified"}

@@ -20,13 +20,13 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.sweep import Point, table
 from compeer.reward.evaluation.measure import Figure
 from compeer.reward.evaluation.report import COLUMNS
 from compeer.reward.evaluation.table import grid, hundredths, percent, shown
 from runs.miniature import data
 from runs.miniature.measuring import over_seeds, samples_path, strategies
 from runs.miniature.pieces import Work, read_note, say
+from runs.sweep import Point, table
 
 Triple = Sequence[float | None]
 Made = dict[str, Any]

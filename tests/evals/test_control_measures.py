@@ -19,7 +19,7 @@ from compeer.evals.control.run import Settings, run_control
 from compeer.evals.control.strategy import train
 from compeer.evals.language.strategies import people_of
 from compeer.evals.result import Result, load_result, load_transcripts
-from compeer.policy.embedding import Embedder
+from compeer.models.embedding import Embedder
 from compeer.reasoning import grammar
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES
 

@@ -99,7 +99,7 @@ def test_intervals_of_whole_set_figures_are_the_jackknife_s() -> None:
 
 def test_a_collapsed_model_is_told_from_people_by_every_figure(tmp_path: Path) -> None:
     """The same moments answered by people and by one stock phrase; with the real embedder."""
-    from compeer.policy.embedding import Embedder
+    from compeer.models.embedding import Embedder
 
     people = [one for dialogue in list(bundled.load("en"))[:8] for one in of_dialogue(dialogue)]
     stock = "I am so sorry to hear that. I am here for you. What do you feel right now?"

@@ -19,7 +19,7 @@ from compeer.models.local import Local
 from compeer.models.lora_gguf import Damaged, converted, read_tensors
 from compeer.models.request import ModelError
 from compeer.models.weights import published
-from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.local_judge import LocalJudge
 from compeer.reward.spec import open_judge
 
@@ -122,7 +122,7 @@ class TestMeaning:
 
     def test_a_judge_takes_the_judge_when_it_is_of_its_kind(self, ours: Path) -> None:
         judge = open_judge("embedded")
-        assert isinstance(judge, AskedJudge) and judge.model.adapter == ours / "judge"  # type: ignore[attr-defined]
+        assert isinstance(judge, ChatJudge) and judge.model.adapter == ours / "judge"  # type: ignore[attr-defined]
         for spec, kind in (("embedded:plain", None), ("embedded", "prm")):
             other = open_judge(spec, kind=kind)  # type: ignore[arg-type]
             assert other.model.adapter is None  # type: ignore[attr-defined]

@@ -12,10 +12,10 @@ import pytest
 from benchmarks.collapse import report, world
 from benchmarks.collapse.judge import Fond
 
+from compeer.models.embedding import Embedder
 from compeer.policy.advantage import advantages
 from compeer.policy.composite import Asked, CompositeReward, Settings
 from compeer.policy.diversity import distinct, self_similarity
-from compeer.policy.embedding import Embedder
 from compeer.policy.prompts import demonstration
 from compeer.reasoning import parse
 from compeer.reward.case import Case

@@ -11,8 +11,8 @@ import pytest
 
 from compeer.cer.item import Said
 from compeer.errors import UserError
+from compeer.models.embedding import Embedder
 from compeer.policy.composite import Asked, CompositeReward, Settings, summary, text_of
-from compeer.policy.embedding import Embedder
 from compeer.policy.prompts import encoded
 from compeer.reasoning import Reasoning, render
 from compeer.reward.case import Case

@@ -98,25 +98,19 @@ def test_the_launchers_files_are_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "batch", "wanted"),
+    ("base", "lora", "wanted"),
     [
-        ("embedded", 1, "llamacpp"),
-        ("embedded", 2, "graph"),
-        ("embedded", 16, "graph"),
-        ("/models/qwen", 16, "transformers"),
+        ("embedded", Lora(), "llamacpp"),
+        ("embedded", None, "transformers"),
+        ("/models/qwen", Lora(), "transformers"),
     ],
 )
-def test_who_writes_is_chosen_by_the_model_and_by_how_much_there_is_to_write(
-    base: str, batch: int, wanted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rollout_is_chosen_by_the_model(base: str, lora: Lora | None, wanted: str) -> None:
     pytest.importorskip("xllamacpp")
     from types import SimpleNamespace
 
     from compeer.policy.grpo.arguments import rollout_of
 
-    start: Any = SimpleNamespace(base=base, lora=Lora())
-    config = config_of(GIVEN | {"batch": batch, "group": 4, "device": "cpu"})
-    assert rollout_of(config, start) == wanted
+    start: Any = SimpleNamespace(base=base, lora=lora)
+    assert rollout_of(config_of(GIVEN | {"device": "cpu"}), start) == wanted
     assert rollout_of(config_of(GIVEN | {"rollout": "transformers"}), start) == "transformers"
-    monkeypatch.setenv("WORLD_SIZE", "4")  # four processes share the outputs
-    assert rollout_of(config, start) == ("llamacpp" if base == "embedded" and batch == 2 else wanted)

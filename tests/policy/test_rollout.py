@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pkgutil
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 import pytest
 
 from compeer.errors import UserError
-from compeer.policy.llamacpp_rollouts import Rollout, correct, llamacpp_rollout, places, share_prompts, weights
+from compeer.policy import trl_internals
+from compeer.policy.llamacpp_rollouts import LlamaCppRollout, places
+from compeer.policy.trl_internals import ATTRIBUTES, INTERNALS, correct, share_prompts, weights
 
 PROMPTS = [[{"role": "user", "content": said}] for said in ("I lost my job.", "My dog died.", "I can't sleep at all.")]
 
 
-def trainer_on(folder: Path, out: Path, rollout: Rollout | None = None, lora: bool = True, **settings: Any) -> Any:
+def trainer_on(
+    folder: Path, out: Path, rollout: LlamaCppRollout | None = None, lora: bool = True, **settings: Any
+) -> Any:
     """TRL's own trainer with the tiny Llama and, unless told otherwise, an adapter on all its layers."""
     import peft
     import torch
@@ -55,10 +60,10 @@ def trainer(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 @pytest.fixture
-def rollout(tiny_gguf: Path, trainer: Any) -> Iterator[Rollout]:
+def rollout(tiny_gguf: Path, trainer: Any) -> Iterator[LlamaCppRollout]:
     """With a trainer as it was before any rollout touched it, at a step of its own."""
     found = dict(vars(trainer)), dict(vars(trainer.model.get_base_model())), trainer.state.global_step
-    made = llamacpp_rollout(tiny_gguf, threads=1)
+    made = LlamaCppRollout(tiny_gguf, threads=1)
     yield made
     made.close()
     for thing, before in ((trainer, found[0]), (trainer.model.get_base_model(), found[1])):
@@ -96,7 +101,9 @@ def furthest(one: list[list[float]], other: list[list[float]]) -> float:
     return max(abs(a - b) for a, b in pairs if not math.isnan(a))
 
 
-def test_outputs_are_tokens_with_the_log_probabilities_of_the_trained_model(rollout: Rollout, trainer: Any) -> None:
+def test_outputs_are_tokens_with_the_log_probabilities_of_the_trained_model(
+    rollout: LlamaCppRollout, trainer: Any
+) -> None:
     rows = [PROMPTS[0]] * 4 + [PROMPTS[1]] + [PROMPTS[2]] * 3
     scramble(trainer, 1)
     made = rollout(rows, trainer)
@@ -112,14 +119,14 @@ def test_outputs_are_tokens_with_the_log_probabilities_of_the_trained_model(roll
     assert len({tuple(written) for written in made["completion_ids"][:4]}) == 4, "each has a draw of its own"
 
 
-def test_a_temperature_is_that_of_the_loss(rollout: Rollout, trainer: Any) -> None:
+def test_a_temperature_is_that_of_the_loss(rollout: LlamaCppRollout, trainer: Any) -> None:
     trainer.temperature = 0.6
     scramble(trainer, 1)
     made = rollout([PROMPTS[0]] * 4, trainer)
     assert furthest(made["logprobs"], scored(trainer, made)) < 0.05
 
 
-def test_first_tokens_are_drawn_from_the_whole_distribution(rollout: Rollout, trainer: Any) -> None:
+def test_first_tokens_are_drawn_from_the_whole_distribution(rollout: LlamaCppRollout, trainer: Any) -> None:
     import torch
 
     scramble(trainer, 2)
@@ -139,7 +146,7 @@ def test_first_tokens_are_drawn_from_the_whole_distribution(rollout: Rollout, tr
 
 
 def test_draws_hang_on_the_step_and_are_repeated_by_a_resumed_run(
-    rollout: Rollout, trainer: Any, tiny_gguf: Path
+    rollout: LlamaCppRollout, trainer: Any, tiny_gguf: Path
 ) -> None:
     rows = [PROMPTS[0]] * 4 + [PROMPTS[1]] * 4
     first, second = rollout(rows, trainer), rollout(rows, trainer)
@@ -151,20 +158,20 @@ def test_draws_hang_on_the_step_and_are_repeated_by_a_resumed_run(
     held_out = rollout(rows, trainer)
     trainer.model.train()
     assert held_out["completion_ids"] != later["completion_ids"]
-    again = llamacpp_rollout(tiny_gguf, threads=1)
+    again = LlamaCppRollout(tiny_gguf, threads=1)
     try:
         assert repr(again(rows, trainer)) == repr(later), "a new process at this step, without the evaluation"
     finally:
         again.close()
 
 
-def test_the_adapter_is_the_one_of_the_step(rollout: Rollout, trainer: Any) -> None:
+def test_the_adapter_is_the_one_of_the_step(rollout: LlamaCppRollout, trainer: Any) -> None:
     rows = [PROMPTS[0]] * 4
     scramble(trainer, 1)
     rollout(rows, trainer)
-    server = rollout._server
+    server = rollout._sampler
     rollout(rows, trainer)
-    assert rollout._server is server, "within a step llama.cpp goes on as it is"
+    assert rollout._sampler is server, "within a step llama.cpp goes on as it is"
     scramble(trainer, 2)
     trainer.state.global_step += 1
     made = rollout(rows, trainer)
@@ -173,8 +180,8 @@ def test_the_adapter_is_the_one_of_the_step(rollout: Rollout, trainer: Any) -> N
     assert furthest(made["logprobs"], scored(trainer, made)) > 0.5, "the comparison tells adapters apart"
 
 
-def test_outputs_beyond_the_slots_are_written_in_turns(tiny_gguf: Path, rollout: Rollout, trainer: Any) -> None:
-    few = llamacpp_rollout(tiny_gguf, threads=1, slots=2)
+def test_outputs_beyond_the_slots_are_written_in_turns(tiny_gguf: Path, rollout: LlamaCppRollout, trainer: Any) -> None:
+    few = LlamaCppRollout(tiny_gguf, threads=1, slots=2)
     try:
         made = few([PROMPTS[0]] * 5 + [PROMPTS[1]], trainer)
     finally:
@@ -183,7 +190,7 @@ def test_outputs_beyond_the_slots_are_written_in_turns(tiny_gguf: Path, rollout:
     assert furthest(made["logprobs"], scored(trainer, made)) < 0.05
 
 
-def test_a_long_batch_gets_the_room_it_needs(rollout: Rollout, trainer: Any) -> None:
+def test_a_long_batch_gets_the_room_it_needs(rollout: LlamaCppRollout, trainer: Any) -> None:
     rollout([PROMPTS[0]] * 2, trainer)
     long = [{"role": "user", "content": "I can not go on like this. " * 60}]
     made = rollout([PROMPTS[0], long, long, long], trainer)
@@ -203,14 +210,14 @@ def test_a_probability_is_given_to_the_token_it_belongs_to_or_to_none() -> None:
     ("name", "value"), [("top_p", 0.9), ("top_k", 40), ("min_p", 0.05), ("repetition_penalty", 1.1)]
 )
 def test_another_distribution_than_the_trained_one_is_refused(
-    name: str, value: float, rollout: Rollout, trainer: Any
+    name: str, value: float, rollout: LlamaCppRollout, trainer: Any
 ) -> None:
     setattr(trainer, name, value)
     with pytest.raises(UserError, match=name):
         rollout([PROMPTS[0]], trainer)
 
 
-def test_a_model_without_an_adapter_is_refused(tiny_model_dir: Path, tmp_path: Path, rollout: Rollout) -> None:
+def test_a_model_without_an_adapter_is_refused(tiny_model_dir: Path, tmp_path: Path, rollout: LlamaCppRollout) -> None:
     whole = trainer_on(tiny_model_dir, tmp_path, lora=False)
     with pytest.raises(UserError, match="LoRA"):
         rollout([PROMPTS[0]], whole)
@@ -263,7 +270,31 @@ def gradient(trainer: Any, batch: dict[str, Any]) -> Any:
     return torch.cat([w.grad.flatten() for _, w in sorted(trainer.model.named_parameters()) if w.grad is not None])
 
 
-def test_a_group_scores_the_same_when_its_prompt_is_computed_once(rollout: Rollout, trainer: Any) -> None:
+@pytest.mark.parametrize("name", INTERNALS)
+def test_the_internals_of_trl_are_where_they_were(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None, INTERNALS[name]
+
+
+def test_so_are_the_attributes(trainer: Any) -> None:
+    for name, reason in ATTRIBUTES.items():
+        assert hasattr(trainer, name), reason
+
+
+def test_no_other_module_reaches_into_trl() -> None:
+    """Names of GRPOTrainer that begin with an underscore appear in one file of the package."""
+    from trl import GRPOTrainer
+
+    inner = {f".{name}(" for name in vars(GRPOTrainer) if name.startswith("_") and not name.startswith("__")}
+    source = Path(trl_internals.__file__)
+    for path in source.parents[1].rglob("*.py"):
+        if path != source:
+            text = path.read_text(encoding="utf-8")
+            assert "from trl.trainer" not in text and "from trl.kernels" not in text, path
+            if "trainer" in text and "policy" in path.parts:
+                assert not [name for name in inner if f"trainer{name}" in text], path
+
+
+def test_a_group_scores_the_same_when_its_prompt_is_computed_once(rollout: LlamaCppRollout, trainer: Any) -> None:
     import torch
 
     scramble(trainer, 1)
@@ -284,7 +315,9 @@ def test_a_group_scores_the_same_when_its_prompt_is_computed_once(rollout: Rollo
     assert float((before - after).norm() / before.norm()) < 1e-4
 
 
-def test_outputs_of_one_token_and_prompts_without_a_group_score_the_same(rollout: Rollout, trainer: Any) -> None:
+def test_outputs_of_one_token_and_prompts_without_a_group_score_the_same(
+    rollout: LlamaCppRollout, trainer: Any
+) -> None:
     import torch
 
     scramble(trainer, 1)
@@ -300,7 +333,7 @@ def test_outputs_of_one_token_and_prompts_without_a_group_score_the_same(rollout
 
 
 @pytest.mark.parametrize("loss", ["grpo", "dapo"])
-def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: Rollout, trainer: Any) -> None:
+def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: LlamaCppRollout, trainer: Any) -> None:
     """Against a loss written down here: -mean over tokens of weight x advantage x ratio to itself."""
     import torch
 
@@ -334,7 +367,7 @@ def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: Roll
     assert logged["sampling/cut"][-1] == pytest.approx(float((weight >= 1.5)[known].float().mean()), abs=1e-4)
 
 
-def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: Rollout, trainer: Any) -> None:
+def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: LlamaCppRollout, trainer: Any) -> None:
     """With several passes TRL brings the log-probabilities from before the first; the batch itself stays as it is."""
     import torch
 
@@ -349,7 +382,7 @@ def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: Rollout
     assert torch.allclose(gradient(trainer, given), 1.5 * plain, rtol=1e-3, atol=1e-7), "also the second time"
 
 
-def test_a_sampler_with_other_weights_is_found_out(rollout: Rollout, trainer: Any) -> None:
+def test_a_sampler_with_other_weights_is_found_out(rollout: LlamaCppRollout, trainer: Any) -> None:
     batch = batch_of(trainer)
     sampled = scores(trainer, batch)[0].detach() + 1.5
     correct(trainer)
@@ -363,7 +396,7 @@ def test_a_run_trains_with_the_correction_and_resumes_to_the_same_weights(
     import torch
 
     def run(name: str, steps: int, resume: Path | None = None) -> tuple[dict[str, Any], list[dict[str, float]]]:
-        sampler = llamacpp_rollout(tiny_gguf, threads=1, adapter_dir=tmp_path / name / "adapters")
+        sampler = LlamaCppRollout(tiny_gguf, threads=1, adapter_dir=tmp_path / name / "adapters")
         made = trainer_on(
             tiny_model_dir, tmp_path / name, sampler, max_steps=steps, save_strategy="steps", save_steps=1,
             lr_scheduler_type="constant",

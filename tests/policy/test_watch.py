@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compeer.models.embedding import Embedder
 from compeer.policy.composite import Asked, Scored, Settings
 from compeer.policy.diversity import self_similarity
-from compeer.policy.embedding import Embedder
 from compeer.policy.grpo.watch import Alerts, HeldOut, Share, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict

@@ -212,19 +212,19 @@ def test_without_data_only_the_tiny_size_runs(tmp_path: Path, capsys: pytest.Cap
         load(path=tmp_path / "config.yaml")
 
 
-def test_answers_written_in_batches_of_like_length_are_those_of_their_prompts() -> None:
+def test_answers_written_in_batches_are_those_of_their_prompts(tiny_model_dir: Path) -> None:
     import torch
-    from runs.miniature.writing import _on_a_gpu
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from runs.miniature.writing import _batch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=50, num_key_value_heads=2, max_position_embeddings=64, **shape))
-    model.eval()
-    prompts = [[3, 4, 5] * times for times in (3, 1, 2, 5, 4)]
-    written = _on_a_gpu(model, prompts, 2, 0, {"tokens": 6, "temperature": 1e-4, "end": 1})
-    for prompt, ids in zip(prompts, written, strict=True):
-        whole = model.generate(
-            torch.tensor([prompt]), max_new_tokens=6, do_sample=False, eos_token_id=1, pad_token_id=0
-        )
-        assert whole[0, len(prompt) :].tolist()[: len(ids)] == ids and ids
+    from compeer.models.request import Request
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model_dir).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model_dir)
+    prompts = ["I lost my job. " * times for times in (3, 1, 2)]
+    request = Request(messages=[], max_tokens=6, temperature=1e-4)
+    for prompt, written in zip(prompts, _batch(model, tokenizer, prompts, request, seed=0), strict=True):
+        ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False)])
+        whole = model.generate(ids, max_new_tokens=6, do_sample=False, eos_token_id=tokenizer.eos_token_id)
+        assert tokenizer.decode(whole[0, ids.shape[1] :], skip_special_tokens=True) == written.text
+        assert written.finish == ("stop" if tokenizer.eos_token_id in whole[0, ids.shape[1] :] else "length")

@@ -230,7 +230,7 @@ def diversity(
     from compeer.evals.language.outputs import read_outputs
     from compeer.evals.language.strategies import people_of, strategies_of
     from compeer.evals.result import save_result
-    from compeer.policy.embedding import Embedder
+    from compeer.models.embedding import Embedder
 
     outputs = read_outputs(source, limit)
     vectors = None if embedder == "none" else Embedder(embedder)

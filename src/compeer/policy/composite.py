@@ -33,8 +33,8 @@ import msgspec
 
 from compeer.cer.item import Said
 from compeer.errors import UserError
+from compeer.models.embedding import Embedder
 from compeer.policy.diversity import novelty
-from compeer.policy.embedding import Embedder
 from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
 from compeer.reasoning import Parsed, Problem, parse
 from compeer.reasoning.ontology import Language, words

@@ -53,11 +53,13 @@ import msgspec
 
 from compeer.cer.item import Said
 from compeer.errors import UserError
+from compeer.policy import trl_internals
 from compeer.policy.composite import Asked, CompositeReward
 from compeer.policy.seeker import SAGE, Reaction, Rules, Seeker, outcome, relief
+from compeer.policy.trl_internals import Ids
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, detect
-from compeer.reward.background_loop import Background
+from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.judge import PARTS
 from compeer.training.encode import Words
 from compeer.typed import from_json
@@ -145,7 +147,6 @@ def _plain(content: Any) -> str:
     return "".join(part["text"] for part in content)
 
 
-Ids = list[int]
 #: sequences of tokens in, what the policy adds to each out, with log-probabilities where the sampler knows them
 Generate = Callable[[list[Ids], Any], tuple[list[Ids], list[list[float]] | None]]
 
@@ -165,8 +166,8 @@ class Rollout:
     """TRL's `rollout_func`. `generate` is the trainer's own, transformers or vLLM, unless another is given."""
 
     def __init__(self, seeker: Seeker, settings: Settings = Settings(), *, generate: Generate | None = None) -> None:
-        self.seeker, self.settings, self.generate = seeker, settings, generate or _trainers_own
-        self._background = Background("seeker")
+        self.seeker, self.settings, self.generate = seeker, settings, generate or trl_internals.generate
+        self._background = BackgroundLoop("seeker")
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
         """One conversation for each prompt, which is a list of messages that ends with the seeker's."""
@@ -273,11 +274,6 @@ class _Row:
         self.mask += [trained] * len(ids)
         self.sampled = self.sampled and logprobs is not None
         self.logprobs += logprobs or []
-
-
-def _trainers_own(sequences: list[Ids], trainer: Any) -> tuple[list[Ids], list[list[float]] | None]:
-    added, logprobs = trainer._generate_single_turn(sequences, None, {}, 1)
-    return added, logprobs
 
 
 def _seed(step: int, row: int, turn: int) -> int:

@@ -10,8 +10,9 @@ import pytest
 from tests.reward.evaluation.hand_made import load
 
 from compeer.cer.item import Candidate, Item, Labels, Said
-from compeer.cer.personas import Embed, embedder
 from compeer.errors import UserError
+from compeer.models.embedding import Embed
+from compeer.models.embedding import packaged as embedder
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import Language
 from compeer.reward.evaluation.baselines import probe

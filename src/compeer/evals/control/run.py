@@ -28,7 +28,7 @@ from compeer.evals.language.outputs import Output, read_outputs
 from compeer.evals.language.strategies import people_of
 from compeer.evals.result import Result, Transcript, save_result
 from compeer.models import CachedModel, Model, RequestCache, open_model, run
-from compeer.policy.embedding import Embedder
+from compeer.models.embedding import Embedder
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.reasoning.prompt import Length
 from compeer.statistics import Figure
@@ -99,7 +99,7 @@ def run_control(settings: Settings, out: Path | None, tell: Tell = lambda line: 
         "control",
         name if settings.grammar or not settings.model else f"{name}, without grammar",
         comparable,
-        tuple(figure for figure in figures if not math.isnan(figure.value)),
+        tuple(figure for figure in figures if figure.value is not None),
         setup,
         tuple(notes),
     )

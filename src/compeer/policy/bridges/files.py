@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
+from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
-from compeer.policy.embedding import Embedder
 from compeer.policy.grpo.arguments import find_start
 from compeer.policy.grpo.config import Config, config_of
 from compeer.policy.prompts import encoded

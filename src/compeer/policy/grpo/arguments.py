@@ -167,20 +167,14 @@ def open_start(start: Start, settings: Settings, seed: int) -> Trainable:
     return open_with(start.adapter, settings, seed)
 
 
-_FEW = 8  # outputs that a process writes at once, below which llama.cpp is faster on a CPU
-
-
 def rollout_of(config: Config, start: Start) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
         gpu = on_gpu(config.training(start.base, start.lora))
         if gpu and importlib.util.find_spec("vllm"):
             return "vllm-colocate"
-        if start.base != "embedded":
-            return "transformers"
-        few = config.batch * config.group < _FEW * processes()
-        suits = not gpu and start.lora is not None and importlib.util.find_spec("xllamacpp")
-        return "llamacpp" if few and suits else "graph"
+        suits = start.base == "embedded" and not gpu and start.lora is not None
+        return "llamacpp" if suits and importlib.util.find_spec("xllamacpp") else "transformers"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
         raise UserError(
             f"rollout: {config.rollout} needs vLLM in this environment: pip install vllm. It may ask for another "

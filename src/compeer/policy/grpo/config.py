@@ -28,7 +28,7 @@ from compeer.training.model import Lora
 from compeer.training.model import Settings as ModelSettings
 from compeer.typed import from_plain
 
-Rollout = Literal["auto", "transformers", "graph", "llamacpp", "vllm-server", "vllm-colocate"]
+Rollout = Literal["auto", "transformers", "llamacpp", "vllm-server", "vllm-colocate"]
 #: what the names of the paper mean for the reward
 VARIANTS: dict[str, dict[str, Any]] = {
     "por": {"source": "prm+orm", "reweight": False},

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
+from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
-from compeer.policy.embedding import Embedder
 from compeer.policy.grpo.arguments import Start, find_start, grpo_arguments, open_start, plan, rollout_of
 from compeer.policy.grpo.config import FREE, Config, Conversation, Judge
 from compeer.policy.grpo.watch import FIGURE, Alerts, HeldOut, WatchedReward
@@ -245,13 +245,9 @@ class Session:
 
     def _rollout(self, way: str) -> Any | None:
         if way == "llamacpp":
-            from compeer.policy.llamacpp_rollouts import llamacpp_rollout
+            from compeer.policy.llamacpp_rollouts import LlamaCppRollout
 
-            self._writer = llamacpp_rollout()
-        elif way == "graph":
-            from compeer.policy.rollout.graph import graph_rollout
-
-            self._writer = graph_rollout()
+            self._writer = LlamaCppRollout()
         return self._writer
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from compeer.policy.embedding import Embedder
+from compeer.models.embedding import Embedder
 from compeer.policy.grpo.watch import Alerts, HeldOut, WatchedReward, curves
 from compeer.training.run import Run
 

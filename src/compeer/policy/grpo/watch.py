@@ -42,10 +42,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from compeer.models.embedding import Embedder
 from compeer.policy.advantage import zero_variance
 from compeer.policy.composite import Asked, CompositeReward, Judging, Scored, Settings, text_of
 from compeer.policy.diversity import distinct, in_use
-from compeer.policy.embedding import Embedder
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, words
 from compeer.reward.case import Case, case_of_parsed

