@@ -13,7 +13,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from compeer.cer.item import Candidate, Item, Labels, Said, Vote, from_row, read_items, to_row
+from compeer.cer.item import Candidate, Item, Labels, Said, Vote, as_item, read_items, to_row
 from compeer.cer.publish import COLUMNS, About, most_restrictive, publish
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Counts, Fingerprint, Manifest, Spent
@@ -99,7 +99,7 @@ def test_datasets_gives_back_what_went_in(form: str, tmp_path: Path, picture: st
     assert all(list(rows.features) == list(COLUMNS) for rows in loaded.values())
     assert loaded["train"].features == loaded["test"].features
     assert loaded["train"][0]["candidate"] is None and loaded["train"][0]["labels"]["history"] is None
-    back = [from_row(row) for rows in loaded.values() for row in rows]
+    back = [as_item(row) for rows in loaded.values() for row in rows]
     name = next((folder / "images").iterdir())
     assert name.suffix == ".png" and name.read_bytes() == Path(picture).read_bytes()  # two turns, four items, one file
     assert back == [_with_picture(one, picture, f"images/{name.name}") for one in items]
@@ -118,7 +118,7 @@ def _with_picture(one: Item, old: str, new: str) -> Item:
 
 def test_row_has_every_column_in_order(picture: str) -> None:
     assert list(to_row(item(1))) == list(to_row(full(1, picture))) == list(COLUMNS) == list(Item.__struct_fields__)
-    assert from_row(to_row(full(1, picture))) == full(1, picture)
+    assert as_item(to_row(full(1, picture))) == full(1, picture)
 
 
 def test_interrupted_writing_leaves_the_old_dataset(tmp_path: Path) -> None:

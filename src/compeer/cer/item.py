@@ -190,12 +190,21 @@ def decode_item(line: bytes, source: str | Path | None = None) -> Item:
     """
     try:
         item = from_json(line, Item)
-    except msgspec.ValidationError as problem:
-        row = msgspec.json.decode(line)
-        if not (isinstance(row, dict) and isinstance(row.get("trace"), str)):
-            raise msgspec.ValidationError(f"{problem}. {_advice(row)}") from None
-        item = from_row(row)
+    except msgspec.ValidationError:  # not as a stage writes it
+        item = as_item(msgspec.json.decode(line))
     return item if source is None else _full_image_paths(item, source)
+
+
+def as_item(row: Any) -> Item:
+    """The item of a decoded row in any form: as a stage writes it, as it was published, as `datasets` gives it."""
+    if isinstance(row, dict) and isinstance(row.get("trace"), str):
+        truth = {"true": True, "false": False}
+        votes = [{**vote, "value": truth.get(vote["value"], vote["value"])} for vote in row.get("votes") or ()]
+        row = {**row, "trace": msgspec.json.decode(row["trace"]), "votes": votes}
+    try:
+        return from_plain(row, Item)
+    except msgspec.ValidationError as problem:
+        raise msgspec.ValidationError(f"{problem}. {_advice(row)}") from None
 
 
 def image_folder(path: str | Path) -> Path:
@@ -215,13 +224,6 @@ def to_row(item: Item) -> dict[str, Any]:
     for vote in row["votes"]:
         vote["value"] = {True: "true", False: "false"}.get(vote["value"], vote["value"])
     return row
-
-
-def from_row(row: dict[str, Any]) -> Item:
-    """The item of a published row, also as `datasets` gives it."""
-    truth = {"true": True, "false": False}
-    votes = [{**vote, "value": truth.get(vote["value"], vote["value"])} for vote in row.get("votes") or ()]
-    return from_plain({**row, "trace": msgspec.json.decode(row["trace"]), "votes": votes}, Item)
 
 
 def _plain(value: Any) -> Any:

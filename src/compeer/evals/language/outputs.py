@@ -63,10 +63,8 @@ class Line(msgspec.Struct, omit_defaults=True):
 
 
 def read_outputs(path: Path, limit: int | None = None) -> Outputs:
-    """The replies of a run's folder or of a file; `limit` is how many records at most."""
-    if path.is_dir():
-        if not (path / RESULT).is_file():
-            raise UserError(f"{path} has no {RESULT}: give the folder of an evaluation, or a JSON lines file.")
+    """The replies of a run's folder, a file or a published folder; `limit` is how many records at most."""
+    if path.is_dir() and (path / RESULT).is_file():
         result = load_result(path)
         found = read_outputs(path / TRANSCRIPTS, limit)
         return msgspec.structs.replace(found, model=result.model, comparable=result.comparable)
