@@ -22,7 +22,7 @@ from compeer.reward.case import Case, case_of
 from compeer.reward.conversation import messages, threads
 from compeer.reward.judge import Judgement
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.local_scoring import Rendering, Walk
+from compeer.reward.local_scoring import ChatRendering, LocalScorer
 from compeer.reward.verdict import STEP_WORDS, Kind
 
 
@@ -33,7 +33,7 @@ def run(histories: int = 8, candidates: int = 4, alone: int = 16, model: str = "
     kinds: tuple[Kind, ...] = ("prm", "orm")
     apart = [LocalJudge(model, kind=kind, batch=unified.batch) for kind in kinds]
     for judge in apart:  # one copy of the weights for all
-        judge._walk, judge.max_length = Walk(rendering, judge.batch, explain=False), unified.max_length
+        judge._scorer, judge.max_length = LocalScorer(rendering, judge.batch, explain=False), unified.max_length
     for judge in (unified, *apart):  # warm, and with its instruction encoded
         asyncio.run(judge.judge(groups(1, 1, seed=2)))
     grouped = compared(unified, apart, groups(histories, candidates), 2 * candidates, turns=True)
@@ -90,14 +90,14 @@ def groups(histories: int, candidates: int, seed: int = 1) -> list[Case]:
     return found
 
 
-def one_by_one(rendering: Rendering, case: Case, found: Judgement) -> list[list[int]]:
+def one_by_one(rendering: ChatRendering, case: Case, found: Judgement) -> list[list[int]]:
     """The questions on a case as four requests, each with all that came before it."""
     (thread,) = threads(case, "unified", found.pairs[0].candidate_first)
     answers = [STEP_WORDS[case.language][step.value is True] for step in found.steps]
     return rendering.tokens([messages(thread, answers[:asked]) for asked in range(len(thread.turns))])
 
 
-def encode(rendering: Rendering, turns: Sequence[list[int]], batch: int = 4) -> None:
+def encode(rendering: ChatRendering, turns: Sequence[list[int]], batch: int = 4) -> None:
     """Encode conversations whole, those of like length together: what a server without a prefix cache has to do."""
     import torch
 

@@ -76,6 +76,6 @@ class Served:
 
 
 if __name__ == "__main__":
-    from compeer.reward.service import Settings, serve
+    from compeer.reward.service import ServiceSettings, serve
 
-    asyncio.run(serve(Fond(), Settings(port=0, patience=0.0)))
+    asyncio.run(serve(Fond(), ServiceSettings(port=0, patience=0.0)))

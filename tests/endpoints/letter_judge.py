@@ -1,6 +1,6 @@
 """A judge with a simple rule, as a real HTTP service in a process of its own.
 
-    with LetterJudge() as judge: HttpJudge(judge.url)
+    with LetterJudge() as judge: RemoteJudge(judge.url)
 
 The more often a reply has the letter, the surer the judge is that it is the better one; steps are right when they are
 there. So a model that can write nothing sensible can still learn to please it. `python -m tests.endpoints.letter_judge
@@ -20,7 +20,7 @@ from tests.endpoints.process import ROOT, environment
 
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.service import Settings, serve
+from compeer.reward.service import ServiceSettings, serve
 
 
 class ByLetter:
@@ -98,4 +98,4 @@ if __name__ == "__main__":
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--latency", type=float, default=0.0)
     chosen = options.parse_args()
-    asyncio.run(serve(ByLetter(chosen.letter, chosen.latency), Settings(port=chosen.port)))
+    asyncio.run(serve(ByLetter(chosen.letter, chosen.latency), ServiceSettings(port=chosen.port)))

@@ -23,7 +23,7 @@ from compeer.cer.item import Preference
 from compeer.reward import service as serving
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.service import Service, Settings
+from compeer.reward.service import JudgeService, ServiceSettings
 from compeer.reward.verdict import PREFERENCES, Kind
 
 Step3 = tuple[StepVerdict, StepVerdict, StepVerdict]
@@ -100,7 +100,7 @@ def _draw(*texts: str) -> random.Random:
     return random.Random(hashlib.sha256("\x1f".join(texts).encode()).digest())
 
 
-class Faulty(Service):
+class Faulty(JudgeService):
     """The real service, with a switch for what it does to requests on their way out."""
 
     fault = "none"
@@ -168,7 +168,7 @@ def main() -> None:
             return await quick()
 
         judge.identity = slow  # type: ignore[method-assign]
-    settings = Settings(
+    settings = ServiceSettings(
         port=given.port,
         batch=given.batch,
         room=given.room,
@@ -178,7 +178,7 @@ def main() -> None:
         most_cases=given.most_cases,
         most_bytes=given.most_bytes,
     )
-    serving.Service = Faulty  # type: ignore[misc]
+    serving.JudgeService = Faulty  # type: ignore[misc]
     asyncio.run(serving.serve(judge, settings))
 
 

@@ -11,8 +11,8 @@ from tests.reward.groups import gold_cases
 from compeer.models.embedded import Embedded, chatml
 from compeer.models.weighing import EmbeddedWeigher
 from compeer.reasoning.ontology import Language
-from compeer.reward.case import Case, shortened
-from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.case import Case, drop_oldest_turns
+from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.conversation import messages, threads
 from compeer.reward.judge import Judgement
 from compeer.reward.local_judge import LocalJudge
@@ -34,7 +34,7 @@ def shortest(language: Language) -> Case:
     def size(case: Case) -> int:
         return sum(len(turn.text) for turn in case.history) + sum(len(step or "") for step in case.steps)
 
-    return shortened(min(gold_cases(language), key=size), 99)
+    return drop_oldest_turns(min(gold_cases(language), key=size), 99)
 
 
 def test_both_homes_read_the_same_tokens(embedded: Embedded, local: LocalJudge) -> None:
@@ -62,7 +62,7 @@ def test_both_homes_come_to_the_same_verdicts(embedded: Embedded, local: LocalJu
     cases = [shortest("en"), shortest("zh")]
 
     async def scenario() -> tuple[list[Judgement], list[Judgement]]:
-        return await local.judge(cases), await AskedJudge(embedded).judge(cases)
+        return await local.judge(cases), await ChatJudge(embedded).judge(cases)
 
     for mine, theirs in zip(*asyncio.run(scenario()), strict=True):
         assert (mine.failure, theirs.failure) == (None, None)

@@ -17,13 +17,13 @@ from tests.reward.groups import gold_cases, groups, varied
 
 from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.embedded import Embedded
-from compeer.models.llama_server import LlamaServer
 from compeer.models.endpoint import Endpoint
+from compeer.models.llama_server import LlamaServer
 from compeer.models.local import Local
 from compeer.models.request import Place
-from compeer.reward import verdict_trie as weigh
+from compeer.reward import chat_judge
 from compeer.reward.case import Case
-from compeer.reward.chat_judge import AskedJudge
+from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.local_judge import LocalJudge
 from compeer.reward.verdict import Kind
@@ -56,7 +56,7 @@ def llama_server(tiny_gguf: Path) -> Iterator[str]:
     patch.undo()
 
 
-def ask(judge: AskedJudge, cases: Sequence[Case], orders: Orders = "both") -> list[Judgement]:
+def ask(judge: ChatJudge, cases: Sequence[Case], orders: Orders = "both") -> list[Judgement]:
     async def scenario() -> list[Judgement]:
         try:
             return await judge.judge(cases, orders=orders)
@@ -81,33 +81,33 @@ class TestLlamaCpp:
     def test_over_http_it_scores_as_locally(
         self, llama_server: str, cases: list[Case], expected: list[Judgement]
     ) -> None:
-        judge = AskedJudge(Endpoint("tiny", llama_server, "k"), concurrency=2)
+        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), concurrency=2)
         assert_alike(ask(judge, cases), expected, by=1e-3)
 
     @pytest.mark.parametrize("kind", ["prm", "orm"])
     def test_so_do_the_baselines(self, kind: Kind, llama_server: str, cases: list[Case], tiny_model_dir: Path) -> None:
         local = asyncio.run(LocalJudge(str(tiny_model_dir), kind=kind, device="cpu").judge(cases[:4], orders="both"))
-        judge = AskedJudge(Endpoint("tiny", llama_server, "k"), kind, concurrency=2)
+        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), kind, concurrency=2)
         assert_alike(ask(judge, cases[:4]), local, by=1e-3)
 
     def test_in_this_process_too(
         self, tiny_gguf: Path, cases: list[Case], expected: list[Judgement], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COMPEER_WEIGHTS", str(tiny_gguf))
-        judge = AskedJudge(Embedded(slots=2, context=16384, precise=True))
+        judge = ChatJudge(Embedded(slots=2, context=16384, precise=True))
         assert_alike(ask(judge, cases), expected, by=1e-3)
 
     def test_a_cache_around_it_changes_nothing(
         self, llama_server: str, cases: list[Case], expected: list[Judgement], tmp_path: Path
     ) -> None:
         model = CachedModel(Endpoint("tiny", llama_server, "k"), RequestCache(tmp_path / "cache.sqlite"))
-        assert_alike(ask(AskedJudge(model), cases[:1]), expected[:1], by=1e-3)
+        assert_alike(ask(ChatJudge(model), cases[:1]), expected[:1], by=1e-3)
 
     def test_a_case_too_long_is_shortened(self, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPEER_WEIGHTS", str(tiny_gguf))
         long = max(gold_cases("en"), key=lambda case: len(case.history))
         endless = msgspec.structs.replace(gold_cases("en")[0], reply="You matter. " * 2000)
-        judge = AskedJudge(Embedded(slots=1, context=1536))
+        judge = ChatJudge(Embedded(slots=1, context=1536))
         for found in ask(judge, [long, endless], "one"):
             assert found.failure is None
             assert all(step.value is not None for step in found.steps)
@@ -116,14 +116,14 @@ class TestLlamaCpp:
     def test_reasons_are_written_only_for_people(
         self, llama_server: str, expected: list[Judgement], cases: list[Case]
     ) -> None:
-        judge = AskedJudge(Endpoint("tiny", llama_server, "k"), explain=True)
+        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), explain=True)
         (found,) = ask(judge, cases[:1], "one")
         assert [step.value for step in found.steps] == [step.value for step in expected[0].steps]
         assert all(re.fullmatch(r"[A-Za-z0-9][^\n]*", step.reason) for step in found.steps)
         assert found.pairs[0].reason
 
     def test_a_dead_server_is_a_failure_of_each_case(self, free_port: int) -> None:
-        judge = AskedJudge(Endpoint("m", f"http://127.0.0.1:{free_port}/v1", patience=QUICK, dialect="llamacpp"))
+        judge = ChatJudge(Endpoint("m", f"http://127.0.0.1:{free_port}/v1", patience=QUICK, dialect="llamacpp"))
         for found in ask(judge, groups(1, 3, "en"), "one"):
             assert "No answer" in (found.failure or "")
             assert [step.value for step in found.steps] == [None] * 3
@@ -134,12 +134,12 @@ class TestLocal:
         self, tiny_model_dir: Path, cases: list[Case], expected: list[Judgement], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Only the likeliest tokens are told, by their text; when that is all of them it is exact."""
-        monkeypatch.setattr(weigh, "_ALTERNATIVES", 768)
-        found = ask(AskedJudge(Local(str(tiny_model_dir), device="cpu"), concurrency=8), cases[:4])
+        monkeypatch.setattr(chat_judge, "_ALTERNATIVES", 768)
+        found = ask(ChatJudge(Local(str(tiny_model_dir), device="cpu"), concurrency=8), cases[:4])
         assert_alike(found, expected[:4], by=1e-3)
 
     def test_a_grammar_makes_a_verdict_certain(self, tiny_model_dir: Path, cases: list[Case]) -> None:
-        (found,) = ask(AskedJudge(Local(str(tiny_model_dir), device="cpu")), cases[:1], "one")
+        (found,) = ask(ChatJudge(Local(str(tiny_model_dir), device="cpu")), cases[:1], "one")
         assert all(step.value is not None for step in found.steps)
         assert found.preference is not None
 
@@ -179,7 +179,7 @@ def scripted(
 ) -> tuple[list[Judgement], list[Body]]:
     async def scenario() -> tuple[list[Judgement], list[Body]]:
         async with serving(replying(answer), owner) as server:
-            judge = AskedJudge(Endpoint("m", server.url, patience=QUICK), **options)
+            judge = ChatJudge(Endpoint("m", server.url, patience=QUICK), **options)
             found = await judge.judge(cases, orders="candidate_first")
             await judge.close()
             return found, server.bodies
@@ -326,7 +326,7 @@ class TestAnyServer:
                 return slow(str(body["messages"][-1]["content"]), body)
 
             async with serving(reply) as server:
-                judge = AskedJudge(Endpoint("m", server.url, patience=QUICK), concurrency=5)
+                judge = ChatJudge(Endpoint("m", server.url, patience=QUICK), concurrency=5)
                 found = await judge.judge(groups(4, 4, "en"))
                 await judge.close()
                 return server.most_in_flight, found
@@ -376,24 +376,24 @@ class TestDividing:
             Place(next(iter(place)).encode(), tuple((token.encode(), math.log(p)) for token, p in place.items()))
             for place in places
         ]
-        found, still = weigh._divided({"x": b"ax", "y": b"by", "z": b"bz"}, told)
+        found, still = chat_judge._divide({"x": b"ax", "y": b"by", "z": b"bz"}, told)
         assert [found[key] for key in "xyz"] == pytest.approx(shares)
         assert "".join(still) == alike
 
 
 class TestIdentity:
     def test_weights_and_prompts_and_not_the_address(self, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def identity(judge: AskedJudge) -> dict[str, Any]:
+        def identity(judge: ChatJudge) -> dict[str, Any]:
             return dict(asyncio.run(judge.identity()))
 
         monkeypatch.setenv("COMPEER_WEIGHTS", str(tiny_gguf))
-        embedded = identity(AskedJudge(Embedded()))
+        embedded = identity(ChatJudge(Embedded()))
         assert embedded["home"] == "llama.cpp"
         assert re.fullmatch(r"[0-9a-f]{64}", embedded["weights"])
-        assert identity(AskedJudge(Embedded(), "prm")) != embedded
-        assert identity(AskedJudge(Embedded(precise=True))) != embedded
+        assert identity(ChatJudge(Embedded(), "prm")) != embedded
+        assert identity(ChatJudge(Embedded(precise=True))) != embedded
         servers = [Endpoint("m", "http://127.0.0.1:1/v1"), Endpoint("m", "http://127.0.0.1:2/v1")]
-        one, same, other = (identity(AskedJudge(server)) for server in (*servers, Endpoint("n", servers[0].base_url)))
+        one, same, other = (identity(ChatJudge(server)) for server in (*servers, Endpoint("n", servers[0].base_url)))
         assert one == same != other
 
 
@@ -414,7 +414,7 @@ def scripted_raw(
             return said(told) if isinstance(told, str) else told
 
         async with serving(reply) as server:
-            judge = AskedJudge(Endpoint("m", server.url, patience=QUICK), **options)
+            judge = ChatJudge(Endpoint("m", server.url, patience=QUICK), **options)
             found = await judge.judge(cases, orders="candidate_first")
             await judge.close()
             return found, server.bodies

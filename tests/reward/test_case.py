@@ -12,7 +12,7 @@ from compeer.cer.item import Candidate, Item, Said
 from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning import render
-from compeer.reward.case import Case, case_of, case_of_output, fitted, shortened, shorter
+from compeer.reward.case import Case, case_of, case_of_output, drop_oldest_turns, fit_case, halve
 from compeer.reward.judge import Judgement
 
 GOOD = (
@@ -91,23 +91,23 @@ def test_outputs(item: Item, output: str, steps: str, comparable: bool | None, w
 class TestLength:
     def test_the_oldest_turns_go_first_and_the_last_stays(self) -> None:
         case = gold_cases("en")[2]
-        assert shortened(case, 1).history == case.history[1:]
-        assert shortened(case, 1).left_out == 1
-        assert shortened(shortened(case, 1), 1).left_out == 2
-        assert shortened(case, 99).history == case.history[-1:]
-        assert shortened(case, 0) == case
+        assert drop_oldest_turns(case, 1).history == case.history[1:]
+        assert drop_oldest_turns(case, 1).left_out == 1
+        assert drop_oldest_turns(drop_oldest_turns(case, 1), 1).left_out == 2
+        assert drop_oldest_turns(case, 99).history == case.history[-1:]
+        assert drop_oldest_turns(case, 0) == case
 
     def test_as_few_turns_as_will_do(self) -> None:
         case = _talk(*("word " * 10 for _ in range(20)))
         for limit in range(70, 260):
-            found = fitted(case, _words, limit)
+            found = fit_case(case, _words, limit)
             assert _words(found) <= limit
-            assert found.left_out == 0 or _words(shortened(case, found.left_out - 1)) > limit
+            assert found.left_out == 0 or _words(drop_oldest_turns(case, found.left_out - 1)) > limit
             assert found.reply == case.reply
 
     def test_then_the_longest_text_is_cut(self) -> None:
         case = msgspec.structs.replace(_talk("word " * 10, "word " * 300), reply="you matter " * 500)
-        found = fitted(case, _words, 150)
+        found = fit_case(case, _words, 150)
         assert _words(found) <= 150
         assert len(found.history) == 1
         assert found.reply.startswith("you matter")
@@ -115,15 +115,15 @@ class TestLength:
         assert found.reference == case.reference
 
     def test_where_there_is_no_room_at_all_it_says_so(self) -> None:
-        with pytest.raises(ModelError, match="no room"):
-            fitted(_talk("a word", "two words"), _words, 3)
+        with pytest.raises(ModelError, match="too small"):
+            fit_case(_talk("a word", "two words"), _words, 3)
 
     def test_a_step_shorter_each_time(self) -> None:
         case = _talk(*("word " * 50 for _ in range(9)))
         lengths = [_words(case)]
-        with pytest.raises(ModelError, match="no room"):
+        with pytest.raises(ModelError, match="too small"):
             while True:
-                case = shorter(case)
+                case = halve(case)
                 lengths.append(_words(case))
         assert lengths == sorted(set(lengths), reverse=True)
         assert lengths[-1] < 80

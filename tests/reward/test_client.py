@@ -21,12 +21,11 @@ from tests.reward.judge_process import JudgeProcess, gold_cases
 from tests.reward.rule_judge import Awkward, RuleJudge
 
 from compeer.models.endpoint import Endpoint
-from compeer.reward.case import Case
-from compeer.reward.chat_judge import AskedJudge
-from compeer.reward.client import Counts, JudgeClient
+from compeer.reward.case import Case, trial_case
+from compeer.reward.chat_judge import ChatJudge
+from compeer.reward.client import JudgeClient, JudgeCounts
 from compeer.reward.judge import Judgement, Orders, StepVerdict
-from compeer.reward.rehearsal import GOOD
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.wire import JudgeError, failure_kind
 
 BUDGET = 1.6
@@ -55,7 +54,7 @@ def until_judged(client: JudgeClient, cases: Sequence[Case]) -> list[Judgement]:
 
 
 def client_of(process: JudgeProcess, **options: Any) -> JudgeClient:
-    return JudgeClient(HttpJudge(process.url), **({"budget": BUDGET, "chunk": 8, "concurrency": 4} | options))
+    return JudgeClient(RemoteJudge(process.url), **({"budget": BUDGET, "chunk": 8, "concurrency": 4} | options))
 
 
 def expected(cases: Sequence[Case], orders: Orders = "one") -> list[Judgement]:
@@ -71,7 +70,7 @@ def kinds(judgements: Sequence[Judgement]) -> set[str]:
     return {failure_kind(one.failure) if one.failure else "judged" for one in judgements}
 
 
-def adds_up(counts: Counts) -> bool:
+def adds_up(counts: JudgeCounts) -> bool:
     return counts.judged + sum(counts.failed.values()) == counts.cases
 
 
@@ -199,7 +198,7 @@ class TestOutages:
             assert client.counts.recovered == 8
 
     def test_nobody_there_at_all(self, free_port: int) -> None:
-        with JudgeClient(HttpJudge(f"http://127.0.0.1:{free_port}"), budget=BUDGET) as client:
+        with JudgeClient(RemoteJudge(f"http://127.0.0.1:{free_port}"), budget=BUDGET) as client:
             answers, seconds = timed(client, gold_cases(5))
             assert kinds(answers) == {"connection"} and seconds < 2 * BUDGET
             assert all(one.steps == (StepVerdict(),) * 3 and one.pairs == () for one in answers)
@@ -261,7 +260,7 @@ class TestChatEndpoints:
         async def scenario() -> None:
             nonlocal well
             async with serving(reply) as server:
-                client = JudgeClient(AskedJudge(Endpoint("m", server.url)), budget=BUDGET)
+                client = JudgeClient(ChatJudge(Endpoint("m", server.url)), budget=BUDGET)
                 assert kinds(await client.judge_all_async(cases)) == {"judged"}
                 well = False
                 began = time.monotonic()
@@ -280,7 +279,7 @@ class TestChatEndpoints:
         asyncio.run(scenario())
 
     def test_nobody_there(self, free_port: int) -> None:
-        judge = AskedJudge(Endpoint("m", f"http://127.0.0.1:{free_port}/v1"))
+        judge = ChatJudge(Endpoint("m", f"http://127.0.0.1:{free_port}/v1"))
         with JudgeClient(judge, budget=BUDGET) as client:
             answers, seconds = timed(client, gold_cases(3))
             assert kinds(answers) == {"connection"} and seconds < 2 * BUDGET
@@ -369,11 +368,11 @@ def _in_a_child(client: JudgeClient, cases: list[Case]) -> list[int]:
 
 def test_the_identity_is_pinned_by_the_first_answer_too(server: JudgeProcess) -> None:
     async def scenario() -> None:
-        judge = HttpJudge(server.url)
-        await judge.judge([GOOD["en"]])
+        judge = RemoteJudge(server.url)
+        await judge.judge([trial_case("good", "en")])
         judge.fingerprint = "another"
         with pytest.raises(JudgeError, match="Another judge answers"):
-            await judge.judge([GOOD["en"]])
+            await judge.judge([trial_case("good", "en")])
         with pytest.raises(JudgeError, match="Another judge answers"):
             await judge.identity()
         await judge.close()

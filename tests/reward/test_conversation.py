@@ -13,8 +13,8 @@ from tests.reward.groups import gold_cases, with_pictures
 
 from compeer.cer.item import QUESTIONS, Said
 from compeer.reasoning.ontology import Language
-from compeer.reward.case import Case, shortened
-from compeer.reward.conversation import Thread, messages, system_prompt, threads
+from compeer.reward.case import Case, drop_oldest_turns
+from compeer.reward.conversation import JudgeThread, messages, system_prompt, threads
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind
 
 KINDS: tuple[Kind, ...] = ("unified", "prm", "orm")
@@ -31,7 +31,7 @@ OURS = {
 }  # fmt: skip
 
 
-def questions(thread: Thread) -> list[dict[str, object]]:
+def questions(thread: JudgeThread) -> list[dict[str, object]]:
     return [message for message in messages(thread, ["."] * len(thread.turns)) if message["role"] == "user"]
 
 
@@ -101,7 +101,7 @@ class TestShape:
 
     def test_left_out_turns_are_mentioned(self) -> None:
         case = gold_cases("zh")[3]
-        for shown in (case, shortened(case, 1)):
+        for shown in (case, drop_oldest_turns(case, 1)):
             (thread,) = threads(shown, "orm", True)
             assert ("（更早的对话从略）" in str(thread.turns[0].content)) is (shown.left_out > 0)
 

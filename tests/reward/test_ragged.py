@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from compeer.reward import prefix_cache as ragged
-from compeer.reward.prefix_cache import RAGGED_ATTENTION, Branches, Ragged, use_ragged
+from compeer.reward.prefix_cache import RAGGED_ATTENTION, PaddedCache, RaggedCache, use_ragged_attention
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +21,11 @@ def plain(tiny_model_dir: Path) -> Any:
 @pytest.fixture(scope="module")
 def model(tiny_model_dir: Path) -> Any:
     opened = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
-    assert use_ragged(opened) and opened.config._attn_implementation == RAGGED_ATTENTION
+    assert use_ragged_attention(opened) and opened.config._attn_implementation == RAGGED_ATTENTION
     return opened
 
 
-def walked(rows: Branches | Ragged) -> torch.Tensor:
+def walked(rows: PaddedCache | RaggedCache) -> torch.Tensor:
     """A history, three branches of it that grow and shrink, and the history again after them."""
     rows.extend([list(range(10, 60))])
     grown = rows.branch([0, 0, 0])
@@ -45,17 +45,17 @@ def test_logits_are_those_of_padded_rows(
     plain: Any, model: Any, monkeypatch: pytest.MonkeyPatch, together: int, block: int, room: int
 ) -> None:
     """Also where everything comes in small pieces and every store is too small for the next turn."""
-    for name, value in (("_TOGETHER", together), ("_BLOCK", block), ("_ROOM", room)):
+    for name, value in (("_PASS_TOKENS", together), ("_BLOCK", block), ("_ROOM", room)):
         monkeypatch.setattr(ragged, name, value)
     with torch.inference_mode():
-        expected, found = walked(Branches(plain)), walked(Ragged(model))
+        expected, found = walked(PaddedCache(plain)), walked(RaggedCache(model))
     assert found.shape == expected.shape
     assert torch.allclose(found, expected, atol=1e-4)
 
 
 def test_conversations_without_a_common_beginning_start_together(plain: Any, model: Any) -> None:
     with torch.inference_mode():
-        found = Ragged(model, 3).extend([[4, 5, 6], [], [7]], [[2], [], [0]])
+        found = RaggedCache(model, 3).extend([[4, 5, 6], [], [7]], [[2], [], [0]])
         alone = [plain(input_ids=torch.tensor([block])).logits[0, -1] for block in ([4, 5, 6], [7])]
     assert found[1].numel() == 0
     assert torch.allclose(torch.cat([found[0], found[2]]), torch.stack(alone), atol=1e-4)
@@ -66,7 +66,7 @@ def test_what_is_computed_is_what_is_new(model: Any) -> None:
     embed = model.get_input_embeddings()
     hook = embed.register_forward_hook(lambda _module, given, _found: computed.append(given[0].numel()))
     with torch.inference_mode():
-        rows = Ragged(model)
+        rows = RaggedCache(model)
         rows.extend([list(range(50))])
         rows.branch([0, 0]).extend([[1] * 40, [2]])
     hook.remove()
@@ -77,7 +77,7 @@ def test_a_model_whose_tokens_meet_elsewhere_is_left_as_it_is(tiny_model_dir: Pa
     for name, value in (("sliding_window", 8), ("model_type", "mamba")):
         opened = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
         setattr(opened.config, name, value)
-        assert not use_ragged(opened)
+        assert not use_ragged_attention(opened)
         assert opened.config._attn_implementation == "sdpa"
 
 

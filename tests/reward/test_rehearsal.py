@@ -12,7 +12,7 @@ from compeer.errors import UserError
 from compeer.reward.case import Case
 from compeer.reward.client import JudgeClient
 from compeer.reward.judge import Judgement, Orders, StepVerdict
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.wire import JudgeError
 
 
@@ -29,7 +29,7 @@ def server(running: JudgeProcess) -> Iterator[JudgeProcess]:
 
 
 def client_of(process: JudgeProcess) -> JudgeClient:
-    return JudgeClient(HttpJudge(process.url), budget=2.0)
+    return JudgeClient(RemoteJudge(process.url), budget=2.0)
 
 
 class TestCheck:
@@ -64,7 +64,7 @@ class TestCheck:
 
     def test_nobody_there(self, free_port: int) -> None:
         with (
-            JudgeClient(HttpJudge(f"http://127.0.0.1:{free_port}")) as client,
+            JudgeClient(RemoteJudge(f"http://127.0.0.1:{free_port}")) as client,
             pytest.raises(UserError, match=r"Is it running \(compeer reward serve\), and is the address right"),
         ):
             client.check(wait=0.5)
@@ -72,7 +72,7 @@ class TestCheck:
     def test_something_else_there(self, server: JudgeProcess) -> None:
         with client_of(server) as client:
             server.fault("garbage")
-            with pytest.raises(UserError, match="is no judge: it says b'<html>"):
+            with pytest.raises(UserError, match="is not a judge: it answers b'<html>"):
                 client.check()
 
     def test_a_service_that_hangs(self, server: JudgeProcess) -> None:

@@ -14,7 +14,7 @@ from compeer.cer.item import Item, Labels, Said
 from compeer.models.checkpoint import open_tokenizer
 from compeer.reward.training_rows import Choices, Row, chat, fit, make, reason, rows
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, choice_of, preference_of, read_pair, read_step
-from compeer.training.encode import Words, encode
+from compeer.training.encode import ChatTokenizer, encode
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def silver() -> list[Item]:
 
 
 @pytest.fixture(scope="module")
-def words(tiny_model_dir: Path) -> Words:
-    return Words(*open_tokenizer(str(tiny_model_dir)))
+def words(tiny_model_dir: Path) -> ChatTokenizer:
+    return ChatTokenizer(*open_tokenizer(str(tiny_model_dir)))
 
 
 def said(row: Row) -> list[str]:
@@ -77,7 +77,7 @@ class TestMissingLabels:
         heading = "Two replies" if missing == "preference" else f"The {missing} step:"
         assert heading not in "".join(asked(row))
 
-    def test_without_any_label_there_is_no_row(self, words: Words) -> None:
+    def test_without_any_label_there_is_no_row(self, words: ChatTokenizer) -> None:
         bare = item(4, labels=Labels())
         for kind in ("unified", "prm", "orm"):
             assert list(rows(bare, Choices(kind=kind))) == []  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ class TestRepeating:
 
 
 class TestLength:
-    def test_the_oldest_turns_go_first_and_no_more_than_needed(self, words: Words) -> None:
+    def test_the_oldest_turns_go_first_and_no_more_than_needed(self, words: ChatTokenizer) -> None:
         turns = tuple(Said("seeker" if n % 2 == 0 else "supporter", f"turn number {n} of this") for n in range(11))
         (row,) = rows(item(12, history=turns), Choices())
         whole = len(encode(chat(row), words))
@@ -204,12 +204,12 @@ class TestLength:
         assert f"turn number {lost - 1} " not in text and "turn number 10" in text
         assert "(earlier turns are left out)" in text
 
-    def test_what_cannot_fit_is_counted_and_left_out(self, words: Words) -> None:
+    def test_what_cannot_fit_is_counted_and_left_out(self, words: ChatTokenizer) -> None:
         long = item(13, reference="word " * 3000)
         made = make([long, item(14)], Choices(), words, 2000)
         assert made.counts["rows too long"] == 1 and made.counts["rows"] == 1 and len(made.examples) == 1
 
-    def test_shortened_rows_are_counted(self, words: Words) -> None:
+    def test_shortened_rows_are_counted(self, words: ChatTokenizer) -> None:
         turns = tuple(Said("seeker", f"turn number {n} " * 20) for n in range(9))
         made = make([item(15, history=turns), item(16)], Choices(), words, 1300)
         assert made.counts["rows shortened"] == 1 and all(len(example) <= 1300 for example in made.examples)

@@ -26,9 +26,9 @@ from compeer.pipeline.ledger import NoAnswers
 from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case, case_of
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.score_file import Summary, Tally, lines, score, share
-from compeer.reward.wire import Scored, scored
+from compeer.reward.wire import Scored, score_of
 
 QUIET = Progress(quiet=True)
 
@@ -57,7 +57,7 @@ class TestRows:
         source = written(tmp_path, items, "items.jsonl" + suffix)
         summary = run(source, tmp_path / f"scores.jsonl{suffix}", orders="both", window=16)
         judged = asyncio.run(RuleJudge().judge([case_of(item) for item in items], orders="both"))
-        assert rows(tmp_path / f"scores.jsonl{suffix}") == [scored(one) for one in judged]
+        assert rows(tmp_path / f"scores.jsonl{suffix}") == [score_of(one) for one in judged]
         assert summary.items == summary.judged == 40 and summary.rejected == {} and summary.unjudged == {}
         assert summary.means["total"] == pytest.approx(sum(one.total for one in judged) / 40)
         assert sum(summary.means[part] for part in one_part()) == pytest.approx(summary.means["total"], abs=1e-4)
@@ -155,7 +155,7 @@ class TestResuming:
             run(source, tmp_path / "scores.jsonl", orders="both")
         run(source, tmp_path / "scores.jsonl", RuleJudge(salt="b"), fresh=True)
         judged = asyncio.run(RuleJudge(salt="b").judge([case_of(item) for item in items_of(5)]))
-        assert rows(tmp_path / "scores.jsonl") == [scored(one) for one in judged]
+        assert rows(tmp_path / "scores.jsonl") == [score_of(one) for one in judged]
 
 
 class Moody(RuleJudge):
@@ -202,13 +202,13 @@ class TestUnjudged:
                         threading.Timer(0.1, process.kill).start()  # in the middle of the next window
 
             with pytest.raises(NoAnswers, match=r"Stopped after \d+ items: the judge does not answer"):
-                score(source, out, HttpJudge(process.url), window=16, budget=1.0, progress=Killer(quiet=True))
+                score(source, out, RemoteJudge(process.url), window=16, budget=1.0, progress=Killer(quiet=True))
             assert killed and not out.exists()
             process.start()
-            summary = run(source, out, HttpJudge(process.url), window=16)
+            summary = run(source, out, RemoteJudge(process.url), window=16)
         assert summary.judged == 120 and summary.unjudged == {}
         judged = asyncio.run(RuleJudge().judge([case_of(item) for item in items]))
-        assert rows(out) == [scored(one) for one in judged]
+        assert rows(out) == [score_of(one) for one in judged]
 
     def test_a_judge_that_is_away_for_a_while_is_waited_for(self, tmp_path: Path) -> None:
         source, out = written(tmp_path, items_of(60)), tmp_path / "scores.jsonl"
@@ -223,7 +223,7 @@ class TestUnjudged:
                         process.fault("500")
                         threading.Timer(0.5, process.fault, ["none"]).start()
 
-            summary = score(source, out, HttpJudge(process.url), window=16, budget=20, progress=Spoiler(quiet=True))
+            summary = score(source, out, RemoteJudge(process.url), window=16, budget=20, progress=Spoiler(quiet=True))
         assert spoilt and summary.judged == 60 and summary.unjudged == {}
 
     def test_a_window_that_the_judge_cannot_judge_is_marked_and_the_run_ends_well(self, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ class TestPlaces:
         def row(name: str, first: str | None, second: str | None) -> Scored:
             pairs = [PairVerdict(True, first), PairVerdict(False, second)]  # type: ignore[arg-type]
             shown = tuple(pair for pair in pairs if pair.preference is not None)
-            return scored(Judgement(id=name, complete=True, steps=(StepVerdict(True),) * 3, pairs=shown))
+            return score_of(Judgement(id=name, complete=True, steps=(StepVerdict(True),) * 3, pairs=shown))
 
         tally = Tally()
         for one in (

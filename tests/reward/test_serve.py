@@ -23,11 +23,10 @@ from tests.reward.rule_judge import RuleJudge
 from compeer.cer import gold
 from compeer.errors import UserError
 from compeer.models.request import Patience
-from compeer.reward.case import Case, case_of
+from compeer.reward.case import Case, case_of, trial_case
 from compeer.reward.judge import Judgement, Orders
-from compeer.reward.rehearsal import BAD, GOOD
-from compeer.reward.remote_judge import HttpJudge
-from compeer.reward.service import JudgeQueue, Meter, Service, Settings, serve
+from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.service import JudgeQueue, JudgeService, ServiceMetrics, ServiceSettings, serve
 from compeer.reward.wire import JudgeError, JudgeReply, JudgeRequest
 
 ONE_TRY = Patience(attempts=1, timeout=20.0)
@@ -41,7 +40,7 @@ def server() -> Iterator[JudgeProcess]:
 
 def asked(url: str, cases: list[Case], **options: object) -> list[Judgement]:
     async def ask() -> list[Judgement]:
-        judge = HttpJudge(url, patience=ONE_TRY)
+        judge = RemoteJudge(url, patience=ONE_TRY)
         try:
             return await judge.judge(cases, **options)  # type: ignore[arg-type]
         finally:
@@ -67,7 +66,7 @@ class TestJudging:
         assert server.post("/v1/judge", {"cases": []})[0] == 200
 
     def test_the_identity_is_the_judges_own(self, server: JudgeProcess) -> None:
-        judge = HttpJudge(server.url)
+        judge = RemoteJudge(server.url)
         assert judge.kind == "unified" and judge.name == "rule:a"
         assert asyncio.run(judge.identity()) == asyncio.run(RuleJudge().identity())
 
@@ -117,21 +116,21 @@ class TestRefusals:
 
     def test_sizes_are_limited(self) -> None:
         with JudgeProcess(most_cases=4, most_bytes=20_000) as process:
-            status, text = process.post("/v1/judge", msgspec.json.encode(JudgeRequest([GOOD["en"]] * 5)))
+            status, text = process.post("/v1/judge", msgspec.json.encode(JudgeRequest([trial_case("good", "en")] * 5)))
             assert status == 413 and "5 cases in one request; at most 4" in text
             status, text = process.post("/v1/judge", {"cases": [], "orders": "x" * 30_000})
             assert status == 413 and "larger than 20,000 bytes" in text
-            assert len(asked(process.url, [GOOD["en"]] * 4)) == 4
+            assert len(asked(process.url, [trial_case("good", "en")] * 4)) == 4
 
     def test_a_request_that_takes_too_long_is_answered_504_and_leaves(self) -> None:
         with JudgeProcess(delay=1.5, timeout=0.2) as process:
-            status, text = process.post("/v1/judge", msgspec.json.encode(JudgeRequest([GOOD["en"]])))
+            status, text = process.post("/v1/judge", msgspec.json.encode(JudgeRequest([trial_case("good", "en")])))
             assert status == 504 and "no judgement within 0.2 s" in text
             assert process.metric("compeer_judge_queue_requests") == 0
 
     def test_keys(self) -> None:
         with JudgeProcess(key="geheim") as process:
-            body = msgspec.json.encode(JudgeRequest([GOOD["en"]]))
+            body = msgspec.json.encode(JudgeRequest([trial_case("good", "en")]))
             for path in ("/identity", "/metrics", "/nothing"):
                 assert process.get(path)[0] == 401
             assert process.post("/v1/judge", body)[0] == 401
@@ -139,18 +138,18 @@ class TestRefusals:
             assert process.post("/v1/judge", body, key="geheim")[0] == 200
             assert process.get("/health")[0] == 200
             with pytest.raises(JudgeError, match="COMPEER_API_KEY"):
-                asked(process.url, [GOOD["en"]])
-            judge = HttpJudge(process.url, "geheim")
+                asked(process.url, [trial_case("good", "en")])
+            judge = RemoteJudge(process.url, "geheim")
             assert judge.kind == "unified"
 
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "judge.example.org"])
     def test_a_public_address_without_a_key_is_refused(self, host: str) -> None:
         with pytest.raises(UserError, match="can be reached from other machines, and no key is set"):
-            Service(RuleJudge(), Settings(host=host))
+            JudgeService(RuleJudge(), ServiceSettings(host=host))
 
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
     def test_this_machine_needs_none(self, host: str) -> None:
-        Service(RuleJudge(), Settings(host=host))
+        JudgeService(RuleJudge(), ServiceSettings(host=host))
 
     def test_a_taken_port_is_an_error_for_people(self, server: JudgeProcess) -> None:
         words = [sys.executable, "-m", "tests.reward.rule_judge", f"--port={server.options['port']}"]
@@ -159,8 +158,8 @@ class TestRefusals:
 
     def test_an_address_that_is_none_is_refused_at_once(self) -> None:
         for url in ("127.0.0.1:8020", "ftp://x", "http://", "http://a:0"):
-            with pytest.raises(JudgeError, match="is no address of a judge"):
-                HttpJudge(url)
+            with pytest.raises(JudgeError, match="is not the address of a judge"):
+                RemoteJudge(url)
 
 
 class TestLoading:
@@ -182,7 +181,7 @@ class TestLoading:
                 raise UserError("The weights are not there.")
 
         with pytest.raises(UserError, match="The weights are not there"):
-            asyncio.run(serve(Broken(), Settings(port=0)))
+            asyncio.run(serve(Broken(), ServiceSettings(port=0)))
 
 
 class TestCommands:
@@ -212,7 +211,7 @@ class TestBatching:
         cases = gold_cases(60, candidates=2)
 
         async def thirty(url: str) -> list[list[Judgement]]:
-            judges = [HttpJudge(url) for _ in range(30)]
+            judges = [RemoteJudge(url) for _ in range(30)]
             answers = await asyncio.gather(
                 *(judge.judge(cases[2 * number : 2 * number + 2]) for number, judge in enumerate(judges))
             )
@@ -232,7 +231,7 @@ class TestBatching:
 
     def test_those_who_give_up_leave_the_queue_and_are_not_judged(self) -> None:
         async def impatient(url: str, count: int) -> None:
-            body = msgspec.json.encode(JudgeRequest([BAD["en"]]))
+            body = msgspec.json.encode(JudgeRequest([trial_case("bad", "en")]))
             async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
                 posts = [session.post(url + "/v1/judge", data=body) for _ in range(count)]
                 tasks = [asyncio.create_task(post.__aenter__()) for post in posts]
@@ -261,7 +260,7 @@ class TestBatching:
 
     def test_a_full_queue_says_when_to_come_back(self) -> None:
         async def many(url: str) -> list[tuple[int, str | None]]:
-            body = msgspec.json.encode(JudgeRequest([GOOD["en"]] * 2))
+            body = msgspec.json.encode(JudgeRequest([trial_case("good", "en")] * 2))
             async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
 
                 async def one() -> tuple[int, str | None]:
@@ -278,9 +277,9 @@ class TestBatching:
 
     def test_a_client_that_waits_as_told_gets_its_judgements(self) -> None:
         async def many(url: str) -> list[list[Judgement]]:
-            judge = HttpJudge(url, patience=Patience(attempts=20, first=0.1, longest=0.5))
+            judge = RemoteJudge(url, patience=Patience(attempts=20, first=0.1, longest=0.5))
             try:
-                return await asyncio.gather(*(judge.judge([GOOD["en"]] * 2) for _ in range(12)))
+                return await asyncio.gather(*(judge.judge([trial_case("good", "en")] * 2) for _ in range(12)))
             finally:
                 await judge.close()
 
@@ -293,7 +292,7 @@ class TestBatching:
         cases[4] = msgspec.structs.replace(cases[4], reply="UNJUDGEABLE")
 
         async def scenario(url: str) -> list[list[Judgement] | BaseException]:
-            judge = HttpJudge(url, patience=ONE_TRY)
+            judge = RemoteJudge(url, patience=ONE_TRY)
             try:
                 return await asyncio.gather(*(judge.judge([case]) for case in cases), return_exceptions=True)
             finally:
@@ -312,7 +311,7 @@ class TestBatching:
 
         async def scenario() -> list[str]:
             judge = RuleJudge(delay=0.01)
-            queue = JudgeQueue(judge, Meter(), batch=16, patience=0.05)
+            queue = JudgeQueue(judge, ServiceMetrics(), batch=16, patience=0.05)
             working = asyncio.create_task(queue.work())
             answers = await asyncio.gather(*(queue.submit(cases, "one") for cases in groups))
             working.cancel()
@@ -353,13 +352,13 @@ class TestStopping:
 _POST = """
 import asyncio, sys
 from compeer.models.request import Patience
-from compeer.reward.remote_judge import HttpJudge
-from compeer.reward.rehearsal import GOOD
+from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.case import trial_case
 from compeer.reward.wire import JudgeError
 async def main():
-    judge = HttpJudge(sys.argv[1], patience=Patience(attempts=1))
+    judge = RemoteJudge(sys.argv[1], patience=Patience(attempts=1))
     try:
-        print(len(await judge.judge([GOOD["en"], GOOD["zh"]])), "judged")
+        print(len(await judge.judge([trial_case("good", "en"), trial_case("good", "zh")])), "judged")
     except JudgeError as error:
         print(error.kind + ": " + str(error).partition(": ")[2])
     await judge.close()

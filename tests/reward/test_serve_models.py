@@ -21,7 +21,7 @@ from compeer.reward.case import Case
 from compeer.reward.client import JudgeClient
 from compeer.reward.judge import Judgement
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.score_file import score
 from compeer.reward.wire import Scored
 
@@ -60,7 +60,7 @@ def test_local_and_behind_http_and_in_files_the_judgements_are_the_same(tiny_mod
     cases = gold_cases(16, candidates=4)
     local = LocalJudge(str(tiny_model_dir))
     with JudgeProcess(SERVE, model=f"hf:{tiny_model_dir}", port=0, batch=16) as process:
-        with JudgeClient(HttpJudge(process.url), orders="both", chunk=4) as client:
+        with JudgeClient(RemoteJudge(process.url), orders="both", chunk=4) as client:
             there = client.judge_all(cases)
             report = client.check(kind="unified", languages=("en", "zh"))
         words = ("reward", "score", str(tmp_path / "items.jsonl"), "--model", process.url, "--orders", "both", "--json")
@@ -92,7 +92,7 @@ def test_pictures_reach_the_model_through_http(tiny_vision_dir: Path, tmp_path: 
     cases = [seen("red", (220, 10, 10)), *gold_cases(2), seen("blue", (10, 10, 220))]
     local = LocalJudge(str(tiny_vision_dir))
     serving = JudgeProcess(SERVE, model=f"hf:{tiny_vision_dir}", port=0)
-    with serving as process, JudgeClient(HttpJudge(process.url)) as client:
+    with serving as process, JudgeClient(RemoteJudge(process.url)) as client:
         there = client.judge_all(cases)
     here = asyncio.run(local.judge(cases))
     same(here, there)

@@ -14,11 +14,17 @@ from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer.item import Said
 from compeer.models.request import Patience
-from compeer.reward.case import Case, parted
+from compeer.reward.case import Case, split_by_history, trial_case
 from compeer.reward.judge import Judgement
-from compeer.reward.rehearsal import BAD, GOOD
-from compeer.reward.remote_judge import HttpJudge
-from compeer.reward.wire import JudgeRequest, PictureRefused, enclosed, failed, problem_with, unpacked
+from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.wire import (
+    JudgeRequest,
+    PictureRefused,
+    failed_judgement,
+    reply_problem,
+    with_embedded_pictures,
+    with_picture_files,
+)
 
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -33,7 +39,7 @@ def server() -> Iterator[JudgeProcess]:
 
 def asked(url: str, cases: list[Case]) -> list[Judgement]:
     async def ask() -> list[Judgement]:
-        judge = HttpJudge(url, patience=Patience(attempts=1))
+        judge = RemoteJudge(url, patience=Patience(attempts=1))
         try:
             return await judge.judge(cases)
         finally:
@@ -43,18 +49,18 @@ def asked(url: str, cases: list[Case]) -> list[Judgement]:
 
 
 class TestPictures:
-    CASE = msgspec.structs.replace(GOOD["en"], history=(Said("seeker", "Look.", ("dot.png",)),))
+    CASE = msgspec.structs.replace(trial_case("good", "en"), history=(Said("seeker", "Look.", ("dot.png",)),))
 
     def shown(self, path: str) -> Case:
         return msgspec.structs.replace(self.CASE, history=(Said("seeker", "Look.", (path,)),))
 
     def test_they_travel_inside_the_request(self, tmp_path: Path) -> None:
         (tmp_path / "dot.png").write_bytes(DOT)
-        sent = enclosed(self.shown(str(tmp_path / "dot.png")))
+        sent = with_embedded_pictures(self.shown(str(tmp_path / "dot.png")))
         assert sent.history[0].images[0].startswith("data:image/png;base64,")
         folder = tmp_path / "received"
         folder.mkdir()
-        (received,) = unpacked([sent], lambda: folder, None)
+        (received,) = with_picture_files([sent], lambda: folder, None)
         path = Path(received.history[0].images[0])
         assert path.parent == folder and path.read_bytes() == DOT
 
@@ -63,8 +69,8 @@ class TestPictures:
         case = self.shown(str(tmp_path / "dot.png"))
         status, text = server.post("/v1/judge", msgspec.json.encode(JudgeRequest([case])))
         assert status == 400 and "opens no files" in text
-        assert asked(server.url, [case])[0].failure is None  # HttpJudge sends it along
-        gone = asked(server.url, [self.shown("/nowhere/dot.png"), GOOD["en"]])
+        assert asked(server.url, [case])[0].failure is None  # RemoteJudge sends it along
+        gone = asked(server.url, [self.shown("/nowhere/dot.png"), trial_case("good", "en")])
         assert gone[0].failure is not None and gone[0].failure.startswith("refused: The image /nowhere/dot.png")
         assert gone[1].failure is None
 
@@ -77,7 +83,7 @@ class TestPictures:
         (inside / "link.png").symlink_to(outside / "dot.png")
 
         def opened(path: str) -> str:
-            return unpacked([self.shown(path)], lambda: tmp_path, inside)[0].history[0].images[0]
+            return with_picture_files([self.shown(path)], lambda: tmp_path, inside)[0].history[0].images[0]
 
         assert opened("dot.png") == opened(str(inside / "dot.png")) == str((inside / "dot.png").resolve())
         for path in (
@@ -96,39 +102,39 @@ class TestPictures:
     )
     def test_data_that_is_no_picture_is_refused(self, url: str, tmp_path: Path) -> None:
         with pytest.raises(PictureRefused):
-            unpacked([self.shown(url)], lambda: tmp_path, None)
+            with_picture_files([self.shown(url)], lambda: tmp_path, None)
 
 
 class TestParts:
     def test_pieces_end_where_the_history_changes(self) -> None:
         cases = gold_cases(24, candidates=4)
         for size in (1, 3, 4, 5, 6, 100):
-            pieces = parted(cases, size)
+            pieces = split_by_history(cases, size)
             assert [place for piece in pieces for place in piece] == list(range(24))
             assert all(0 < len(piece) <= size for piece in pieces)
             if size >= 4:
                 assert all(piece.start % 4 == 0 for piece in pieces)
-        assert parted([], 4) == []
+        assert split_by_history([], 4) == []
 
     def test_what_cannot_be_a_judgement_of_the_case_is_noticed(self) -> None:
-        case, judge = GOOD["en"], RuleJudge()
+        case, judge = trial_case("good", "en"), RuleJudge()
         (good,) = asyncio.run(judge.judge([case]))
-        assert problem_with([case], [good]) is None
-        assert problem_with([case], [failed(case, "time", "late")]) is None
+        assert reply_problem([case], [good]) is None
+        assert reply_problem([case], [failed_judgement(case, "time", "late")]) is None
         replace = msgspec.structs.replace
         odd = replace(good.steps[0], p=1.5)
         nan = replace(good.steps[0], p=float("nan"))
         for answers, says in (
             ([], "0 judgements for 1 cases"),
             ([replace(good, id="other")], "a judgement of 'other'"),
-            ([replace(good, complete=False)], "another word on the format"),
+            ([replace(good, complete=False)], "another result on the format"),
             ([replace(good, steps=(odd, *good.steps[1:]))], "a probability outside"),
             ([replace(good, steps=(nan, *good.steps[1:]))], "a probability outside"),
         ):
-            assert says in (problem_with([case], answers) or "")
+            assert says in (reply_problem([case], answers) or "")
         bare = replace(case, steps=(None, None, None))
-        assert "a step that is not there" in (problem_with([bare], [good]) or "")
+        assert "a step that is not there" in (reply_problem([bare], [good]) or "")
 
     def test_the_trial_cases_follow_the_contract(self) -> None:
-        for case in (*GOOD.values(), *BAD.values()):
+        for case in (trial_case(quality, language) for quality in ("good", "bad") for language in ("en", "zh")):
             assert case.complete and all(case.steps) and case.comparable

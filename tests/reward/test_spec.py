@@ -13,11 +13,11 @@ from tests.reward.groups import groups, varied
 from compeer.errors import UserError
 from compeer.models.endpoint import Endpoint
 from compeer.reward.case import Case
-from compeer.reward.chat_judge import AskedJudge
-from compeer.reward.judge import Judge, Judgement, Orders, PairVerdict, SeparateJudge, StepVerdict
+from compeer.reward.chat_judge import ChatJudge
+from compeer.reward.judge import Judge, Judgement, Orders, PairVerdict, StepVerdict
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.remote_judge import HttpJudge
-from compeer.reward.spec import open_judge
+from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.spec import SeparateJudge, open_judge
 from compeer.reward.verdict import Kind
 
 
@@ -36,7 +36,7 @@ class TestForms:
 
     def test_the_embedded_model_works_precisely(self, tmp_path: Path) -> None:
         judge = open_judge("embedded", kind="prm")
-        assert isinstance(judge, AskedJudge)
+        assert isinstance(judge, ChatJudge)
         assert (judge.name, judge.kind, judge.model.precise) == ("embedded", "prm", True)  # type: ignore[attr-defined]
         adapter = tmp_path / "judge.gguf"
         adapter.write_bytes(b"")
@@ -49,15 +49,15 @@ class TestForms:
     def test_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
         judge = open_judge("openai:gpt", base_url="http://127.0.0.1:9/v1", concurrency=7)
-        assert isinstance(judge, AskedJudge)
+        assert isinstance(judge, ChatJudge)
         assert isinstance(judge.model, Endpoint)
         assert (judge.model.model, judge.model.concurrency, judge.concurrency) == ("gpt", 7, 7)
         with pytest.raises(UserError, match="--base-url"):
             open_judge("openai:gpt")
 
     def test_a_served_judge(self) -> None:
-        assert isinstance(open_judge("http://127.0.0.1:8020"), HttpJudge)
-        assert isinstance(open_judge("https://judge.example.org"), HttpJudge)
+        assert isinstance(open_judge("http://127.0.0.1:8020"), RemoteJudge)
+        assert isinstance(open_judge("https://judge.example.org"), RemoteJudge)
 
     def test_two_judges(self, tmp_path: Path) -> None:
         judge = open_judge(f"hf:{tmp_path},openai:gpt", base_url="http://127.0.0.1:9/v1")
@@ -71,11 +71,13 @@ class TestForms:
         "spec", ["", "hf:", "openai:", "embedded+", "gpt-4o", "ftp://x", "a,b,c", "hf:x,", ",hf:x"]
     )
     def test_anything_else_is_refused_with_the_forms(self, spec: str) -> None:
-        with pytest.raises(UserError, match=r"(?s)names no judge.*hf:DIR.*embedded.*openai:MODEL.*http://.*PRM,ORM"):
+        with pytest.raises(
+            UserError, match=r"(?s)does not name a judge.*hf:DIR.*embedded.*openai:MODEL.*http://.*PRM,ORM"
+        ):
             open_judge(spec)
 
     def test_two_judges_are_not_a_baseline(self) -> None:
-        with pytest.raises(UserError, match="names no judge"):
+        with pytest.raises(UserError, match="does not name a judge"):
             open_judge("hf:x,hf:y", kind="prm")
 
 

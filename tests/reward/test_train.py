@@ -172,7 +172,7 @@ class TestRefusing:
         from compeer.models.checkpoint import open_tokenizer
         from compeer.reward.train import _items
         from compeer.reward.training_rows import make
-        from compeer.training.encode import Words
+        from compeer.training.encode import ChatTokenizer
 
         Image.new("RGB", (60, 60)).save(tmp_path / "a.png")
         write_rows(tmp_path / "seen.jsonl", [item(0, images=("a.png",))])
@@ -180,7 +180,7 @@ class TestRefusing:
         with pytest.raises(UserError, match=r"a\.png, and this model cannot see"):
             train(settings)
         dropped = msgspec.structs.replace(settings, pictures="drop")
-        words = Words(*open_tokenizer(str(home / "base")))
+        words = ChatTokenizer(*open_tokenizer(str(home / "base")))
         assert make(_items(dropped.train, dropped), dropped.choices, words, 4096).counts["rows"] == 1
 
 

@@ -111,11 +111,11 @@ def test_killed_from_outside_in_the_middle_of_an_epoch(home: Path) -> None:
 
 
 def test_an_adapter_with_dropout_killed_between_two_checkpoints(home: Path) -> None:
-    from compeer.training.watch import Watch
+    from compeer.training.watch import ProgressWatch
 
     settings = {"kind": "prm", "lora": Lora(r=4, dropout=0.2), "limit": 5, "epochs": 2}
     train(config(home, "calm-prm", **settings))
-    with killed(Watch, "on_step_end", 3):
+    with killed(ProgressWatch, "on_step_end", 3):
         assert in_child(lambda: train(config(home, "killed-prm", **settings))) == -signal.SIGKILL  # type: ignore[arg-type, return-value]
     assert checkpoints(home, "killed-prm") == ["checkpoint-2"]
     train(config(home, "killed-prm", **settings))
@@ -178,9 +178,9 @@ class TestReplies:
         assert weights(tied, "half") == calm
 
     def test_killed_after_the_last_step_before_the_result_is_saved(self, tied: Path, calm: bytes) -> None:
-        from compeer.training.watch import Watch
+        from compeer.training.watch import ProgressWatch
 
-        with killed(Watch, "on_train_end", 12, before=True):
+        with killed(ProgressWatch, "on_train_end", 12, before=True):
             assert in_child(lambda: train(self.config(tied, "unsaved"))) == -signal.SIGKILL  # type: ignore[arg-type, return-value]
         assert not (tied / "unsaved" / "model").exists()
         train(self.config(tied, "unsaved"))

@@ -122,11 +122,11 @@ def serve(
     """Serve a judge over HTTP, with batches, health and metrics. docs/reward-service.md has the protocol."""
     import asyncio
 
-    from compeer.reward.service import Settings
+    from compeer.reward.service import ServiceSettings
     from compeer.reward.service import serve as run_service
 
     judge = _open_judge(model, kind, base_url, orders, batch=batch, explain=explain)
-    settings = Settings(
+    settings = ServiceSettings(
         host=host,
         port=port,
         api_key=api_key,

@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own, for callers that are not asynchronous and for judges that block.
+"""An event loop in its own thread, for callers that are not asynchronous and for judges that block.
 
-The loop starts with the first use, so nothing of it exists when a process is forked or an object is sent to another.
-A forked child has the parent's objects but none of its threads: it gets a loop of its own. What it inherited is kept
-and never touched, because closing it would reach through the shared sockets into the parent.
+The loop starts with the first use, so nothing of it exists when a process is forked or an object is pickled. A forked
+child inherits the parent's objects but none of its threads, and gets a loop of its own. What it inherited is kept and
+never touched, because closing it would reach through the shared sockets into the parent.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ T = TypeVar("T")
 _inherited: list[object] = []  # from the parent of a fork
 
 
-def keep(thing: object) -> None:
-    """Never collect this, although nobody needs it: it belongs to another process."""
+def never_collect(thing: object) -> None:
+    """Keep an inherited object alive: it belongs to another process."""
     _inherited.append(thing)
 
 
-class Background:
-    """Runs coroutines in a thread, one loop for all of them."""
+class BackgroundLoop:
+    """Runs coroutines in a thread, with one loop for all of them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,12 +35,12 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Background, (self._name,)
+        return BackgroundLoop, (self._name,)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start the coroutine there; the future is safe to wait for, and to cancel, from any thread."""
+        """Start the coroutine. The future can be awaited and cancelled from any thread."""
         if self._process != os.getpid():
-            keep((self._loop, self._thread, self._lock))
+            never_collect((self._loop, self._thread, self._lock))
             self._lock, self._process, self._loop, self._thread = threading.Lock(), os.getpid(), None, None
         with self._lock:
             if self._loop is None:
@@ -49,12 +49,12 @@ class Background:
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    async def elsewhere(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The same for callers in another loop; cancelling it cancels the coroutine."""
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine for a caller in another loop; cancelling the call cancels the coroutine."""
         return await asyncio.wrap_future(self.submit(coroutine))
 
     def close(self, patience: float = 5.0) -> None:
-        """Stop the loop and what runs in it. A thread that is deep in a computation is left to end by itself."""
+        """Stop the loop and everything in it. A thread that is in the middle of a computation ends by itself."""
         if self._process != os.getpid():
             return
         with self._lock:

@@ -1,42 +1,76 @@
 """A judge behind any chat model: the same conversation, asked turn by turn.
 
-    judge = AskedJudge(open_model("openai:gpt-4o", base_url=…))      a baseline with the same prompts
-    judge = AskedJudge(Embedded("judge.gguf", precise=True))         a trained judge in llama.cpp
+    judge = ChatJudge(open_model("openai:gpt-4o", base_url=…))      a baseline with the same prompts
+    judge = ChatJudge(Embedded("judge.gguf", precise=True))         a trained judge in llama.cpp
 
-Where llama.cpp answers, the verdicts are weighed exactly as a local judge weighs them. vLLM and local models keep to
-a grammar, so a verdict is certain. Of any other server the verdict is what its answer begins with, read leniently; its
-probability is given where the tokens it tells agree with that (`weigh` says what is approximated). The verdict goes
-into the conversation in the paper's words, whatever was said around it, so that all homes hold the same conversation.
-An answer that is no verdict stays as it is.
+How a verdict and its probability are found depends on the model:
+
+- llama.cpp (embedded, or its server) gives exact token probabilities. The tree of answers is walked as in a local
+  judge: one short request per branching point, nothing is generated.
+- vLLM and local models decode under a grammar, so the answer is always a verdict.
+- Any other server answers freely. The verdict is what the answer begins with, read leniently, and a probability is
+  given only where the reported tokens agree with it.
+
+Outside llama.cpp, probabilities come from the likeliest tokens that the server reports, with three approximations:
+tokens are matched by text (the longest that an answer begins with); an answer whose token is not reported has
+probability 0; answers that begin with the same token ("The first", "The second") divide its probability as the next
+token says. A model with a grammar is asked to write that beginning if it did not; for others the parts are equal.
+
+The verdict enters the conversation in the paper's words, whatever was written around it, so that all judges hold the
+same conversation. An answer that is not a verdict stays as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compeer.cer.item import QUESTIONS
+import msgspec
+
 from compeer.models.cache import CachedModel
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
-from compeer.models.request import Model, ModelError, Request, TooLong, images_of
+from compeer.models.request import Answer, Model, ModelError, Place, Request, TooLong, images_of
 from compeer.models.weighing import Weigher, weigher
 from compeer.models.weights import locate
+from compeer.reasoning import begins_with_thinking
 from compeer.reasoning.grammar import Literal, OneOf, Prose
 from compeer.reasoning.ontology import Language
-from compeer.reward.case import Case, shorter
-from compeer.reward.conversation import Thread, messages, threads
-from compeer.reward.identity import file_sha256, model_sha256, prompts_sha256
-from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict, shown_orders
-from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, preference_of, read_pair, read_step
-from compeer.reward.verdict_trie import Trie, likeliest, option_trie, told, weighed
+from compeer.reward.case import Case, halve
+from compeer.reward.conversation import JudgeThread, messages, threads
+from compeer.reward.judge import (
+    Judgement,
+    Orders,
+    PairVerdict,
+    StepVerdict,
+    file_sha256,
+    judgement_of,
+    model_sha256,
+    prompts_sha256,
+    shown_orders,
+)
+from compeer.reward.verdict import (
+    PAIR_WORDS,
+    STEP_WORDS,
+    K,
+    Kind,
+    TokenPath,
+    VerdictTrie,
+    likeliest,
+    preference_of,
+    read_pair,
+    read_step,
+)
 
+Messages = Sequence[dict[str, Any]]
 _VERDICT, _REASON = 24, 60  # tokens
+_ALTERNATIVES = 20  # tokens per place that OpenAI and vLLM report
 
 
-class AskedJudge:
-    """A judge that holds its conversation with a model of any home. `concurrency` is cases at a time."""
+class ChatJudge:
+    """A judge that asks a chat model. `concurrency` is the number of cases in flight."""
 
     def __init__(self, model: Model, kind: Kind = "unified", *, concurrency: int = 16, explain: bool = False) -> None:
         self.model, self.explain = model, explain
@@ -44,133 +78,125 @@ class AskedJudge:
         self.kind: Kind = kind
         self.name = model.name
         self.concurrency = concurrency
-        self._tries: dict[tuple[Language, bool], Trie[Any]] = {}
+        self._tries: dict[tuple[Language, bool], VerdictTrie[Any]] = {}
 
     async def identity(self) -> Mapping[str, Any]:
-        told: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
+        known: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
         if isinstance(self._home, Embedded):
             adapter = self._home.adapter
-            return told | {
+            return known | {
                 "home": "llama.cpp",
                 "precise": self._home.precise,
                 "weights": await asyncio.to_thread(file_sha256, locate()),
                 "adapter": await asyncio.to_thread(model_sha256, str(adapter)) if adapter else None,
             }
         name = self._home.model if isinstance(self._home, Endpoint) else self._home.name
-        return told | {"home": "asked", "model": name}
+        return known | {"home": "asked", "model": name}
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        home = await weigher(self._home)
+        exact = await weigher(self._home)
         gate = asyncio.Semaphore(self.concurrency)
 
         async def one(case: Case) -> Judgement:
             async with gate:
-                return await self._judge(home, case, orders)
+                return await self._judge(exact, case, orders)
 
         return list(await asyncio.gather(*(one(case) for case in cases)))
 
     async def close(self) -> None:
         await self.model.close()
 
-    async def _judge(self, home: Weigher | None, case: Case, orders: Orders) -> Judgement:
-        """One case, shorter when the model says that it is too long."""
-        found = _Found(case)
+    async def _judge(self, exact: Weigher | None, case: Case, orders: Orders) -> Judgement:
+        """One case, shortened as long as the model says that it is too long."""
+        shown, failure = shown_orders(case, orders), None
+        steps: dict[str, StepVerdict] = {}
+        pairs: dict[bool, PairVerdict] = {}
         try:
             while True:
+                steps, pairs = {}, {}
                 try:
-                    await self._hold(home, found, found.case, orders)
+                    await self._hold_threads(exact, case, shown, steps, pairs)
                     break
                 except TooLong:
-                    found = _Found(shorter(found.case))
+                    case = halve(case)
         except ModelError as error:
-            found.failure = str(error)
-        return found.judgement(shown_orders(case, orders))
+            failure = str(error)
+        return judgement_of(case, steps, [pairs[order] for order in shown if order in pairs], failure)
 
-    async def _hold(self, home: Weigher | None, found: _Found, case: Case, orders: Orders) -> None:
-        """All conversations of a case. Turns that two of them share are asked once."""
-        if self.kind == "prm":
-            for thread in threads(case, "prm", candidate_first=True):
-                await self._turns(home, found, case, thread, [])
-            return
+    async def _hold_threads(
+        self,
+        exact: Weigher | None,
+        case: Case,
+        shown: Sequence[bool],
+        steps: dict[str, StepVerdict],
+        pairs: dict[bool, PairVerdict],
+    ) -> None:
+        """All conversations of a case; their verdicts go into `steps` and `pairs`. Shared turns are asked once."""
         answers: list[str] = []
-        for first in shown_orders(case, orders):
+        for first in shown[:1] if self.kind == "prm" else shown:
             for thread in threads(case, self.kind, first):
-                answers = await self._turns(home, found, case, thread, answers)
+                known = [] if self.kind == "prm" else answers
+                answers = await self._ask_turns(exact, case.language, thread, known, steps, pairs)
 
-    async def _turns(
-        self, home: Weigher | None, found: _Found, case: Case, thread: Thread, answers: list[str]
+    async def _ask_turns(
+        self,
+        exact: Weigher | None,
+        language: Language,
+        thread: JudgeThread,
+        answers: list[str],
+        steps: dict[str, StepVerdict],
+        pairs: dict[bool, PairVerdict],
     ) -> list[str]:
-        """Ask the turns that have no answer yet; the answers to steps, for another order of the pair."""
+        """Ask the turns that have no answer yet; the answers about steps, for the other order of the pair."""
         answers = answers[: sum(turn.question != "preference" for turn in thread.turns)]
+        first = thread.candidate_first
         for turn in thread.turns[len(answers) :]:
             chat = messages(thread, answers)
-            if turn.question == "preference":
-                choice, shares, said, reason = await self._verdict(home, chat, case.language, pair=True)
-                found.pair(thread.candidate_first, choice, shares, reason)
+            pair = turn.question == "preference"
+            verdict, shares, said, reason = await self._ask_verdict(exact, chat, language, pair=pair)
+            if pair:
+                preference = None if verdict is None else preference_of(verdict, first)
+                by_origin = {preference_of(choice, first): share for choice, share in shares.items()}
+                pairs[first] = PairVerdict(first, preference, by_origin, reason)
                 break
-            value, shares, said, reason = await self._verdict(home, chat, case.language, pair=False)
-            found.steps[turn.question] = StepVerdict(value, shares.get(True), reason)
+            steps[turn.question] = StepVerdict(verdict, shares.get(True), reason)
             answers = [*answers, said]
         return answers
 
-    async def _verdict(
-        self, home: Weigher | None, chat: list[dict[str, Any]], language: Language, *, pair: bool
+    async def _ask_verdict(
+        self, exact: Weigher | None, chat: list[dict[str, Any]], language: Language, *, pair: bool
     ) -> tuple[Any, dict[Any, float], str, str]:
-        """The verdict, the share of each option, what goes into the conversation, and the reason."""
+        """The verdict, the probability of each option, the text that enters the conversation, and the reason."""
         words: dict[Any, str] = dict(PAIR_WORDS[language] if pair else STEP_WORDS[language])
-        if home is not None and not images_of(chat):
+        if exact is not None and not images_of(chat):
             if (language, pair) not in self._tries:
-                self._tries[language, pair] = await option_trie(home, words)
-            shares = await weighed(home, chat, self._tries[language, pair])
+                self._tries[language, pair] = await verdict_trie(exact, words)
+            shares = await exact_probabilities(exact, chat, self._tries[language, pair])
             verdict = likeliest(shares)
-            return verdict, shares, words[verdict], await self._reason(chat, words[verdict], language)
+            return verdict, shares, words[verdict], await self._ask_reason(chat, words[verdict], language)
         grammar = not isinstance(self._home, Endpoint) or await self._home.dialect() != "openai"
-        room = _VERDICT + (_REASON if self.explain and not grammar else 0)
-        shares, answer = await told(self.model, chat, words, grammar=grammar, max_tokens=room)
-        read = read_pair(answer.text) if pair else read_step(answer.text)
+        max_tokens = _VERDICT + (_REASON if self.explain and not grammar else 0)
+        shares, answer = await reported_probabilities(self.model, chat, words, grammar=grammar, max_tokens=max_tokens)
+        verdict = read_pair(answer.text) if pair else read_step(answer.text)
         if grammar and shares:
-            read = likeliest(shares)
-        elif shares and likeliest(shares) != read:
+            verdict = likeliest(shares)
+        elif shares and likeliest(shares) != verdict:
             shares = {}
-        if read is None:
+        if verdict is None:
             return None, {}, answer.text[:200] or "?", ""
         if grammar:
-            return read, shares, words[read], await self._reason(chat, words[read], language)
-        return read, shares, words[read], _without_verdict(answer.text, words[read]) if self.explain else ""
+            return verdict, shares, words[verdict], await self._ask_reason(chat, words[verdict], language)
+        reason = _without_verdict(answer.text, words[verdict]) if self.explain else ""
+        return verdict, shares, words[verdict], reason
 
-    async def _reason(self, chat: list[dict[str, Any]], verdict: str, language: Language) -> str:
-        """A sentence after a verdict that was read without being written."""
+    async def _ask_reason(self, chat: list[dict[str, Any]], verdict: str, language: Language) -> str:
+        """A sentence after a verdict that was read without being generated."""
         if not self.explain:
             return ""
         space = (OneOf((" ",)),) if language == "en" else ()
         plan = (Literal(verdict), *space, Prose(language, 0, 240))
         answer = await self.model.ask(Request(messages=chat, max_tokens=_VERDICT + _REASON, temperature=0.0, plan=plan))
         return answer.text.removeprefix(verdict).strip()
-
-
-class _Found:
-    """The verdicts on one case so far."""
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.steps: dict[str, StepVerdict] = {}
-        self.pairs: dict[bool, PairVerdict] = {}
-        self.failure: str | None = None
-
-    def pair(self, first: bool, choice: Any, shares: dict[Any, float], reason: str) -> None:
-        by_origin = {preference_of(key, first): share for key, share in shares.items()}
-        preference = None if choice is None else preference_of(choice, first)
-        self.pairs[first] = PairVerdict(first, preference, by_origin, reason)
-
-    def judgement(self, orders: Sequence[bool]) -> Judgement:
-        first, second, third = (self.steps.get(question, StepVerdict()) for question in QUESTIONS[:3])
-        return Judgement(
-            id=self.case.id,
-            complete=self.case.complete,
-            steps=(first, second, third),
-            pairs=tuple(self.pairs[order] for order in orders if order in self.pairs),
-            failure=self.failure,
-        )
 
 
 def _without_verdict(text: str, verdict: str) -> str:
@@ -180,3 +206,111 @@ def _without_verdict(text: str, verdict: str) -> str:
         return text.removeprefix(verdict).strip()
     _, end, rest = text.partition("." if verdict.isascii() else "。")
     return rest.strip() if end else ""
+
+
+async def verdict_trie(exact: Weigher, options: Mapping[K, str]) -> VerdictTrie[K]:
+    """The answers as tokens of a llama.cpp model, each with an end token, so that none is a prefix of another."""
+    return VerdictTrie({key: (*await exact.tokenize(text), -1) for key, text in options.items()})
+
+
+async def exact_probabilities(exact: Weigher, chat: Messages, trie: VerdictTrie[K]) -> dict[K, float]:
+    """The exact probability of each answer."""
+    found: dict[TokenPath, list[float]] = {}
+    for point, tokens in trie.branches.items():
+        shares = await exact.odds(chat, point, tokens)
+        found[point] = [math.log(max(share, 1e-45)) for share in shares]
+    return trie.probabilities(lambda point: found[point])
+
+
+async def reported_probabilities(
+    model: Model, chat: Messages, options: Mapping[K, str], *, grammar: bool, max_tokens: int
+) -> tuple[dict[K, float], Answer]:
+    """The probabilities as far as the model reports them (empty if it does not), and its answer.
+
+    `grammar`: whether the model can be held to the given options.
+    """
+    request = Request(
+        messages=chat,
+        max_tokens=max_tokens,
+        temperature=0.0,
+        plan=(OneOf(tuple(options.values())),),
+        logprobs=_ALTERNATIVES,
+    )
+    answer = await model.ask(request)
+    if begins_with_thinking(answer.text):
+        return {}, answer  # the first tokens are thoughts
+    rests = {key: text.encode() for key, text in options.items()}
+    shares, undecided = _divide(rests, _places(answer))
+    if grammar and undecided:
+        # these answers go on together: have the model write what they have in common
+        beginning = _common_beginning([options[key] for key in undecided])
+        parts = (Literal(beginning), OneOf(tuple(options[key][len(beginning) :] for key in undecided)))
+        again = await model.ask(msgspec.structs.replace(request, plan=parts))
+        # a model that reports its first token alone was given the beginning; the others wrote it
+        places = _places_after(again.places, beginning.encode()) if again.places else _places(again)
+        inner, _ = _divide({key: rests[key][len(beginning.encode()) :] for key in undecided}, places)
+        whole = sum(shares[key] for key in undecided)
+        if sum(inner.values()) > 0:
+            shares |= {key: whole * inner[key] for key in undecided}
+    return (shares if sum(shares.values()) > 0 else {}), answer
+
+
+def _divide(rests: Mapping[K, bytes], places: Sequence[Place]) -> tuple[dict[K, float], list[K]]:
+    """The share of each answer, and the answers whose shares are equal parts because no later place is known."""
+    if not places:
+        return dict.fromkeys(rests, 0.0), []
+    by_token: dict[bytes, list[K]] = {}
+    likely: dict[bytes, float] = {}
+    left: dict[K, bytes] = {}
+    for key, rest in rests.items():
+        if found := _matching_token(rest, places[0].alternatives):
+            token, value, left[key] = found
+            by_token.setdefault(token, []).append(key)
+            likely[token] = math.exp(value)
+    whole = sum(likely.values())
+    shares, undecided = dict.fromkeys(rests, 0.0), list[K]()
+    for token, keys in by_token.items():
+        inner = {key: 1.0 / len(keys) for key in keys}
+        if len(keys) > 1:
+            written = places[0].token == token and len(places) > 1
+            deeper, still = _divide({key: left[key] for key in keys}, places[1:]) if written else (inner, keys)
+            if sum(deeper.values()) > 0:
+                inner, undecided = deeper, [*undecided, *still]
+        shares |= {key: likely[token] / whole * inner[key] for key in keys}
+    return shares, undecided
+
+
+def _matching_token(rest: bytes, alternatives: Sequence[tuple[bytes, float]]) -> tuple[bytes, float, bytes] | None:
+    """The longest token that the text begins with, its value, and what is left. A leading space is ignored."""
+    fitting = [(token, value, rest[len(token) :]) for token, value in alternatives if token and rest.startswith(token)]
+    if not fitting:
+        bare = [(token, value, token.lstrip(b" ")) for token, value in alternatives]
+        fitting = [(token, value, rest[len(word) :]) for token, value, word in bare if word and rest.startswith(word)]
+    return min(fitting, key=lambda found: len(found[2]), default=None)
+
+
+def _places(answer: Answer) -> tuple[Place, ...]:
+    """The places of an answer; some models report only the first."""
+    if answer.places or not answer.first:
+        return answer.places
+    first = tuple((token.encode(), value) for token, value in answer.first)
+    written = next((token for token, _ in first if answer.text.encode().startswith(token)), b"")
+    return (Place(written, first),)
+
+
+def _places_after(places: Sequence[Place], beginning: bytes) -> Sequence[Place]:
+    """The places after this beginning; none when it was not written."""
+    written = b""
+    for number, place in enumerate(places):
+        if written.lstrip(b" ") == beginning:
+            return places[number:]
+        written += place.token
+    return ()
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    """What all texts begin with, without a final space, which belongs to the next token."""
+    length = next(
+        (at for at, signs in enumerate(zip(*texts, strict=False)) if len(set(signs)) > 1), min(map(len, texts))
+    )
+    return texts[0][:length].rstrip()

@@ -1,32 +1,20 @@
-"""What training uses: a judge within a budget of time, that never raises and says what it could not judge.
+"""The judge as a training run uses it: all cases of a step at once, within a time budget, never raising.
 
-client      JudgeClient
-step        one step: pieces, retries, giving up
-rehearsal   the check before a training starts
-trial       the cases it is checked with
-background  an event loop in a thread of its own
-
-One step of a training before the judge: its cases in pieces, what is known of each, and when to give one up.
-
-A piece that got no answer is tried again after a pause that grows. When the judge did answer, but not usably, the
-piece is halved: so one case that nobody can judge (it is too large, it makes the server fail) ends up alone, and is
-given up when others were judged meanwhile. While nothing at all is judged the trouble is the judge's, and only the
-budget ends the trying.
-
-The judge as a training asks it: a step's cases at once, within a time budget, whatever the judge does.
-
-    client = JudgeClient(HttpJudge("http://127.0.0.1:8020"), budget=60.0)
+    client = JudgeClient(RemoteJudge("http://127.0.0.1:8020"), budget=60.0)
     report = client.check(kind="unified")        # before the training starts; UserError says what is wrong
     judgements = client.judge_all(cases)         # in a step; never raises for anything the judge does
 
-Cases go out in pieces, a bounded number at a time, and again when they got no answer (`step`). When the budget ends,
-whatever is not judged comes back with a `failure` that begins with its kind (`wire.FailureKind`), and is counted.
+Cases are sent in pieces, a bounded number at a time. A piece without an answer is sent again after a growing pause.
+When the judge did answer, but not usably, the piece is halved, so that a case that cannot be judged (too large, or it
+makes the server fail) ends up alone and is given up once others were judged. While nothing at all is judged, the judge
+is the problem, and only the budget ends the attempts. What is not judged by then comes back with a `failure` that
+begins with its kind (`wire.FailureKind`), and is counted.
 
-A judge that was found dead does not cost the budget again: each later step first sends one small case, and only when
-that is judged the rest. So it comes back by itself, with the first step in which it answers.
+A judge that was found dead does not cost the whole budget again: each later step first sends one small case, and the
+rest only when that is judged. So training continues with the first step in which the judge answers.
 
-Everything runs in an event loop of a thread of its own, begun with the first use: the caller may be any thread of any
-process, forked or spawned, with a loop of its own or without.
+Everything runs in an event loop in its own thread, started with the first use. The caller may be any thread of any
+process, forked or spawned, with or without an event loop.
 """
 
 from __future__ import annotations
@@ -44,141 +32,49 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.reasoning.ontology import Language
-from compeer.reward.background_loop import Background
-from compeer.reward.case import Case, parted
+from compeer.reward.background_loop import BackgroundLoop
+from compeer.reward.case import Case, split_by_history, trial_case
+from compeer.reward.conversation import threads
 from compeer.reward.judge import Judge, Judgement, Orders
-from compeer.reward.rehearsal import GOOD, Rehearsal, identity_of, rehearse
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
-from compeer.reward.wire import FailureKind, JudgeError, failed, failure_kind, lack, problem_with
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
-_ENOUGH = 3  # attempts at a single case that fails while others are judged, or at anything when no budget ends them
-
-
-class Piece:
-    """Cases that are sent together, by their places in the step."""
-
-    def __init__(self, places: list[int], tries: int = 0, not_before: float = 0.0, seen: int = 0) -> None:
-        self.places, self.tries, self.not_before = places, tries, not_before
-        self.seen = seen  # pieces that had been judged when this one first failed
-
-
-class Step:
-    """The cases of one call, its budget in seconds, and what is known so far."""
-
-    def __init__(self, cases: Sequence[Case], budget: float) -> None:
-        self.cases, self.budget = list(cases), budget
-        self.began = time.monotonic()
-        self.open = len(self.cases)  # cases that are neither judged nor given up
-        self.found: dict[int, Judgement] = {}
-        self.failures: dict[int, tuple[FailureKind, str]] = {}  # the last one of each case that had any
-        self.hopeless: set[int] = set()  # cases that were given up for themselves
-        self.retried = 0
-        self.last_failed = False
-        self.result: list[Judgement] | None = None
-        self._pieces: deque[Piece] = deque()
-        self._judged = 0  # pieces
-
-    @property
-    def left(self) -> float:
-        """Seconds of the budget."""
-        return self.began + self.budget - time.monotonic()
-
-    @property
-    def endless(self) -> bool:
-        return math.isinf(self.budget)
-
-    def part(self, size: int) -> int:
-        """Cut the cases into pieces; how many there are."""
-        self._pieces.extend(Piece(list(places)) for places in parted(self.cases, size))
-        return len(self._pieces)
-
-    def next(self) -> Piece | None:
-        """The first piece that may be sent now."""
-        now = time.monotonic()
-        piece = next((piece for piece in self._pieces if piece.not_before <= now), None)
-        if piece is not None:
-            self._pieces.remove(piece)
-            self.retried += len(piece.places) if piece.tries else 0
-        return piece
-
-    def answered(self, piece: Piece, answers: Sequence[Judgement], kind: Kind) -> None:
-        """Keep what was judged, and try again what lacks an answer."""
-        lacking: dict[str, tuple[JudgeError, list[int]]] = {}
-        for place, answer in zip(piece.places, answers, strict=True):
-            error = lack(self.cases[place], answer, kind)
-            if error is None:
-                self.found[place] = answer
-                self.open -= 1
-            else:
-                lacking.setdefault(str(error), (error, []))[1].append(place)
-        missing = sum(len(places) for _, places in lacking.values())
-        self._judged += missing < len(piece.places)
-        for error, places in lacking.values():
-            self.failed(Piece(places, piece.tries, seen=piece.seen), error)
-        self.last_failed = missing == len(piece.places)
-
-    def failed(self, piece: Piece, error: JudgeError) -> None:
-        """Note it, and put the piece back, whole or in halves, unless trying again is of no use."""
-        self.failures |= dict.fromkeys(piece.places, (error.kind, str(error)))
-        self.last_failed = True
-        tries, alone = piece.tries + 1, len(piece.places) == 1
-        seen = piece.seen if piece.tries else self._judged
-        answered = error.kind not in ("time", "connection")
-        enough = tries >= _ENOUGH and (self._judged > seen or self.endless)
-        hopeless = alone and answered and (error.again == "smaller" or enough)
-        if hopeless or error.again == "never" or (self.endless and enough and (alone or not answered)):
-            self.hopeless |= set(piece.places) if hopeless else set()
-            self.open -= len(piece.places)
-            return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**piece.tries) * random.uniform(0.5, 1.0)
-        not_before = time.monotonic() + (0.0 if error.again == "smaller" else pause)
-        middle = len(piece.places) // 2 if answered else 0
-        halves = [piece.places[:middle], piece.places[middle:]] if middle else [piece.places]
-        self._pieces.extend(Piece(places, tries, not_before, seen) for places in halves)
-
-    def close(self) -> list[Judgement]:
-        """What was found, and a failure for everything else."""
-        late: tuple[FailureKind, str] = ("time", f"the {self.budget:g} s for a step were over")
-        self.result = [
-            self.found.get(place) or failed(case, *self.failures.get(place, late))
-            for place, case in enumerate(self.cases)
-        ]
-        return self.result
-
-    @property
-    def died(self) -> bool:
-        """Whether it looks as if the judge were gone: nothing was judged, or the last attempts failed."""
-        lost = len(self.cases) - len(self.found) - len(self.hopeless)
-        judged = any(judgement.failure is None for judgement in self.found.values())
-        return bool(self.cases) and (not judged or (lost > 0 and self.last_failed))
-
+from compeer.reward.wire import (
+    FailureKind,
+    JudgeError,
+    failed_judgement,
+    failure_kind,
+    fingerprint,
+    missing_answer,
+    reply_problem,
+)
 
 T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
+_ENOUGH = 3  # attempts at a case that fails while others are judged, or at anything when there is no budget
 
 
-class Counts(msgspec.Struct):
+class JudgeCounts(msgspec.Struct):
     """What became of all cases so far: `judged` and the values of `failed` add up to `cases`."""
 
     steps: int = 0
     cases: int = 0
     judged: int = 0
     failed: dict[str, int] = {}
-    retried: int = 0  # cases sent again after an attempt that failed
-    recovered: int = 0  # cases judged after an attempt that failed
+    retried: int = 0  # cases sent again after a failed attempt
+    recovered: int = 0  # cases judged after a failed attempt
     outages: int = 0  # times the judge was found dead
     probes: int = 0  # small cases sent to see whether it is back
-    seconds: float = 0.0  # that steps have waited
+    seconds: float = 0.0  # waiting time of all steps
 
 
 class JudgeClient:
-    """A judge, asked patiently but not for ever.
+    """A judge with retries and a time budget.
 
-    `budget`: seconds for one step; `attempt`: for one attempt at a piece (default: half the budget); `chunk`: cases of
-    a piece (default: 32, or 1 where each case is asked by itself); `concurrency`: pieces in flight (8, or 16).
+    `budget`: seconds per step. `attempt`: seconds per attempt at a piece (default: half the budget). `chunk`: cases
+    per piece (default: 32, or 1 where each case is asked by itself). `concurrency`: pieces in flight (8, or 16).
     """
 
     def __init__(
@@ -192,17 +88,17 @@ class JudgeClient:
         orders: Orders = "one",
     ) -> None:
         self.budget, self.attempt = budget, attempt or budget / 2
-        self.judge, alone = _impatient(judge, self.attempt)
+        self.judge, alone = _without_own_retries(judge, self.attempt)
         self.concurrency, self.chunk = concurrency or (16 if alone else 8), chunk or (1 if alone else 32)
         self.orders: Orders = orders
-        self.counts = Counts()
-        self.dead: str | None = None  # why it was given up, until it answers again
-        self._background = Background("judge-client")
+        self.counts = JudgeCounts()
+        self.dead: str | None = None  # why the judge was given up, until it answers again
+        self._background = BackgroundLoop("judge-client")
         self._counting = threading.Lock()
 
     def judge_all(self, cases: Sequence[Case], *, budget: float | None = None) -> list[Judgement]:
-        """A judgement for each case, in their order, within the budget."""
-        step = Step(cases, self.budget if budget is None else budget)
+        """A judgement per case, in the order of the cases, within the budget."""
+        step = _Step(cases, self.budget if budget is None else budget)
         future = self._background.submit(self._run(step))
         # a judge that blocks its loop cannot be interrupted from inside; then the step ends without it
         limit = None if step.endless else step.budget * 1.2 + 1.0
@@ -214,33 +110,33 @@ class JudgeClient:
 
     async def judge_all_async(self, cases: Sequence[Case], *, budget: float | None = None) -> list[Judgement]:
         """The same for a caller in an event loop."""
-        return await self._background.elsewhere(self._run(Step(cases, self.budget if budget is None else budget)))
+        return await self._background.run(self._run(_Step(cases, self.budget if budget is None else budget)))
 
     def alive(self) -> bool:
-        """Whether the judge judges a small case now, asked within a fraction of the budget."""
-        return self._wait(self._back(Step((), self.budget)), None)
+        """Whether the judge judges a small case now, within a fraction of the budget."""
+        return self._wait(self._is_back(_Step((), self.budget)), None)
 
     def identity(self, *, wait: float = 60.0) -> dict[str, Any]:
-        """What the judge is; UserError when it cannot be reached. One that is still loading is given `wait` seconds."""
+        """The judge's identity; UserError when it cannot be reached. A judge that is loading gets `wait` seconds."""
         return self._wait(identity_of(self.judge, wait), None)
 
     def warm(self) -> None:
-        """Have a small case judged, which loads a judge that lives in this process; UserError when that fails."""
-        answer = self._wait(self._ask([GOOD["en"]], self.attempt, "one"), None)[0]
+        """Have a small case judged, which loads a judge in this process; UserError when that fails."""
+        answer = self._wait(self._ask([trial_case("good", "en")], self.attempt, "one"), None)[0]
         if answer.failure is not None:
             raise JudgeError("judge", f"{self.judge.name} cannot judge a first, easy case: {answer.failure}")
 
     def check(
         self, *, kind: Kind | None = None, languages: Sequence[Language] = ("en",), wait: float = 60.0
-    ) -> Rehearsal:
-        """Ask the judge who it is, and have it judge a good and a bad case; UserError when it is of no use.
+    ) -> JudgeCheck:
+        """Ask the judge what it is, and have it judge a good and a bad case; UserError when it is of no use.
 
-        `kind` is what is needed; a service that is still loading is given `wait` seconds.
+        `kind` is what is needed; a service that is loading gets `wait` seconds.
         """
-        return self._wait(rehearse(self.judge, kind=kind, languages=languages, orders=self.orders, wait=wait), None)
+        return self._wait(check_judge(self.judge, kind=kind, languages=languages, orders=self.orders, wait=wait), None)
 
     def close(self) -> None:
-        """Close the judge too."""
+        """Close the client and the judge."""
         with contextlib.suppress(Exception):
             self._wait(self.judge.close(), 5.0)
         self._background.close()
@@ -260,9 +156,9 @@ class JudgeClient:
     def _wait(self, coroutine: Coroutine[Any, Any, T], limit: float | None) -> T:
         return self._background.submit(coroutine).result(limit)
 
-    async def _run(self, step: Step) -> list[Judgement]:
-        if step.cases and (self.dead is None or await self._back(step)):
-            pieces = step.part(self.chunk)
+    async def _run(self, step: _Step) -> list[Judgement]:
+        if step.cases and (self.dead is None or await self._is_back(step)):
+            pieces = step.split(self.chunk)
             workers = [asyncio.create_task(self._work(step)) for _ in range(min(self.concurrency, pieces))]
             _, late = await asyncio.wait(workers, timeout=None if step.endless else max(0.0, step.left))
             for worker in late:
@@ -271,12 +167,12 @@ class JudgeClient:
                 await asyncio.wait(late, timeout=1.0)  # a judge that ignores being cancelled is left behind
         return self._finish(step)
 
-    async def _work(self, step: Step) -> None:
+    async def _work(self, step: _Step) -> None:
         """Send piece after piece, until every case is judged or given up."""
         while step.open > 0:
             piece = step.next()
             if piece is None:
-                await asyncio.sleep(0.02)  # the others are under way, or wait for their next attempt
+                await asyncio.sleep(0.02)  # the others are in flight, or wait for their next attempt
                 continue
             cases = [step.cases[place] for place in piece.places]
             try:
@@ -298,18 +194,19 @@ class JudgeClient:
             raise JudgeError("judge", str(error)) from error
         except Exception as error:
             raise JudgeError("judge", f"{self.judge.name} failed: {type(error).__name__}: {error}") from error
-        if unusable := problem_with(cases, answers):
-            raise JudgeError("nonsense", f"{self.judge.name} gave {unusable}")
+        if problem := reply_problem(cases, answers):
+            raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
-    async def _back(self, step: Step) -> bool:
+    async def _is_back(self, step: _Step) -> bool:
         """Whether a judge that was dead answers again: one small case, a fraction of the budget."""
         with self._counting:
             self.counts.probes += 1
+        case = trial_case("good", "en")
         try:
             limit = step.budget if step.endless else min(10.0, step.budget / 4)
-            answer = (await self._ask([GOOD["en"]], limit, "one"))[0]
-            if error := lack(GOOD["en"], answer, self.judge.kind):
+            answer = (await self._ask([case], limit, "one"))[0]
+            if error := missing_answer(case, answer, self.judge.kind):
                 raise error
             if answer.failure is not None:
                 raise JudgeError(failure_kind(answer.failure), answer.failure)
@@ -320,7 +217,7 @@ class JudgeClient:
             step.failures = dict.fromkeys(range(len(step.cases)), why)
             return False
 
-    def _finish(self, step: Step) -> list[Judgement]:
+    def _finish(self, step: _Step) -> list[Judgement]:
         """Close the step and count it, once."""
         with self._counting:
             if step.result is not None:
@@ -343,17 +240,214 @@ class JudgeClient:
             return result
 
 
-def _impatient(judge: Judge, attempt: float) -> tuple[Judge, bool]:
-    """The judge without a patience of its own, for the trying again is done here, where the budget is known; and
-    whether it asks about each case alone, so that nothing is gained by sending several together.
-    """
+def _without_own_retries(judge: Judge, attempt: float) -> tuple[Judge, bool]:
+    """The judge without retries of its own, because they are done here, where the budget is known; and whether it asks
+    about each case alone, so that nothing is gained by sending several together."""
     from compeer.models.endpoint import Endpoint
-    from compeer.reward.chat_judge import AskedJudge
+    from compeer.reward.chat_judge import ChatJudge
 
-    if isinstance(judge, HttpJudge):
-        return judge.impatient(min(600.0, attempt)), False
-    if isinstance(judge, AskedJudge) and isinstance(judge.model, Endpoint):
+    if isinstance(judge, RemoteJudge):
+        return judge.without_retries(min(600.0, attempt)), False
+    if isinstance(judge, ChatJudge) and isinstance(judge.model, Endpoint):
         own, most = judge.model.patience, 0.8 * attempt
         shorter = {"patience": min(own.patience, most), "timeout": min(own.timeout, most)}
         judge.model.patience = msgspec.structs.replace(own, **shorter)
-    return judge, isinstance(judge, AskedJudge)
+    return judge, isinstance(judge, ChatJudge)
+
+
+class _Piece:
+    """Cases that are sent together, by their places in the step."""
+
+    def __init__(self, places: list[int], tries: int = 0, not_before: float = 0.0, seen: int = 0) -> None:
+        self.places, self.tries, self.not_before = places, tries, not_before
+        self.seen = seen  # pieces that had been judged when this one first failed
+
+
+class _Step:
+    """The cases of one call, its budget in seconds, and what is known so far."""
+
+    def __init__(self, cases: Sequence[Case], budget: float) -> None:
+        self.cases, self.budget = list(cases), budget
+        self.began = time.monotonic()
+        self.open = len(self.cases)  # cases that are neither judged nor given up
+        self.found: dict[int, Judgement] = {}
+        self.failures: dict[int, tuple[FailureKind, str]] = {}  # the last failure of each case that had any
+        self.hopeless: set[int] = set()  # cases that were given up because of themselves
+        self.retried = 0
+        self.last_failed = False
+        self.result: list[Judgement] | None = None
+        self._pieces: deque[_Piece] = deque()
+        self._judged = 0  # pieces
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.began + self.budget - time.monotonic()
+
+    @property
+    def endless(self) -> bool:
+        return math.isinf(self.budget)
+
+    @property
+    def died(self) -> bool:
+        """Whether the judge seems to be gone: nothing was judged, or the last attempts failed."""
+        lost = len(self.cases) - len(self.found) - len(self.hopeless)
+        judged = any(judgement.failure is None for judgement in self.found.values())
+        return bool(self.cases) and (not judged or (lost > 0 and self.last_failed))
+
+    def split(self, size: int) -> int:
+        """Cut the cases into pieces; the number of pieces."""
+        self._pieces.extend(_Piece(list(places)) for places in split_by_history(self.cases, size))
+        return len(self._pieces)
+
+    def next(self) -> _Piece | None:
+        """The first piece that may be sent now."""
+        now = time.monotonic()
+        piece = next((piece for piece in self._pieces if piece.not_before <= now), None)
+        if piece is not None:
+            self._pieces.remove(piece)
+            self.retried += len(piece.places) if piece.tries else 0
+        return piece
+
+    def answered(self, piece: _Piece, answers: Sequence[Judgement], kind: Kind) -> None:
+        """Keep what was judged, and try again what lacks an answer."""
+        lacking: dict[str, tuple[JudgeError, list[int]]] = {}
+        for place, answer in zip(piece.places, answers, strict=True):
+            error = missing_answer(self.cases[place], answer, kind)
+            if error is None:
+                self.found[place] = answer
+                self.open -= 1
+            else:
+                lacking.setdefault(str(error), (error, []))[1].append(place)
+        missing = sum(len(places) for _, places in lacking.values())
+        self._judged += missing < len(piece.places)
+        for error, places in lacking.values():
+            self.failed(_Piece(places, piece.tries, seen=piece.seen), error)
+        self.last_failed = missing == len(piece.places)
+
+    def failed(self, piece: _Piece, error: JudgeError) -> None:
+        """Note the failure, and put the piece back, whole or in halves, unless trying again is of no use."""
+        self.failures |= dict.fromkeys(piece.places, (error.kind, str(error)))
+        self.last_failed = True
+        tries, alone = piece.tries + 1, len(piece.places) == 1
+        seen = piece.seen if piece.tries else self._judged
+        answered = error.kind not in ("time", "connection")
+        enough = tries >= _ENOUGH and (self._judged > seen or self.endless)
+        hopeless = alone and answered and (error.again == "smaller" or enough)
+        if hopeless or error.again == "never" or (self.endless and enough and (alone or not answered)):
+            self.hopeless |= set(piece.places) if hopeless else set()
+            self.open -= len(piece.places)
+            return
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**piece.tries) * random.uniform(0.5, 1.0)
+        not_before = time.monotonic() + (0.0 if error.again == "smaller" else pause)
+        middle = len(piece.places) // 2 if answered else 0
+        halves = [piece.places[:middle], piece.places[middle:]] if middle else [piece.places]
+        self._pieces.extend(_Piece(places, tries, not_before, seen) for places in halves)
+
+    def close(self) -> list[Judgement]:
+        """What was found, and a failure for everything else."""
+        late: tuple[FailureKind, str] = ("time", f"the {self.budget:g} s for a step were over")
+        self.result = [
+            self.found.get(place) or failed_judgement(case, *self.failures.get(place, late))
+            for place, case in enumerate(self.cases)
+        ]
+        return self.result
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    """One trial case that was judged."""
+
+    case: str
+    total: int
+    seconds: float
+    judgement: Judgement
+
+
+class JudgeCheck(msgspec.Struct, frozen=True):
+    """What the judge is, to be recorded with what it judges, and how it judged the trial cases."""
+
+    name: str
+    kind: Kind
+    fingerprint: str
+    identity: dict[str, Any]
+    tried: tuple[TrialResult, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def seconds_per_case(self) -> float:
+        """Without the first case, which may have loaded the weights."""
+        later = self.tried[1:] or self.tried
+        return sum(one.seconds for one in later) / len(later)
+
+
+async def check_judge(
+    judge: Judge, *, kind: Kind | None, languages: Sequence[Language], orders: Orders, wait: float
+) -> JudgeCheck:
+    """Have the judge judge a plainly good and a plainly bad case, one at a time.
+
+    A judge that cannot be reached, is of the wrong kind or answers nonsense is a UserError. One that cannot tell the
+    two cases apart is only a warning: training a judge begins with such a one.
+    """
+    identity = await identity_of(judge, wait)
+    if kind is not None and judge.kind != kind:
+        raise UserError(f"{judge.name} is a judge of the kind {judge.kind}; {kind} is needed.")
+    tried: list[TrialResult] = []
+    warnings: list[str] = []
+    for language in languages:
+        good = await _try(judge, trial_case("good", language), orders)
+        bad = await _try(judge, trial_case("bad", language), orders)
+        tried += [good, bad]
+        if good.total <= bad.total:
+            warnings.append(
+                f"It gives the plainly good case in {language} {good.total} and the plainly bad one {bad.total}: "
+                "it has not learnt to judge, or does not know the language."
+            )
+        warnings += [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
+    return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
+
+
+async def identity_of(judge: Judge, wait: float) -> dict[str, Any]:
+    """The judge's identity. A service that is still starting is asked again, for `wait` seconds."""
+    ends = time.monotonic() + wait
+    while True:
+        try:
+            return dict(await judge.identity())
+        except JudgeError as error:
+            if error.kind == "nonsense" or error.again != "later" or time.monotonic() > ends:
+                raise
+            await asyncio.sleep(0.5)
+
+
+async def _try(judge: Judge, case: Case, orders: Orders) -> TrialResult:
+    began = time.monotonic()
+    try:
+        answers = await judge.judge([case], orders=orders)
+    except JudgeError as error:
+        raise JudgeError(error.kind, f"The judge did not judge a first, easy case. {error}") from None
+    except UserError:
+        raise
+    except Exception as error:
+        message = f"{judge.name} failed on a first, easy case: {type(error).__name__}: {error}"
+        raise JudgeError("judge", message) from error
+    if problem := reply_problem([case], answers):
+        raise JudgeError("nonsense", f"{judge.name} does not judge as a judge should: {problem}.")
+    answer = answers[0]
+    if answer.failure is not None:
+        raise JudgeError("judge", f"{judge.name} could not judge a first, easy case: {answer.failure}")
+    tried = TrialResult(case.id, answer.total, time.monotonic() - began, answer)
+    asked = sum(len(thread.turns) for thread in threads(case, judge.kind, True))
+    if len(_gaps(tried, judge.kind)) == asked:
+        reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
+        example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
+        raise JudgeError("nonsense", f"{judge.name} gave no verdict at all on an easy case.{example}")
+    return tried
+
+
+def _gaps(tried: TrialResult, kind: Kind) -> list[str]:
+    """Questions that a judge of this kind is asked and has not answered."""
+    answer = tried.judgement
+    values = [step.value for step in answer.steps]
+    missing = [f"the {step} of {tried.case}" for step, value in zip(QUESTIONS, values, strict=False) if value is None]
+    gaps = [] if kind == "orm" else missing
+    preferred = any(pair.preference for pair in answer.pairs)
+    return gaps + (["the replies of " + tried.case] if kind != "prm" and not preferred else [])

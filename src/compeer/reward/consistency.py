@@ -364,7 +364,7 @@ def measured(
     return ConsistencyReport(
         version=__version__,
         samples=len(answered),
-        dialogues=resamples.dialogues,
+        dialogues=resamples.groups,
         left_out=len(items) - len(answered),
         follows=sum(following[item.id].candidate for item in answered) / len(answered) if answered else None,
         agreement=sum(one == other for one, other in pairs) / len(pairs) if pairs else None,

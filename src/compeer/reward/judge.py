@@ -1,31 +1,32 @@
-"""What every judge does and what it returns, wherever it lives.
+"""What every judge does and returns, and the hashes that tell one judge from another.
 
     judgements = await judge.judge(cases, orders="both")
     judgements[0].total, judgements[0].parts()
 
-A judge that had no answer says so in `failure`; it never raises for a single case. What a missing answer is worth is
-for the caller to decide: `total` counts it like a wrong step, training replaces it (`policy`).
+A judge that has no answer says so in `failure`; it never raises for a single case. The caller decides what a missing
+answer is worth: `total` counts it like a wrong step, policy training replaces it.
 
-Two judges in the place of one: a PRM for the steps and an ORM for the pair, asked side by side.
-
-This is the baseline that the paper's unified judge is compared with. To everybody else it is one judge.
+Two folders with the same weights, tokenizer and template are the same judge, wherever they are: paths, dates and what
+a training run left beside the weights are not part of a judge's identity.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from compeer.cer.item import Preference
-from compeer.errors import UserError
+from compeer.cer.item import Preference, Said
 from compeer.reasoning import STEPS
+from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
+from compeer.reward.conversation import messages, threads
 from compeer.reward.scoring import GOOD, total
-from compeer.reward.verdict import PREFERENCES, Kind
+from compeer.reward.verdict import PAIR_WORDS, PREFERENCES, STEP_WORDS, Kind
 
 #: `one`: an order drawn from the case's id; `both`: each pair is shown twice and the probabilities are averaged
 Orders = Literal["one", "both", "candidate_first", "reference_first"]
@@ -33,7 +34,7 @@ PARTS: tuple[str, ...] = (*STEPS, "preference", "format")
 
 
 class StepVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """True, False, or None when the step was missing or the answer was no verdict; `p` is the probability of True."""
+    """True, False, or None for a missing step or an unreadable answer; `p` is the probability of True."""
 
     value: bool | None = None
     p: float | None = None
@@ -41,7 +42,7 @@ class StepVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The preference among the replies as they were shown once; `p` holds the probability of each, if it is known."""
+    """The preference for one order of the pair; `p` holds the probability of each preference, if known."""
 
     candidate_first: bool
     preference: Preference | None = None
@@ -69,18 +70,18 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def preference(self) -> Preference | None:
-        """The preference over all orders. Two orders that contradict each other without probabilities: none."""
-        said = [pair.preference for pair in self.pairs if pair.preference is not None]
-        if len(said) > 1 and all(pair.p for pair in self.pairs if pair.preference is not None):
+        """The preference over all orders; None when two orders disagree and there are no probabilities."""
+        given = [pair.preference for pair in self.pairs if pair.preference is not None]
+        if len(given) > 1 and all(pair.p for pair in self.pairs if pair.preference is not None):
             mean = self.preference_p
             return max(PREFERENCES, key=lambda name: mean[name])
-        return said[0] if said and len(set(said)) == 1 else None
+        return given[0] if given and len(set(given)) == 1 else None
 
     @property
     def swayed(self) -> bool | None:
-        """Whether the verdict hung on the order; None when only one order was asked."""
-        said = [pair.preference for pair in self.pairs if pair.preference is not None]
-        return None if len(said) < 2 else len(set(said)) > 1
+        """Whether the preference depends on the order; None when only one order was asked."""
+        given = [pair.preference for pair in self.pairs if pair.preference is not None]
+        return None if len(given) < 2 else len(set(given)) > 1
 
     @property
     def total(self) -> int:
@@ -88,11 +89,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return total([step.value for step in self.steps], self.preference, self.complete)
 
     def parts(self, soft: bool = False) -> dict[str, float]:
-        """Each part of the reward, -1 to 1. `soft` takes probabilities for the verdicts where they are known."""
+        """Each part of the reward, -1 to 1. `soft` uses probabilities instead of verdicts where they are known."""
         found: dict[str, float] = {}
         for name, step in zip(STEPS, self.steps, strict=True):
-            known = soft and step.p is not None and step.value is not None
-            found[name] = 2 * step.p - 1 if known and step.p is not None else 1.0 if step.value is True else -1.0
+            if soft and step.p is not None and step.value is not None:
+                found[name] = 2 * step.p - 1
+            else:
+                found[name] = 1.0 if step.value is True else -1.0
         p = self.preference_p
         if soft and p:
             found["preference"] = 2 * sum(p[name] for name in GOOD) - 1
@@ -102,8 +105,27 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found
 
 
+def judgement_of(
+    case: Case,
+    steps: Mapping[str, StepVerdict],
+    pairs: Sequence[PairVerdict],
+    failure: str | None = None,
+    tokens: int = 0,
+) -> Judgement:
+    """The judgement of a case from the verdicts found so far; a step without one is None."""
+    first, second, third = (steps.get(step, StepVerdict()) for step in STEPS)
+    return Judgement(
+        id=case.id,
+        complete=case.complete,
+        steps=(first, second, third),
+        pairs=tuple(pairs),
+        failure=failure,
+        tokens=tokens,
+    )
+
+
 class Judge(Protocol):
-    """A reward model. `kind` says which questions it answers, `identity` tells it from every other judge."""
+    """A reward model. `kind` says which questions it answers."""
 
     @property
     def kind(self) -> Kind: ...
@@ -112,18 +134,18 @@ class Judge(Protocol):
     def name(self) -> str: ...
 
     async def identity(self) -> Mapping[str, Any]:
-        """What must be the same for rewards to be comparable: weights (by hash), kind, prompts."""
+        """What must be equal for rewards to be comparable: weights (by hash), kind, prompts."""
         ...
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        """A judgement for each case, in their order. Cases of one group (one history) belong next to each other."""
+        """A judgement per case, in the order of the cases. Keep cases with the same history next to each other."""
         ...
 
     async def close(self) -> None: ...
 
 
 def shown_orders(case: Case, orders: Orders) -> tuple[bool, ...]:
-    """For each showing of the pair whether the candidate comes first.
+    """For each time the pair is shown, whether the candidate comes first.
 
     >>> from compeer.reward.case import Case
     >>> none = (None, None, None)
@@ -138,38 +160,85 @@ def shown_orders(case: Case, orders: Orders) -> tuple[bool, ...]:
     return (orders == "candidate_first",)
 
 
-class SeparateJudge:
-    """PRM and ORM. When one of them fails on a case, the other's verdicts stand and the failure is told."""
-
-    kind: Kind = "unified"
-
-    def __init__(self, prm: Judge, orm: Judge) -> None:
-        if (prm.kind, orm.kind) != ("prm", "orm"):
-            raise UserError(
-                f"Two judges are a prm and an orm, in this order; {prm.name} is {prm.kind}, {orm.name} is {orm.kind}."
-            )
-        self.prm, self.orm = prm, orm
-        self.name = f"{prm.name},{orm.name}"
-
-    async def identity(self) -> Mapping[str, Any]:
-        prm, orm = await asyncio.gather(self.prm.identity(), self.orm.identity())
-        return {"home": "separate", "kind": self.kind, "prm": dict(prm), "orm": dict(orm)}
-
-    async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        steps, pairs = await asyncio.gather(self.prm.judge(cases, orders=orders), self.orm.judge(cases, orders=orders))
-        return [_joined(step, pair) for step, pair in zip(steps, pairs, strict=True)]
-
-    async def close(self) -> None:
-        await asyncio.gather(self.prm.close(), self.orm.close())
+#: the files of a checkpoint that decide its answers
+_DECIDING_FILES = (
+    "*.safetensors", "pytorch_model*.bin", "adapter_model.bin", "*.gguf", "config.json", "adapter_config.json",
+    "tokenizer*", "vocab*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template*",
+    "*processor_config.json",
+)  # fmt: skip
+#: fields of a JSON file that say where a model is or which library wrote it
+_IGNORED_FIELDS = ("base_model_name_or_path", "_name_or_path", "transformers_version", "peft_version")
+_hashes: dict[tuple[str, int, int], str] = {}
 
 
-def _joined(steps: Judgement, pairs: Judgement) -> Judgement:
-    failures = [found.failure for found in (steps, pairs) if found.failure]
-    return Judgement(
-        id=steps.id,
-        complete=steps.complete,
-        steps=steps.steps,
-        pairs=pairs.pairs,
-        failure=" ".join(dict.fromkeys(failures)) or None,
-        tokens=steps.tokens + pairs.tokens,
-    )
+def prompts_sha256(kind: Kind) -> str:
+    """A hash of every word that a judge of this kind is asked with, in both languages."""
+    asked = []
+    languages: tuple[Language, ...] = ("en", "zh")
+    for language in languages:
+        case = Case(
+            id="",
+            language=language,
+            history=(Said("seeker", "a"), Said("supporter", "b", ("c.png",))),
+            steps=("d", "e", "f"),
+            reply="g",
+            reference="h",
+            complete=True,
+            left_out=1,
+        )
+        words = [*STEP_WORDS[language].values(), *PAIR_WORDS[language].values()]
+        asked.append([words, [messages(thread, ["i"] * 4) for thread in threads(case, kind, candidate_first=True)]])
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
+
+
+def model_sha256(model: str) -> str:
+    """A hash of a checkpoint's files: a folder, a file, `embedded`, or a hub name that is in the local cache."""
+    from compeer.models.weights import locate
+
+    where = locate() if model == "embedded" else Path(model)
+    if not where.exists():
+        found = _in_hub_cache(model)
+        if found is None:
+            return "unknown: " + model
+        where = found
+    if where.is_file():
+        return file_sha256(where)
+    files = sorted(file for file in where.iterdir() if any(fnmatch(file.name, form) for form in _DECIDING_FILES))
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(f"{file.name} {file_sha256(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def file_sha256(file: Path) -> str:
+    """The hash of a file, computed again only when the file has changed."""
+    stat = file.stat()
+    state = (str(file), stat.st_size, stat.st_mtime_ns)
+    if state not in _hashes:
+        if file.suffix == ".json":
+            _hashes[state] = hashlib.sha256(_without_ignored_fields(file.read_bytes())).hexdigest()
+        else:
+            with file.open("rb") as opened:
+                _hashes[state] = hashlib.file_digest(opened, "sha256").hexdigest()
+    return _hashes[state]
+
+
+def _without_ignored_fields(data: bytes) -> bytes:
+    try:
+        settings = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return data
+    if not isinstance(settings, dict) or not any(name in settings for name in _IGNORED_FIELDS):
+        return data
+    kept = {name: value for name, value in settings.items() if name not in _IGNORED_FIELDS}
+    return msgspec.json.encode(kept, order="sorted")
+
+
+def _in_hub_cache(name: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(name, "config.json")
+    except Exception:  # the package is missing, or this cannot be a hub name
+        return None
+    return Path(found).parent if isinstance(found, str) else None

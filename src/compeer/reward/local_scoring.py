@@ -1,21 +1,17 @@
-"""The judge's conversation as the tokens of a model.
+"""Scoring groups of cases in a local model: every history once, every turn once, many rows at a time.
 
-A conversation is always rendered whole by the model's own chat template and tokenised whole, as in training
-(`compeer.training.encode`), so that its tokens are the same, whatever a tokenizer does at the seams. What two
-conversations share is found afterwards, by comparing tokens. The possible verdicts are found the same way: the
-rendering with each answer against the rendering that waits for one.
+A conversation is always rendered whole by the model's own chat template and tokenised whole, as in training, so that
+its tokens are the same whatever a tokenizer does at the seams. What two conversations share is found afterwards, by
+comparing tokens. The possible verdicts are found in the same way: the rendering with each answer against the rendering
+that waits for one.
 
-Pictures stand in the history. The processor that turns them into pixels also makes one placeholder into many; that
-is done once a group, and the tokens before and after are the tokenizer's.
+A pack holds groups of one language. The instruction is encoded once for all, each group's history once. Then each
+candidate goes through its turns: the verdict is read from the logits and appended as the judge's answer, and the next
+question follows on the same cache. Where conversations differ (the three questions of a PRM, the two orders of a pair)
+the cache branches. Rows without a further turn leave.
 
-A case on its way through a local judge: its conversations, the rows they take, the verdicts so far.
-
-Groups of cases through a local model: every history once, every turn once, many rows at a time.
-
-A pack holds groups of one language. The instruction is encoded once for all, each group's history once, then each
-candidate goes its turns: the verdict is read from the logits, appended as the judge's answer, and the next question
-follows on the same cache. Where conversations part (the three questions of a PRM, the two orders of a pair) the cache
-branches. Rows that have no further turn leave.
+Images are part of the history. The processor that turns them into pixels also replaces one placeholder by many; that
+is done once per group, and the tokens before and after are the tokenizer's.
 """
 
 from __future__ import annotations
@@ -27,32 +23,34 @@ from typing import Any, Generic
 import msgspec
 import torch
 
-from compeer.cer.item import QUESTIONS, Question
+from compeer.cer.item import Question
 from compeer.models.checkpoint import Checkpoint, picture
 from compeer.models.request import ModelError, images_of
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
-from compeer.reward.conversation import Thread, messages
-from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
-from compeer.reward.prefix_cache import Branches, Ragged, is_ragged
-from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice, preference_of
-from compeer.reward.verdict_trie import K, Path, Trie, likeliest, shared
-from compeer.training.encode import Words
+from compeer.reward.conversation import JudgeThread, messages
+from compeer.reward.judge import Judgement, PairVerdict, StepVerdict, judgement_of
+from compeer.reward.prefix_cache import PaddedCache, RaggedCache, is_ragged
+from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice, K, TokenPath, VerdictTrie, likeliest, preference_of
+from compeer.training.encode import ChatTokenizer
 
 Chat = list[dict[str, Any]]
+Cache = PaddedCache | RaggedCache
+_REASON_TOKENS = 60
+_CPU_ROWS = 4  # rows per pass on a CPU: more are no faster, and padding is computed like any token
 
 
-class Options(msgspec.Struct, Generic[K], frozen=True):
-    """The verdicts a turn may end in. `back`: tokens at the end of the open question that an answer replaces."""
+class VerdictOptions(msgspec.Struct, Generic[K], frozen=True):
+    """The verdicts that a turn may end in. `back`: tokens at the end of the open question that an answer replaces."""
 
     words: dict[K, str]
-    trie: Trie[K]
+    trie: VerdictTrie[K]
     back: int
-    spoken: dict[K, int]  # how many tokens of its path are words; the rest ends the turn
+    spoken: dict[K, int]  # how many tokens of a path are words; the rest ends the turn
 
 
-class Pictures(msgspec.Struct, frozen=True):
-    """The pictures of a history: its tokens as the tokenizer and as the processor write them, pixels, positions."""
+class HistoryPictures(msgspec.Struct, frozen=True):
+    """The images of a history: its tokens as the tokenizer and as the processor write them, pixels, positions."""
 
     plain: list[int]
     seen: list[int]
@@ -60,19 +58,19 @@ class Pictures(msgspec.Struct, frozen=True):
     positions: torch.Tensor | None
 
 
-class Rendering:
-    """Template, tokenizer and processor of one checkpoint."""
+class ChatRendering:
+    """Conversations as tokens: template, tokenizer and processor of one checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.model, self.tokenizer, self.processor = checkpoint.model, checkpoint.tokenizer, checkpoint.processor
-        self._words = Words(self.tokenizer, self.processor)
+        self._words = ChatTokenizer(self.tokenizer, self.processor)
         self._rope_index = getattr(getattr(self.model, "model", None), "get_rope_index", None)
-        self._steps: dict[Language, Options[bool]] = {}
-        self._pairs: dict[Language, Options[Choice]] = {}
+        self._steps: dict[Language, VerdictOptions[bool]] = {}
+        self._pairs: dict[Language, VerdictOptions[Choice]] = {}
 
     @property
     def axes(self) -> int:
-        """Of a token's position: three in models that place pictures in time, height and width."""
+        """Dimensions of a token's position: three in models that place images in time, height and width."""
         return 3 if self._rope_index is not None else 1
 
     def tokens(self, chats: Sequence[Chat], *, waiting: bool = True) -> list[list[int]]:
@@ -82,37 +80,37 @@ class Rendering:
         return found
 
     def opening(self, system: str) -> list[int]:
-        """What every conversation with this instruction begins with."""
+        """The tokens that every conversation with this instruction begins with."""
         one, other = self.tokens([[_system(system), {"role": "user", "content": text}] for text in ("a", "。")])
-        return one[: shared(one, other)]
+        return one[: common_length(one, other)]
 
-    def steps(self, language: Language) -> Options[bool]:
+    def options(self, question: Question, language: Language) -> VerdictOptions[Any]:
+        """The verdicts on a question."""
+        if question == "preference":
+            if language not in self._pairs:
+                self._pairs[language] = self._options(PAIR_WORDS[language])
+            return self._pairs[language]
         if language not in self._steps:
             self._steps[language] = self._options(STEP_WORDS[language])
         return self._steps[language]
 
-    def pair(self, language: Language) -> Options[Choice]:
-        if language not in self._pairs:
-            self._pairs[language] = self._options(PAIR_WORDS[language])
-        return self._pairs[language]
-
-    def pictures(self, chat: Chat) -> Pictures | None:
-        """The pictures of a conversation that waits for its first answer."""
+    def pictures(self, chat: Chat) -> HistoryPictures | None:
+        """The images of a conversation that waits for its first answer."""
         paths = images_of(chat)
         if not paths:
             return None
         if self.processor is None:
-            raise ModelError("This judge cannot see images. Leave them out of the history, or use a vision model.")
+            raise ModelError("This judge cannot see images. Remove them from the history, or use a vision model.")
         inputs = dict(
             self.processor(text=[self._text(chat, True)], images=[picture(path) for path in paths], return_tensors="pt")
         )
         seen: list[int] = inputs.pop("input_ids")[0].tolist()
         (plain,) = self.tokens([chat])
-        before = shared(plain, seen)
-        after = min(shared(plain[::-1], seen[::-1]), len(plain) - before)
+        before = common_length(plain, seen)
+        after = min(common_length(plain[::-1], seen[::-1]), len(plain) - before)
         positions = self._positions(seen, inputs)
         seen = seen[: len(seen) - after]
-        return Pictures(
+        return HistoryPictures(
             plain=plain[: len(plain) - after],
             seen=seen,
             inputs={
@@ -137,7 +135,7 @@ class Rendering:
         positions: torch.Tensor = self._rope_index(**given)[0]
         return positions[:, 0]
 
-    def _options(self, words: dict[K, str]) -> Options[K]:
+    def _options(self, words: dict[K, str]) -> VerdictOptions[K]:
         asked: Chat = [_system("?"), {"role": "user", "content": "?"}]
         (waiting,) = self.tokens([asked])
 
@@ -146,13 +144,13 @@ class Rendering:
 
         ended = dict(zip(words, self.tokens([answered(text) for text in words.values()], waiting=False), strict=True))
         going_on = self.tokens([answered(text + " Because") for text in words.values()], waiting=False)
-        start = min(shared(waiting, tokens) for tokens in ended.values())
-        return Options(
+        start = min(common_length(waiting, tokens) for tokens in ended.values())
+        return VerdictOptions(
             words=dict(words),
-            trie=Trie({key: tuple(tokens[start:]) for key, tokens in ended.items()}),
+            trie=VerdictTrie({key: tuple(tokens[start:]) for key, tokens in ended.items()}),
             back=len(waiting) - start,
             spoken={
-                key: shared(tokens, longer) - start
+                key: common_length(tokens, longer) - start
                 for (key, tokens), longer in zip(ended.items(), going_on, strict=True)
             },
         )
@@ -165,13 +163,25 @@ def _system(text: str) -> dict[str, Any]:
     return {"role": "system", "content": text}
 
 
-class Docket:
-    """One case with its conversations; `size` says how long they are, roughly, for sorting."""
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences have in common at the beginning.
 
-    def __init__(self, case: Case, threads: Sequence[Thread], size: int) -> None:
-        self.case, self.threads, self.size = case, list(threads), size
-        self.pictures = bool(threads) and bool(images_of(messages(threads[0], [])))
-        self.failure: str | None = None
+    >>> common_length([1, 2, 3], [1, 2, 4]), common_length([1], [1, 2]), common_length([], [1])
+    (2, 1, 0)
+    """
+    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return place
+    return min(len(first), len(second))
+
+
+class OpenCase:
+    """A case that is being judged: its conversations and the verdicts so far. `size` is for sorting."""
+
+    def __init__(self, case: Case, threads: Sequence[JudgeThread], failure: str | None = None) -> None:
+        self.case, self.threads, self.failure = case, list(threads), failure
+        self.size = sum(len(turn.text) for turn in case.history)
+        self.has_images = bool(threads) and bool(images_of(messages(threads[0], [])))
         self.clear()
 
     def clear(self) -> None:
@@ -181,27 +191,23 @@ class Docket:
         self.tokens = 0
 
     def judgement(self) -> Judgement:
-        first, second, third = (self.steps.get(question, StepVerdict()) for question in QUESTIONS[:3])
-        return Judgement(
-            id=self.case.id,
-            complete=self.case.complete,
-            steps=(first, second, third),
-            pairs=tuple(self.pairs[thread.candidate_first] for thread in self.threads if self._compared(thread)),
-            failure=self.failure,
-            tokens=self.tokens,
-        )
-
-    def _compared(self, thread: Thread) -> bool:
-        return thread.turns[-1].question == "preference" and thread.candidate_first in self.pairs
+        compared = [thread.candidate_first for thread in self.threads if thread.turns[-1].question == "preference"]
+        pairs = [self.pairs[first] for first in compared if first in self.pairs]
+        return judgement_of(self.case, self.steps, pairs, self.failure, self.tokens)
 
 
-class Line:
+class BatchRow:
     """A row of the batch: the threads that are still one conversation, and the judge's answers in it."""
 
     def __init__(
-        self, docket: Docket, threads: list[Thread], group: int, pictures: Pictures | None, answers: Sequence[str] = ()
+        self,
+        opened: OpenCase,
+        threads: list[JudgeThread],
+        group: int,
+        pictures: HistoryPictures | None,
+        answers: Sequence[str] = (),
     ) -> None:
-        self.docket, self.threads, self.group, self.pictures = docket, threads, group, pictures
+        self.opened, self.threads, self.group, self.pictures = opened, threads, group, pictures
         self.answers = list(answers)
 
     @property
@@ -222,24 +228,24 @@ class Line:
         """Keep the verdict on the open question; `probabilities` are those of its options."""
         verdict = likeliest(probabilities)
         if self.question != "preference":
-            self.docket.steps[self.question] = StepVerdict(verdict, probabilities[True], reason)
+            self.opened.steps[self.question] = StepVerdict(verdict, probabilities[True], reason)
             return
         for thread in self.threads:
             first = thread.candidate_first
             by_origin = {preference_of(choice, first): share for choice, share in probabilities.items()}
-            self.docket.pairs[first] = PairVerdict(first, preference_of(verdict, first), by_origin, reason)
+            self.opened.pairs[first] = PairVerdict(first, preference_of(verdict, first), by_origin, reason)
 
-    def following(self) -> list[Line]:
+    def next_rows(self) -> list[BatchRow]:
         """The rows that this one becomes for its next turn."""
         return [
-            Line(self.docket, threads, self.group, self.pictures, self.answers)
-            for threads in parted(self.threads, len(self.answers))
+            BatchRow(self.opened, threads, self.group, self.pictures, self.answers)
+            for threads in split_by_turn(self.threads, len(self.answers))
         ]
 
 
-def parted(threads: Sequence[Thread], turn: int) -> list[list[Thread]]:
-    """The threads that have this turn, those together that ask the same in it."""
-    found: list[list[Thread]] = []
+def split_by_turn(threads: Sequence[JudgeThread], turn: int) -> list[list[JudgeThread]]:
+    """The threads that have this turn, grouped by what they ask in it."""
+    found: list[list[JudgeThread]] = []
     for thread in threads:
         if len(thread.turns) > turn:
             same = next((others for others in found if others[0].turns[turn] == thread.turns[turn]), None)
@@ -250,147 +256,144 @@ def parted(threads: Sequence[Thread], turn: int) -> list[list[Thread]]:
     return found
 
 
-_REASON = 60  # tokens of a reason, at most
-_ON_CPU = 4  # rows at a time: more of them bring nothing there, and what is padded is computed all the same
+class LocalScorer:
+    """Scores packs of groups with one model. `encoded` counts its tokens, without padding."""
 
-Rows = Branches | Ragged
-
-
-class Walk:
-    """A model at work on packs of groups. `encoded` counts its tokens, without padding."""
-
-    def __init__(self, rendering: Rendering, batch: int, explain: bool) -> None:
+    def __init__(self, rendering: ChatRendering, batch: int, explain: bool) -> None:
         self.rendering, self.explain = rendering, explain
-        self.rows = min(batch, _ON_CPU) if rendering.model.device.type == "cpu" else batch
+        self.batch_rows = min(batch, _CPU_ROWS) if rendering.model.device.type == "cpu" else batch
         self.encoded = 0
-        self._openings: dict[str, Rows] = {}
+        self._openings: dict[str, Cache] = {}
         tokenizer, stated = rendering.tokenizer, rendering.model.generation_config.eos_token_id
-        self._ends = {tokenizer.eos_token_id, *([stated] if isinstance(stated, int) else stated or [])}
+        self._end_tokens = {tokenizer.eos_token_id, *([stated] if isinstance(stated, int) else stated or [])}
 
     @torch.inference_mode()
-    def judge(self, pack: Sequence[Sequence[Docket]]) -> None:
-        """Judge groups of one language; verdicts go into the dockets."""
-        rows, lines, tokens = self._histories(pack)
+    def judge(self, pack: Sequence[Sequence[OpenCase]]) -> None:
+        """Judge groups of one language; verdicts go into the open cases."""
+        cache, rows, tokens = self._histories(pack)
         own = [
-            len(whole) - len(rows.tokens[line.group]) + line.later // 4
-            for line, whole in zip(lines, tokens, strict=True)
+            len(whole) - len(cache.tokens[row.group]) + row.later // 4 for row, whole in zip(rows, tokens, strict=True)
         ]
-        for chunk in _chunks(lines, own, self.rows):
-            chosen = [lines[number] for number in chunk]
-            self._turns(rows.branch([line.group for line in chosen]), chosen, [tokens[number] for number in chunk])
+        for chunk in _chunks(rows, own, self.batch_rows):
+            chosen = [rows[number] for number in chunk]
+            self._turns(cache.branch([row.group for row in chosen]), chosen, [tokens[number] for number in chunk])
 
-    def _histories(self, pack: Sequence[Sequence[Docket]]) -> tuple[Rows, list[Line], list[list[int]]]:
-        """One row a group, with what its conversations have in common; and the conversations, at their first turn."""
-        lines: list[list[Line]] = []
+    def _histories(self, pack: Sequence[Sequence[OpenCase]]) -> tuple[Cache, list[BatchRow], list[list[int]]]:
+        """One cache row per group with what its conversations share, and the conversations at their first turn."""
+        rows: list[list[BatchRow]] = []
         for number, group in enumerate(pack):
             pictures = self.rendering.pictures(messages(group[0].threads[0], []))
-            lines.append([Line(d, threads, number, pictures) for d in group for threads in parted(d.threads, 0)])
-        tokens = [self._tokens(own) for own in lines]
+            rows.append(
+                [BatchRow(one, same, number, pictures) for one in group for same in split_by_turn(one.threads, 0)]
+            )
+        tokens = [self._tokens(own) for own in rows]
         opening = self._opening(pack[0][0], tokens)
         begun = len(opening.tokens[0])
         blocks: list[list[int]] = []
         positions: dict[int, torch.Tensor] = {}
         pixels: dict[str, list[torch.Tensor]] = {}
         for number, asked in enumerate(tokens):
-            common = min(min(shared(asked[0], other), len(other) - 1) for other in asked) if len(asked) > 1 else 0
-            if pictures := lines[number][0].pictures:
+            common = 0
+            if len(asked) > 1:
+                common = min(min(common_length(asked[0], other), len(other) - 1) for other in asked)
+            if pictures := rows[number][0].pictures:
                 common = max(common, len(pictures.seen))
                 for name, value in pictures.inputs.items():
                     pixels.setdefault(name, []).append(value)
                 if pictures.positions is not None:
                     positions[number] = _continued(pictures.positions, common)[:, begun:]
             blocks.append(asked[0][begun:common])
-        rows = opening.branch([0] * len(pack))
+        cache = opening.branch([0] * len(pack))
         together = {name: torch.cat(values) for name, values in pixels.items()}
-        self._extend(rows, blocks, None, [group[0] for group in pack], positions=positions, pictures=together)
-        return rows, [line for own in lines for line in own], [asked for own in tokens for asked in own]
+        self._extend(cache, blocks, None, [group[0] for group in pack], positions=positions, pictures=together)
+        return cache, [row for own in rows for row in own], [asked for own in tokens for asked in own]
 
-    def _opening(self, docket: Docket, tokens: list[list[list[int]]]) -> Rows:
-        """The instruction, which all conversations of a language begin with; kept from call to call."""
-        system = docket.threads[0].system
+    def _opening(self, opened: OpenCase, tokens: list[list[list[int]]]) -> Cache:
+        """The instruction that all conversations of a language begin with, kept from call to call."""
+        system = opened.threads[0].system
         if system not in self._openings:
-            rows = self._begin()
-            self._extend(rows, [self.rendering.opening(system)], None, [docket])
-            self._openings[system] = rows
+            cache = self._begin()
+            self._extend(cache, [self.rendering.opening(system)], None, [opened])
+            self._openings[system] = cache
         opening = self._openings[system]
         begun = opening.tokens[0]
         alike = all(asked[: len(begun)] == begun for own in tokens for asked in own)
         return opening if alike else self._begin()
 
-    def _begin(self) -> Rows:
-        """One conversation without a word."""
+    def _begin(self) -> Cache:
+        """An empty conversation."""
         model = self.rendering.model
-        return Ragged(model) if is_ragged(model) else Branches(model, 1, self.rendering.axes)
+        return RaggedCache(model) if is_ragged(model) else PaddedCache(model, 1, self.rendering.axes)
 
-    def _turns(self, rows: Rows, lines: list[Line], tokens: list[list[int]]) -> None:
-        """Turn after turn, as long as there is a row with a question left."""
+    def _turns(self, cache: Cache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
+        """Turn after turn, until no row has a question left."""
         while True:
-            self._turn(rows, lines, tokens)
-            following = [(number, line) for number, before in enumerate(lines) for line in before.following()]
+            self._turn(cache, rows, tokens)
+            following = [(number, row) for number, before in enumerate(rows) for row in before.next_rows()]
             if not following:
                 return
             parents = [number for number, _ in following]
-            rows = rows if parents == list(range(len(rows))) else rows.branch(parents)
-            lines = [line for _, line in following]
-            tokens = self._tokens(lines)
+            cache = cache if parents == list(range(len(cache))) else cache.branch(parents)
+            rows = [row for _, row in following]
+            tokens = self._tokens(rows)
 
-    def _turn(self, rows: Rows, lines: list[Line], tokens: list[list[int]]) -> None:
-        """One question of every row: encode what is new in it, read the verdict, and record it."""
-        asked = [self._options(line) for line in lines]
+    def _turn(self, cache: Cache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
+        """One question of every row: encode its new tokens, read the verdict, and record it."""
+        asked = [self.rendering.options(row.question, row.opened.case.language) for row in rows]
         blocks: list[list[int]] = []
         wanted: list[range] = []
         ends: list[int] = []  # where each question ends and an answer would begin
         for number, (options, whole) in enumerate(zip(asked, tokens, strict=True)):
             question = whole[: len(whole) - options.back]
-            known = min(shared(rows.tokens[number], question), len(question) - 1)
-            rows.keep(number, known)
+            known = min(common_length(cache.tokens[number], question), len(question) - 1)
+            cache.keep(number, known)
             way = options.trie.ways[0]
             blocks.append([*question[known:], *way])
             wanted.append(range(len(question) - known - 1, len(question) - known + len(way)))
             ends.append(len(question))
-        logits = self._extend(rows, blocks, wanted, [line.docket for line in lines])
+        logits = self._extend(cache, blocks, wanted, [row.opened for row in rows])
         read = [
-            {options.trie.ways[0][:depth]: row for depth, row in enumerate(found)}
+            {options.trie.ways[0][:depth]: logit for depth, logit in enumerate(found)}
             for options, found in zip(asked, logits, strict=True)
         ]
-        self._other_ways(rows, lines, asked, ends, read)
+        self._other_ways(cache, rows, asked, ends, read)
         said = [_probabilities(options, found) for options, found in zip(asked, read, strict=True)]
-        reasons = self._reasons(rows, lines, asked, ends, said) if self.explain else [""] * len(lines)
-        for line, options, probabilities, reason in zip(lines, asked, said, reasons, strict=True):
-            line.record(probabilities, reason)
-            line.answers.append(options.words[likeliest(probabilities)])
+        reasons = self._reasons(cache, rows, asked, ends, said) if self.explain else [""] * len(rows)
+        for row, options, probabilities, reason in zip(rows, asked, said, reasons, strict=True):
+            row.record(probabilities, reason)
+            row.answers.append(options.words[likeliest(probabilities)])
 
     def _other_ways(
         self,
-        rows: Rows,
-        lines: list[Line],
-        asked: list[Options[Any]],
+        cache: Cache,
+        rows: list[BatchRow],
+        asked: list[VerdictOptions[Any]],
         ends: list[int],
-        read: list[dict[Path, torch.Tensor]],
+        read: list[dict[TokenPath, torch.Tensor]],
     ) -> None:
-        """The branching points that do not lie on the first way, each way on a branch of its own."""
+        """Read the branching points that are not on the first path, each path on its own branch."""
         others = [(number, way) for number, options in enumerate(asked) for way in options.trie.ways[1:]]
         if not others:
             return
-        branch = rows.branch([number for number, _ in others])
+        branch = cache.branch([number for number, _ in others])
         for at, (number, _) in enumerate(others):
             branch.keep(at, ends[number])
         ways = [way for _, way in others]
-        owners = [lines[number].docket for number, _ in others]
+        owners = [rows[number].opened for number, _ in others]
         logits = self._extend(branch, ways, [range(len(way)) for way in ways], owners)
         for (number, way), found in zip(others, logits, strict=True):
-            read[number] |= {way[: depth + 1]: row for depth, row in enumerate(found)}
+            read[number] |= {way[: depth + 1]: logit for depth, logit in enumerate(found)}
 
     def _reasons(
         self,
-        rows: Rows,
-        lines: list[Line],
-        asked: list[Options[Any]],
+        cache: Cache,
+        rows: list[BatchRow],
+        asked: list[VerdictOptions[Any]],
         ends: list[int],
         said: list[dict[Any, float]],
     ) -> list[str]:
-        """What the judge says after each verdict, for people to read; no part of the conversation."""
-        branch = rows.branch(range(len(rows)))
+        """What the judge says after each verdict, for people to read. It does not enter the conversation."""
+        branch = cache.branch(range(len(cache)))
         blocks: list[list[int]] = []
         last: list[set[int]] = []
         for number, (options, probabilities) in enumerate(zip(asked, said, strict=True)):
@@ -398,11 +401,11 @@ class Walk:
             verdict = likeliest(probabilities)
             path, spoken = options.trie.paths[verdict], options.spoken[verdict]
             blocks.append(list(path[:spoken]))
-            last.append(self._ends | set(path[spoken : spoken + 1]))
-        written: list[list[int]] = [[] for _ in lines]
-        going = list(range(len(lines)))
-        for _ in range(_REASON):
-            owners = [lines[number].docket for number in going]
+            last.append(self._end_tokens | set(path[spoken : spoken + 1]))
+        written: list[list[int]] = [[] for _ in rows]
+        going = list(range(len(rows)))
+        for _ in range(_REASON_TOKENS):
+            owners = [rows[number].opened for number in going]
             logits = self._extend(branch, blocks, [[len(block) - 1] for block in blocks], owners)
             chosen = [int(found[0].argmax()) for found in logits]
             stay = [at for at, number in enumerate(going) if chosen[at] not in last[number]]
@@ -415,59 +418,59 @@ class Walk:
         texts = self.rendering.tokenizer.batch_decode(written, skip_special_tokens=True)
         return [text.strip().partition("\n")[0] for text in texts]
 
-    def _options(self, line: Line) -> Options[Any]:
-        language = line.docket.case.language
-        return self.rendering.pair(language) if line.question == "preference" else self.rendering.steps(language)
-
-    def _tokens(self, lines: Sequence[Line]) -> list[list[int]]:
-        """Each line's conversation up to its question, with pictures as the model sees them."""
-        found = self.rendering.tokens([line.chat for line in lines])
+    def _tokens(self, rows: Sequence[BatchRow]) -> list[list[int]]:
+        """Each row's conversation up to its question, with images as the model sees them."""
+        found = self.rendering.tokens([row.chat for row in rows])
         return [
-            tokens if line.pictures is None else _seen(tokens, line.pictures)
-            for line, tokens in zip(lines, found, strict=True)
+            tokens if row.pictures is None else _seen(tokens, row.pictures)
+            for row, tokens in zip(rows, found, strict=True)
         ]
 
     def _extend(
         self,
-        rows: Rows,
+        cache: Cache,
         blocks: Sequence[Sequence[int]],
         wanted: Sequence[Sequence[int]] | None,
-        owners: Sequence[Docket],
+        owners: Sequence[OpenCase],
         **pictures: Any,
     ) -> list[torch.Tensor]:
-        for block, docket in zip(blocks, owners, strict=True):
-            docket.tokens += len(block)
+        for block, opened in zip(blocks, owners, strict=True):
+            opened.tokens += len(block)
             self.encoded += len(block)
-        return rows.extend(blocks, wanted, **pictures) if isinstance(rows, Branches) else rows.extend(blocks, wanted)
+        return (
+            cache.extend(blocks, wanted, **pictures) if isinstance(cache, PaddedCache) else cache.extend(blocks, wanted)
+        )
 
 
-def _probabilities(options: Options[K], read: dict[Path, torch.Tensor]) -> dict[K, float]:
+def _probabilities(options: VerdictOptions[K], read: dict[TokenPath, torch.Tensor]) -> dict[K, float]:
     branches = options.trie.branches
     return options.trie.probabilities(lambda point: read[point][list(branches[point])].tolist())
 
 
-def _seen(tokens: list[int], pictures: Pictures) -> list[int]:
+def _seen(tokens: list[int], pictures: HistoryPictures) -> list[int]:
     if tokens[: len(pictures.plain)] != pictures.plain:
-        raise ValueError("a conversation does not begin with the pictures of its group")
+        raise ValueError("a conversation does not begin with the images of its group")
     return [*pictures.seen, *tokens[len(pictures.plain) :]]
 
 
 def _continued(positions: torch.Tensor, length: int) -> torch.Tensor:
-    """The positions of a history with pictures, and of the text after it, up to this length."""
+    """The positions of a history with images, and of the text after it, up to this length."""
     after = int(positions.max()) + 1 + torch.arange(length - positions.shape[1])
     return torch.cat([positions, after.expand(positions.shape[0], -1)], dim=1)
 
 
-def _chunks(lines: list[Line], lengths: list[int], batch: int) -> Iterator[list[int]]:
-    """The lines a batch at a time, those of like length together, because what is padded is computed all the same; a
-    line counts as many rows as it will have at its end."""
+def _chunks(rows: list[BatchRow], lengths: list[int], batch: int) -> Iterator[list[int]]:
+    """Numbers of the rows, a batch at a time, similar lengths together, because padding costs as much as text.
+
+    A row counts as many rows as it will have at its end.
+    """
     chunk: list[int] = []
-    rows = 0
-    for _, number, line in sorted(zip(lengths, range(len(lines)), lines, strict=True), key=lambda one: one[:2]):
-        if chunk and rows + len(line.threads) > batch:
+    size = 0
+    for _, number in sorted(zip(lengths, range(len(rows)), strict=True)):
+        if chunk and size + len(rows[number].threads) > batch:
             yield chunk
-            chunk, rows = [], 0
+            chunk, size = [], 0
         chunk.append(number)
-        rows += len(line.threads)
+        size += len(rows[number].threads)
     if chunk:
         yield chunk

@@ -1,34 +1,19 @@
-"""Attention over a long shared cache on a CPU, without copying the cache for every query head.
+"""Key-value caches for several conversations in one transformers model, so that each token is encoded once.
 
-Models with grouped heads keep one key and one value for several query heads. With a mask, transformers repeats both for
-every query head before it attends: for a few new tokens over a long conversation that costs as much as the attention
-itself. Here the query heads of a group stand behind one another as further rows of one attention instead; the numbers
-are the same, a third of the time of attention is saved. Judges live on short blocks over long caches, so it is theirs.
+Both caches have the same interface: conversations branch (one history becomes four candidates), grow block by block,
+and take tokens back.
 
-Conversations under way in a transformers model, side by side, each token of them encoded once.
+`PaddedCache` serves GPUs and vision models. All conversations share one cache. Blocks of different length are padded,
+and an explicit mask says which places count, so a row's result does not depend on its neighbours. Taking tokens back
+copies nothing: their places no longer count. Positions are explicit too, because models with three-dimensional
+positions (Qwen-VL) continue after an image at another position than the number of tokens. A model with sliding windows
+counts padding as distance; this matters only beyond the window.
 
-They share a key-value cache. They branch (one history becomes four candidates) and grow block by block; blocks of
-different length are padded, and an explicit mask says which places of the cache count, so a row's result does not
-depend on its neighbours. Taking tokens back needs no copying either: their places no longer count. Blocks end in the
-same column, so that logits are computed for the last few columns alone.
-
-Positions are explicit as well. After pictures, models with three-dimensional positions (Qwen-VL) continue elsewhere
-than at the number of tokens, so every row knows its next position.
-
-A model with sliding windows counts padding as distance; that matters only beyond the window.
-
-Conversations under way in a text model on a CPU, side by side and without padding.
-
-They do for a CPU what `branches` does for a GPU. There rows of one length are what is fast; here every padded token is
-computed like any other and costs as much. So the new tokens of all conversations stand behind one another in one long
-row, which is all that embeddings, projections and norms need, and attention alone is told where each conversation
-begins: every one attends to its own keys and values and to nothing else.
-
-Each conversation keeps its keys and values in a store with room at its end. Growing writes into that room; branching
-shares the store, and who grows first takes a copy. Taking tokens back only moves the end.
-
-The query heads that share a key stand behind one another as further rows of one attention, so that nothing is copied
-for them either.
+`RaggedCache` serves text models on a CPU, where a padded token costs as much as any other. The new tokens of all
+conversations stand in one long row, which is all that embeddings, projections and norms need. Attention alone is told
+where each conversation begins (`AttentionSpan`). Each conversation keeps its keys and values in a store with room at
+the end. Branching shares the store, and the first one to grow takes a copy. Query heads that share a key become
+further rows of one attention call, so nothing is repeated for them either.
 """
 
 from __future__ import annotations
@@ -41,79 +26,15 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from compeer.models.request import ModelError
 
-ATTENTION = "compeer_folded"
 
-
-def use_folded(model: Any) -> bool:
-    """Let a text model on a CPU attend this way, where its heads are grouped. Whether it does now."""
-    config = model.config
-    heads, kept = (getattr(config, name, None) for name in ("num_attention_heads", "num_key_value_heads"))
-    plain = getattr(config, "_attn_implementation", None) == "sdpa" and not hasattr(config, "vision_config")
-    if model.device.type != "cpu" or not plain or not heads or not kept or heads == kept:
-        return False
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-
-    AttentionInterface.register(ATTENTION, folded)
-    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-    model.set_attn_implementation(ATTENTION)
-    return True
-
-
-def folded(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """What transformers asks of an attention function: queries (rows, heads, new, size) over keys (rows, groups, all,
-    size), and the result as (rows, new, heads, size)."""
-    rows, heads, new, size = query.shape
-    groups, places = key.shape[1], key.shape[2]
-    if attention_mask is None:
-        found = scaled_dot_product_attention(query, key, value, is_causal=new > 1, scale=scaling, enable_gqa=True)
-        return found.transpose(1, 2).contiguous(), None
-    together = heads // groups
-    found = scaled_dot_product_attention(
-        query.reshape(rows, groups, together * new, size),
-        key,
-        value,
-        attn_mask=_tall(attention_mask, (rows, together, new, places), query.dtype),
-        scale=scaling,
-    )
-    return found.reshape(rows, heads, new, size).transpose(1, 2).contiguous(), None
-
-
-def _tall(mask: torch.Tensor, shape: tuple[int, int, int, int], dtype: torch.dtype) -> torch.Tensor:
-    """The mask for heads that stand behind one another, as what is added to the scores. Every layer of a model asks
-    with the same mask, so the last answer is kept; which thread it was made for does not matter."""
-    global _last
-    known, made = _last
-    if known is not mask:
-        rows, together, new, places = shape
-        added = mask
-        if mask.dtype == torch.bool:
-            added = torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, float("-inf"))
-        added = added.expand(rows, 1, new, places).unsqueeze(2).expand(rows, 1, together, new, places)
-        made = added.reshape(rows, 1, together * new, places)
-        _last = (mask, made)
-    return made
-
-
-_last: tuple[torch.Tensor | None, torch.Tensor] = (None, torch.empty(0))
-
-
-class Branches:
-    """Some conversations in a model. `tokens` are those of each row that count, in order."""
+class PaddedCache:
+    """Conversations in a model, padded to equal length. `tokens` are those of each row that count, in order."""
 
     def __init__(self, model: Any, count: int = 1, axes: int = 1) -> None:
         from transformers import DynamicCache
 
         self.model, self.axes = model, axes
-        self.cache: Any = DynamicCache()  # without a config: every layer keeps all of its places
+        self.cache: Any = DynamicCache()  # without a config every layer keeps all of its places
         self.mask = torch.zeros((count, 0), dtype=torch.bool, device=model.device)
         self.tokens: list[list[int]] = [[] for _ in range(count)]
         self.positions: list[int] = [0] * count
@@ -121,9 +42,9 @@ class Branches:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def branch(self, parents: Sequence[int]) -> Branches:
-        """New rows that continue these ones; a row may have several, and this object stays as it is."""
-        grown = Branches(self.model, len(parents), self.axes)
+    def branch(self, parents: Sequence[int]) -> PaddedCache:
+        """New rows that continue these rows. A row may have several children; this object does not change."""
+        grown = PaddedCache(self.model, len(parents), self.axes)
         chosen = torch.tensor(list(parents), dtype=torch.long, device=self.mask.device)
         for number, layer in enumerate(self.cache.layers):
             if getattr(layer, "keys", None) is None:
@@ -138,7 +59,7 @@ class Branches:
         return grown
 
     def keep(self, row: int, count: int) -> None:
-        """Take back all tokens of a row but the first `count`; never those of a picture."""
+        """Take back all tokens of a row except the first `count`; never those of an image."""
         surplus = len(self.tokens[row]) - count
         if surplus > 0:
             places = self.mask[row].nonzero().squeeze(-1)
@@ -154,17 +75,17 @@ class Branches:
         positions: dict[int, torch.Tensor] | None = None,
         pictures: dict[str, torch.Tensor] | None = None,
     ) -> list[torch.Tensor]:
-        """Encode one block a row, and the logits at the wanted places of each block, (places, vocabulary).
+        """Encode one block per row; the logits at the wanted places of each block, (places, vocabulary).
 
-        `positions` replaces the positions of a row's block (axes, tokens); `pictures` goes to the model as it is.
+        `positions` replaces the positions of a row's block, (axes, tokens). `pictures` goes to the model as it is.
         """
         wanted = wanted or [()] * len(blocks)
         width = max(map(len, blocks))
         if width == 0:
             return [torch.empty(0) for _ in blocks]
         device = self.mask.device
-        # Padding stands before a block. It must see something, or it becomes not-a-number: where a row has nothing yet,
-        # padding stands behind and sees the block.
+        # Padding stands before a block, so that all blocks end in the same column. It must see something, or it
+        # becomes not-a-number: where a row is still empty, padding stands behind the block and sees it.
         behind = self.mask.shape[1] == 0 or not bool(self.mask.any(dim=1).all())
         ids = torch.zeros((len(blocks), width), dtype=torch.long)
         real = torch.zeros((len(blocks), width), dtype=torch.bool)
@@ -200,14 +121,15 @@ class Branches:
 
 
 RAGGED_ATTENTION = "compeer_ragged"
-_MODELS = {"llama", "mistral", "qwen2", "qwen3"}  # a token sees others through attention alone, placed by its position
-_TOGETHER = 1024  # new tokens in one pass, of whole conversations; more of them bring nothing on a CPU
-_BLOCK = 256  # new tokens that attend at once: a long block sees no more than it has to
-_ROOM = 512  # places at the end of a store for the turns to come
+_RAGGED_MODELS = {"llama", "mistral", "qwen2", "qwen3"}  # tokens meet in attention alone, placed by their position
+_PASS_TOKENS = 1024  # new tokens in one pass; more are no faster on a CPU
+_BLOCK = 256  # new tokens that attend at once: a long block computes no more than it needs
+_ROOM = 512  # places at the end of a store for later turns
+_NO_MASK = torch.zeros((1, 1, 1, 1))  # transformers takes a four-dimensional mask as it is, and makes none
 
 
-class Stretch(NamedTuple):
-    """New tokens of one conversation: from `start` on in the long row, after `before` tokens of their own."""
+class AttentionSpan(NamedTuple):
+    """New tokens of one conversation: from `start` in the long row, after `before` tokens of their own."""
 
     store: torch.Tensor
     start: int
@@ -216,16 +138,16 @@ class Stretch(NamedTuple):
     mask: torch.Tensor
 
 
-def use_ragged(model: Any) -> bool:
-    """Let a text model on a CPU attend this way, if it is of a kind that can. Whether it does now."""
+def use_ragged_attention(model: Any) -> bool:
+    """Let a text model on a CPU attend without padding, if it can. Whether it does now."""
     config = model.config
     plain = getattr(config, "_attn_implementation", None) == "sdpa" and not getattr(config, "sliding_window", None)
-    if model.device.type != "cpu" or not plain or config.model_type not in _MODELS:
+    if model.device.type != "cpu" or not plain or config.model_type not in _RAGGED_MODELS:
         return False
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    AttentionInterface.register(RAGGED_ATTENTION, attend)
+    AttentionInterface.register(RAGGED_ATTENTION, ragged_attention)
     AttentionMaskInterface.register(RAGGED_ATTENTION, sdpa_mask)
     model.set_attn_implementation(RAGGED_ATTENTION)
     return True
@@ -235,8 +157,8 @@ def is_ragged(model: Any) -> bool:
     return getattr(model.config, "_attn_implementation", None) == RAGGED_ATTENTION
 
 
-class Ragged:
-    """Some conversations in a model, to be used like `Branches`. `tokens` are those of each, in order."""
+class RaggedCache:
+    """Conversations in a model without padding, with the interface of `PaddedCache`."""
 
     def __init__(self, model: Any, count: int = 1) -> None:
         self.model = model
@@ -248,9 +170,9 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def branch(self, parents: Sequence[int]) -> Ragged:
-        """New conversations that continue these ones; one may have several, and this object stays as it is."""
-        grown = Ragged(self.model, len(parents))
+    def branch(self, parents: Sequence[int]) -> RaggedCache:
+        """New conversations that continue these. One may have several children; this object does not change."""
+        grown = RaggedCache(self.model, len(parents))
         for row, parent in enumerate(parents):
             grown.tokens[row] = list(self.tokens[parent])
             grown._stores[row] = self._stores[parent]
@@ -258,23 +180,23 @@ class Ragged:
         return grown
 
     def keep(self, row: int, count: int) -> None:
-        """Take back all tokens of a conversation but the first `count`."""
+        """Take back all tokens of a conversation except the first `count`."""
         del self.tokens[row][count:]
 
     def extend(
         self, blocks: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]] | None = None
     ) -> list[torch.Tensor]:
-        """Encode one block a row, and the logits at the wanted places of each block, (places, vocabulary)."""
+        """Encode one block per row; the logits at the wanted places of each block, (places, vocabulary)."""
         wanted = wanted or [()] * len(blocks)
         found = [torch.empty(0) for _ in blocks]
-        for rows in _together(blocks):
+        for rows in _passes(blocks):
             ids: list[int] = []
             positions: list[int] = []
-            stretches: list[Stretch] = []
+            spans: list[AttentionSpan] = []
             columns: list[int] = []
             for row in rows:
                 before, start, block = len(self.tokens[row]), len(ids), blocks[row]
-                stretches += self._stretches(row, start, len(block))
+                spans += self._spans(row, start, len(block))
                 columns += [start + place for place in wanted[row]]
                 positions += range(before, before + len(block))
                 ids += block
@@ -285,25 +207,26 @@ class Ragged:
                 attention_mask=_NO_MASK,
                 use_cache=False,
                 logits_to_keep=torch.tensor(columns or [0]),
-                stretches=stretches,
+                spans=spans,
             ).logits[0]
             counts = [len(wanted[row]) for row in rows]
             for row, read in zip(rows, logits[: len(columns)].float().split(counts), strict=True):
                 found[row] = read
         return found
 
-    def _stretches(self, row: int, start: int, count: int) -> Iterator[Stretch]:
+    def _spans(self, row: int, start: int, count: int) -> Iterator[AttentionSpan]:
         """A block in the pieces in which it attends."""
         known = len(self.tokens[row])
         store = self._store(row, known, known + count)
-        folds = self.model.config.num_attention_heads // store.shape[2]
+        heads_per_key = self.model.config.num_attention_heads // store.shape[2]
         for at in range(0, count, _BLOCK):
             new = min(_BLOCK, count - at)
-            mask = _mask(folds, new, known + at, store.dtype)
-            yield Stretch(store, start + at, new, known + at, mask)
+            yield AttentionSpan(
+                store, start + at, new, known + at, _causal_mask(heads_per_key, new, known + at, store.dtype)
+            )
 
     def _store(self, row: int, known: int, needed: int) -> torch.Tensor:
-        """The conversation's own store, with so many places at least, the known ones filled."""
+        """The conversation's own store with at least `needed` places, the known ones filled."""
         store = self._stores[row]
         if store is None or self._shared[row] or store.shape[3] < needed:
             config = self.model.config
@@ -317,26 +240,28 @@ class Ragged:
         return store
 
 
-def attend(
+def ragged_attention(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    stretches: Sequence[Stretch] | None = None,
+    spans: Sequence[AttentionSpan] | None = None,
     scaling: float | None = None,
-    **_: Any,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers asks of an attention function: queries (1, heads, new, size), the keys and values of the same
-    tokens (1, groups, new, size), and the result as (1, new, heads, size). Somebody who calls the model as any other
-    names no stretches, and is served as any other."""
-    if stretches is None:
-        return folded(module, query, key, value, attention_mask, scaling=scaling)
+    """An attention function of transformers: queries (1, heads, new, size), keys and values of the same tokens
+    (1, groups, new, size), result (1, new, heads, size). Without spans it is transformers' own attention."""
+    if spans is None:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        plain = ALL_ATTENTION_FUNCTIONS["sdpa"]
+        return plain(module, query, key, value, attention_mask, scaling=scaling, **options)  # type: ignore[no-any-return]
     _one, heads, new, size = query.shape
     groups = key.shape[1]
     found = query.new_empty((1, new, heads, size))
-    for store, start, count, before, mask in stretches:
+    for store, start, count, before, mask in spans:
         own, end = slice(start, start + count), before + count
         keys, values = store[module.layer_idx]
         keys[:, before:end] = key[0, :, own]
@@ -352,12 +277,12 @@ def attend(
     return found, None
 
 
-def _together(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The rows that have a block, as many in a pass as are good for it."""
+def _passes(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The rows that have a block, as many per pass as are worth it."""
     rows: list[int] = []
     tokens = 0
     for row, block in enumerate(blocks):
-        if rows and tokens + len(block) > _TOGETHER:
+        if rows and tokens + len(block) > _PASS_TOKENS:
             yield rows
             rows, tokens = [], 0
         if block:
@@ -367,11 +292,8 @@ def _together(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         yield rows
 
 
-def _mask(folds: int, new: int, before: int, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the scores: nothing for what came before, minus infinity for what comes later in the block."""
+def _causal_mask(heads_per_key: int, new: int, before: int, dtype: torch.dtype) -> torch.Tensor:
+    """Added to the scores: 0 for earlier tokens, minus infinity for later tokens of the block."""
     mask = torch.zeros((new, before + new), dtype=dtype)
     mask[:, before:] = torch.full((new, new), float("-inf"), dtype=dtype).triu_(1)
-    return mask.repeat(folds, 1)[None, None]
-
-
-_NO_MASK = torch.zeros((1, 1, 1, 1))  # transformers leaves a mask of four dimensions as it is, and makes none
+    return mask.repeat(heads_per_key, 1)[None, None]

@@ -1,11 +1,11 @@
 """A judge behind `compeer reward serve`.
 
-    judge = HttpJudge("http://127.0.0.1:8020")
+    judge = RemoteJudge("http://127.0.0.1:8020")
     judgements = await judge.judge(cases, orders="both")
 
-A failure that may pass (no connection, no answer in time, 5xx, 429, garbage) is tried again with growing pauses,
-bounded in number and in time. The judge is asked for its identity first; from then on an answer of another judge at
-the same address is refused, because rewards of two judges cannot be mixed.
+A failure that may pass (no connection, no answer in time, 5xx, 429, garbage) is retried with growing pauses, a bounded
+number of times and within a time limit. The service is asked for its identity first. From then on an answer of another
+judge at the same address is refused, because rewards of two judges cannot be mixed.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import aiohttp
 import msgspec
 
 from compeer.models.request import RETRIED_STATUS, Patience, Tries, retry_after
-from compeer.reward.background_loop import keep
-from compeer.reward.case import Case, parted
+from compeer.reward.background_loop import never_collect
+from compeer.reward.case import Case, split_by_history
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
 from compeer.reward.wire import (
-    About,
-    Again,
     FailureKind,
     JudgeError,
     JudgeReply,
     JudgeRequest,
     PictureRefused,
-    enclosed,
-    failed,
-    problem_with,
+    Retry,
+    ServiceInfo,
+    failed_judgement,
+    reply_problem,
+    with_embedded_pictures,
 )
 from compeer.typed import from_json
 
 
-class HttpJudge:
-    """A judge that lives in another process. `send_pictures`: inside the request, or by a path the service knows."""
+class RemoteJudge:
+    """A judge in another process. `send_pictures`: inside the request, or else by a path that the service knows."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class HttpJudge:
     ) -> None:
         if not _is_address(url):
             raise JudgeError(
-                "refused", f"{url!r} is no address of a judge; it looks like http://127.0.0.1:8020.", "never"
+                "refused", f"{url!r} is not the address of a judge; write it like http://127.0.0.1:8020.", "never"
             )
         self.url = url.rstrip("/").removesuffix("/v1")
         self.api_key = api_key or os.environ.get("COMPEER_API_KEY")
         self.patience, self.most, self.send_pictures = patience, most, send_pictures
-        self.about: About | None = None
+        self.info: ServiceInfo | None = None
         self.fingerprint: str | None = None
         self.retries = 0
         self._session: aiohttp.ClientSession | None = None
@@ -68,44 +68,44 @@ class HttpJudge:
 
     @property
     def name(self) -> str:
-        return self.about.name if self.about else self.url
+        return self.info.name if self.info else self.url
 
     @property
     def kind(self) -> Kind:
-        """What it judges; the service is asked, once, if nobody has asked it yet."""
-        if self.about is None:
-            self._know(self._fetched())
-        assert self.about is not None
-        return self.about.kind
+        """The kind of judge; the service is asked once."""
+        if self.info is None:
+            self._remember(self._fetch_info())
+        assert self.info is not None
+        return self.info.kind
 
     async def identity(self) -> Mapping[str, Any]:
-        """The identity of the judge behind the service, asked anew."""
-        self._know(_about(await self._asked("GET", "/identity"), self.url))
-        assert self.about is not None
-        return self.about.identity
+        """The identity of the judge behind the service, asked again every time."""
+        self._remember(_read_info(await self._asked("GET", "/identity"), self.url))
+        assert self.info is not None
+        return self.info.identity
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        """Judgements of all cases; JudgeError when the service gave none. A picture that is not there fails alone."""
-        if self.about is None:
+        """Judgements of all cases; JudgeError when the service gave none. Only the case with a missing image fails."""
+        if self.info is None:
             await self.identity()
         found: dict[int, Judgement] = {}
         ready: list[tuple[int, Case]] = []
         for place, case in enumerate(cases):
             try:
-                ready.append((place, enclosed(case) if self.send_pictures else case))
+                ready.append((place, with_embedded_pictures(case) if self.send_pictures else case))
             except PictureRefused as problem:
-                found[place] = failed(case, "refused", str(problem))
-        for piece in parted([case for _, case in ready], self.most):
+                found[place] = failed_judgement(case, "refused", str(problem))
+        for piece in split_by_history([case for _, case in ready], self.most):
             asked = [ready[place] for place in piece]
             answers = await self._judged([case for _, case in asked], orders)
             found |= {place: answer for (place, _), answer in zip(asked, answers, strict=True)}
         return [found[place] for place in range(len(cases))]
 
-    def impatient(self, timeout: float) -> HttpJudge:
-        """The same judge, tried once a call, for so many seconds: for callers that do their own trying."""
+    def without_retries(self, timeout: float) -> RemoteJudge:
+        """The same judge with one attempt per call, for callers that retry themselves."""
         once = Patience(attempts=1, patience=timeout, timeout=timeout)
-        other = HttpJudge(self.url, self.api_key, patience=once, most=self.most, send_pictures=self.send_pictures)
-        other.about, other.fingerprint = self.about, self.fingerprint
+        other = RemoteJudge(self.url, self.api_key, patience=once, most=self.most, send_pictures=self.send_pictures)
+        other.info, other.fingerprint = self.info, self.fingerprint
         return other
 
     async def close(self) -> None:
@@ -131,14 +131,14 @@ class HttpJudge:
             reply = from_json(data, JudgeReply)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise _Nonsense(f"{data[:80]!r} ({error})") from None
-        if problem := problem_with(cases, reply.judgements):
+        if problem := reply_problem(cases, reply.judgements):
             raise _Nonsense(problem)
         if reply.judge != self.fingerprint:
             raise JudgeError("refused", self._another(reply.judge), "never")
         return reply.judgements
 
     async def _asked(self, method: str, path: str, body: bytes | None = None, tries: Tries | None = None) -> bytes:
-        """The body of an answer with status 200; everything else is tried again or ends in a JudgeError."""
+        """The body of an answer with status 200; everything else is retried or ends in a JudgeError."""
         tries = tries or Tries(self.patience)
         while True:
             kind: FailureKind = "connection"
@@ -153,7 +153,7 @@ class HttpJudge:
                     kind, problem = "refused", f"it answered {response.status}: {_message(data)}"
                     wait = retry_after(response.headers.get("Retry-After"))
                     if response.status not in RETRIED_STATUS:
-                        again: Again = "smaller" if response.status in (400, 413) else "never"
+                        again: Retry = "smaller" if response.status in (400, 413) else "never"
                         raise JudgeError("refused", self._refused(response.status, problem), again)
             except TimeoutError:
                 kind, problem = "time", f"it did not answer within {allowed:.3g} s"
@@ -176,7 +176,7 @@ class HttpJudge:
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None or self._home != _here():  # a session belongs to one loop of one process
             if self._session is not None and self._home is not None and self._home[0] != os.getpid():
-                keep(self._session)
+                never_collect(self._session)
             headers = {"Content-Type": "application/json"}
             if self.api_key:
                 headers["Authorization"] = f"Bearer {self.api_key}"
@@ -184,25 +184,25 @@ class HttpJudge:
             self._home = _here()
         return self._session
 
-    def _fetched(self) -> About:
-        """The service's word on itself, for a caller that is not asynchronous."""
+    def _fetch_info(self) -> ServiceInfo:
+        """What the service says about itself, for a caller that is not asynchronous."""
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         request = urllib.request.Request(self.url + "/identity", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=10) as response:
-                return _about(response.read(), self.url)
+                return _read_info(response.read(), self.url)
         except urllib.error.HTTPError as error:
             problem = f"it answered {error.code}: {_message(error.read())}"
-            again: Again = "later" if error.code in RETRIED_STATUS else "never"
+            again: Retry = "later" if error.code in RETRIED_STATUS else "never"
             raise JudgeError("refused", self._refused(error.code, problem), again) from None
         except OSError as error:
             problem = f"{getattr(error, 'reason', error)}"
             raise JudgeError("connection", f"The judge at {self.url} cannot be reached: {problem}.") from None
 
-    def _know(self, about: About) -> None:
-        if self.fingerprint not in (None, about.fingerprint):
-            raise JudgeError("refused", self._another(about.fingerprint), "never")
-        self.about, self.fingerprint = about, about.fingerprint
+    def _remember(self, info: ServiceInfo) -> None:
+        if self.fingerprint not in (None, info.fingerprint):
+            raise JudgeError("refused", self._another(info.fingerprint), "never")
+        self.info, self.fingerprint = info, info.fingerprint
 
     def _another(self, fingerprint: str) -> str:
         return (
@@ -220,19 +220,19 @@ class HttpJudge:
 
 
 class _Nonsense(Exception):
-    """An answer that holds no judgements of what was asked."""
+    """An answer without the judgements that were asked for."""
 
 
-def _about(data: bytes, url: str) -> About:
+def _read_info(data: bytes, url: str) -> ServiceInfo:
     try:
-        return from_json(data, About)
+        return from_json(data, ServiceInfo)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        said = f"it says {data[:80]!r} of itself"
-        raise JudgeError("nonsense", f"{url} is no judge: {said}. Is this `compeer reward serve`?") from None
+        answer = f"it answers {data[:80]!r}"
+        raise JudgeError("nonsense", f"{url} is not a judge: {answer}. Is this `compeer reward serve`?") from None
 
 
 def _message(data: bytes) -> str:
-    """What the service says went wrong, short."""
+    """The service's error message, shortened."""
     try:
         return str(msgspec.json.decode(data)["error"]["message"])[:300]
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError):

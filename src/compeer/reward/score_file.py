@@ -42,9 +42,9 @@ from compeer.pipeline.work import read_lines
 from compeer.reward.case import Case, case_of
 from compeer.reward.client import JudgeClient
 from compeer.reward.judge import PARTS, Judge, Judgement, Orders
-from compeer.reward.remote_judge import HttpJudge
+from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind, choice_of
-from compeer.reward.wire import Scored, failure_kind, scored
+from compeer.reward.wire import Scored, failure_kind, score_of
 from compeer.typed import from_json
 
 
@@ -205,7 +205,7 @@ def score(
     progress = progress or Progress()
     if Path(out).resolve() == Path(source).resolve():
         raise UserError(f"{out} is the input itself; choose another --out.")
-    remote = isinstance(judge, HttpJudge)
+    remote = isinstance(judge, RemoteJudge)
     seconds = budget or (_REMOTE_BUDGET if remote else math.inf)
     chunk = max(1, window // concurrency) if remote else 2 * window  # a judge in this process gets a window whole
     client = JudgeClient(judge, budget=seconds, chunk=chunk, concurrency=concurrency if remote else 1, orders=orders)
@@ -363,7 +363,7 @@ def _done(line: Line) -> Done:
     assert line.judgement is not None
     # counted as a reject, though it stands in the output: a manifest with rows without an answer is not the last word
     reasons = ("no-answer",) if line.judgement.failure is not None else ()
-    return Done(line.number, msgspec.json.encode(scored(line.judgement)) + b"\n", rows=1, reasons=reasons)
+    return Done(line.number, msgspec.json.encode(score_of(line.judgement)) + b"\n", rows=1, reasons=reasons)
 
 
 def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str, Any], orders: Orders) -> Summary:

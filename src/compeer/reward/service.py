@@ -1,42 +1,21 @@
-"""The judge over HTTP.
-
-serve        listen, load, stop
-application  the endpoints
-queueing     requests that wait together are judged together
-meter        Prometheus text
-enclosures   pictures
-wire         requests, replies, kinds of failure
-http         the other side: a judge behind such a service
-
-What the judge's service counts, as Prometheus reads it.
-
-Requests that wait together are judged together.
-
-A batch is begun with the request that has waited longest; for a few milliseconds, or until it is full, others may
-join it. A request is never cut: the cases of a group stay together, and one that is larger than a batch is a batch
-of its own. Cases of one history are put side by side even when different requests brought them. Whoever gives up
-waiting leaves the queue at once. A judge that fails on a batch is asked about each request alone, so that one
-request's trouble stays its own.
-
-The judge works in a thread of its own, so the service answers while it computes.
-
-The judge's HTTP interface.
+"""The judge over HTTP: `compeer reward serve`.
 
     POST /v1/judge    {"cases": […], "orders": "one"}       judgements, in the order of the cases
     POST /v1/score    {"items": […]}                        items of the dataset, or {history, output, reference}
     GET  /health      200 once the weights are loaded and have judged something, 503 before
-    GET  /identity    whose judgements these are, and what may be sent
+    GET  /identity    which judge this is, and what may be sent
     GET  /metrics     for Prometheus
 
-Requests are validated before they may wait, wait in a bounded queue (503 with Retry-After when it is full), and are
-judged in batches (`queueing`). Bodies must be sent as application/json, which a web page of somebody else's cannot
-do unasked. Errors are JSON, {"error": {"message": …}}.
+Requests are validated, wait in a bounded queue (503 with Retry-After when it is full), and are judged in batches. A
+batch begins with the oldest request; others may join for a few milliseconds, or until it is full. A request is never
+cut, so the cases of a group stay together; one that is larger than a batch is a batch of its own. Cases with the same
+history are put side by side even when they come from different requests. A request that is cancelled leaves the queue
+at once. When the judge fails on a batch, it is asked about each request alone, so that one request cannot spoil
+another. The judge works in its own thread, so the service answers while it computes.
 
-Running the judge's service: listen, load the weights, answer, and end in peace.
-
-The service listens at once and says at /health when it is ready. It listens on this machine alone unless a key is
-set. SIGTERM (or Ctrl-C) takes no new connections and finishes what is in flight, for so long as `grace` allows; a
-second one ends it at once.
+Bodies must be sent as application/json, which a web page from elsewhere cannot do without permission. Errors are JSON,
+{"error": {"message": …}}. Without a key the service listens on this machine only. On SIGTERM or Ctrl-C it takes no new
+connections and finishes what is in flight, for at most `grace` seconds; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -59,55 +38,74 @@ import msgspec
 from aiohttp import web
 
 from compeer import __version__
-from compeer.cer.item import Item
+from compeer.cer.item import decode_item
 from compeer.errors import UserError
 from compeer.models.meter import SECONDS, Counter, Gauge, Histogram, Metrics
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import detect
-from compeer.reward.background_loop import Background
-from compeer.reward.case import Case, case_of, case_of_parsed, gathered
+from compeer.reward.background_loop import BackgroundLoop
+from compeer.reward.case import Case, case_of, case_of_parsed, order_by_history, trial_case
 from compeer.reward.judge import Judge, Judgement, Orders
-from compeer.reward.rehearsal import GOOD
 from compeer.reward.wire import (
-    About,
     JudgeError,
     JudgeReply,
     JudgeRequest,
-    Output,
+    ModelOutput,
     PictureRefused,
     ScoreReply,
     ScoreRequest,
+    ServiceInfo,
     failure_kind,
     fingerprint,
-    problem_with,
-    scored,
-    unpacked,
+    reply_problem,
+    score_of,
+    with_picture_files,
 )
 from compeer.typed import from_json, from_plain
 
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
+_OPEN_PATHS = ("/health",)  # answered without a key
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Meter(Metrics):
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the service runs."""
+
+    host: str = "127.0.0.1"
+    port: int = 8020
+    api_key: str | None = None
+    orders: Orders = "one"
+    batch: int = 32  # cases judged together
+    patience: float = 0.005  # maximum wait for a batch to fill, in seconds
+    room: int = 4096  # cases that may wait
+    timeout: float = 120.0  # seconds per request
+    most_cases: int = 1024  # per request
+    most_bytes: int = 32 << 20  # per request
+    pictures: Path | None = None  # the folder whose images requests may name
+    grace: float = 30.0  # seconds for requests in flight when the service is stopped
+
+
+class ServiceMetrics(Metrics):
     """Everything on the page /metrics."""
 
     def __init__(self) -> None:
         self.requests = Counter("compeer_judge_requests_total", "Requests, by path and status.")
-        self.cases = Counter("compeer_judge_cases_total", "Cases that were judged.")
+        self.cases = Counter("compeer_judge_cases_total", "Cases judged.")
         self.failures = Counter("compeer_judge_failures_total", "Cases without a judgement, by kind.")
-        self.cancelled = Counter("compeer_judge_cancelled_total", "Requests that were given up before their answer.")
-        self.taken = Counter("compeer_judge_taken_total", "Requests that were taken from the queue.")
+        self.cancelled = Counter("compeer_judge_cancelled_total", "Requests cancelled before their answer.")
+        self.taken = Counter("compeer_judge_taken_total", "Requests taken from the queue.")
         self.tokens = Counter("compeer_judge_tokens_total", "Tokens encoded.")
-        self.waiting = Gauge("compeer_judge_queue_requests", "Requests that wait.")
-        self.waiting_cases = Gauge("compeer_judge_queue_cases", "Cases that wait.")
-        self.batches = Histogram("compeer_judge_batch_cases", "Cases that were judged together.", BATCHES)
-        self.joined = Histogram("compeer_judge_batch_requests", "Requests that were judged together.", BATCHES)
-        self.latency = Histogram("compeer_judge_seconds", "From a request to its judgements.", SECONDS)
-        self.work = Histogram("compeer_judge_batch_seconds", "What the judge took for a batch.", SECONDS)
+        self.waiting = Gauge("compeer_judge_queue_requests", "Requests waiting.")
+        self.waiting_cases = Gauge("compeer_judge_queue_cases", "Cases waiting.")
+        self.batches = Histogram("compeer_judge_batch_cases", "Cases per batch.", _SIZES)
+        self.joined = Histogram("compeer_judge_batch_requests", "Requests per batch.", _SIZES)
+        self.latency = Histogram("compeer_judge_seconds", "Seconds from a request to its judgements.", SECONDS)
+        self.work = Histogram("compeer_judge_batch_seconds", "Seconds per batch.", SECONDS)
 
 
 class QueueFull(Exception):
-    """No room for this request now; `retry_after` seconds from now there may be."""
+    """No room for this request now; there may be in `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s")
@@ -115,7 +113,7 @@ class QueueFull(Exception):
 
 
 class Stopping(Exception):
-    """The service goes away."""
+    """The service is stopping."""
 
 
 class _Waiting:
@@ -127,32 +125,34 @@ class _Waiting:
 
 
 class JudgeQueue:
-    """A judge and those who wait for it."""
+    """A judge and the requests that wait for it."""
 
-    def __init__(self, judge: Judge, meter: Meter, *, batch: int = 32, patience: float = 0.005, room: int = 4096):
-        self.judge, self.meter = judge, meter
+    def __init__(
+        self, judge: Judge, metrics: ServiceMetrics, *, batch: int = 32, patience: float = 0.005, room: int = 4096
+    ):
+        self.judge, self.metrics = judge, metrics
         self.batch, self.patience, self.room = batch, patience, room
-        self.apart = Background("judge")
+        self.judge_loop = BackgroundLoop("judge")
         self._waiting: deque[_Waiting] = deque()
-        self._under_way: list[_Waiting] = []
-        self._came = asyncio.Event()
+        self._in_work: list[_Waiting] = []
+        self._arrived = asyncio.Event()
         self._stopped = False
 
     async def submit(self, cases: Sequence[Case], orders: Orders) -> list[Judgement]:
-        """Wait for the judgements of these cases. Cancelling it gives up the place in the queue."""
+        """The judgements of these cases. Cancelling the call gives up the place in the queue."""
         if self._stopped:
             raise Stopping
         waiting = sum(len(one.cases) for one in self._waiting)
-        if self._waiting and waiting + len(cases) > self.room:  # alone even a large request may come in
+        if self._waiting and waiting + len(cases) > self.room:  # a large request may come in alone
             raise QueueFull(self._retry_after(waiting))
         mine = _Waiting(cases, orders)
         self._waiting.append(mine)
         self._count()
-        self._came.set()
+        self._arrived.set()
         try:
             return await mine.answer
         except asyncio.CancelledError:
-            self.meter.cancelled.add()
+            self.metrics.cancelled.add()
             raise
         finally:
             if mine in self._waiting:
@@ -160,36 +160,36 @@ class JudgeQueue:
                 self._count()
 
     async def work(self) -> None:
-        """Judge batch after batch, for ever."""
+        """Judge batch after batch, until cancelled."""
         while True:
             while not self._waiting:
-                self._came.clear()
-                await self._came.wait()
-            await self._others()
-            self._under_way = self._take()
-            if self._under_way:
-                await self._judge(self._under_way)
-                self._under_way = []
+                self._arrived.clear()
+                await self._arrived.wait()
+            await self._fill_batch()
+            self._in_work = self._take()
+            if self._in_work:
+                await self._judge(self._in_work)
+                self._in_work = []
 
     def stop(self) -> None:
-        """Nobody is answered any more."""
+        """Answer nobody any more."""
         self._stopped = True
-        for one in [*self._waiting, *self._under_way]:
+        for one in [*self._waiting, *self._in_work]:
             if not one.answer.done():
                 one.answer.set_exception(Stopping())
 
-    async def _others(self) -> None:
-        """A few milliseconds for others to come, unless the batch is full already."""
+    async def _fill_batch(self) -> None:
+        """Wait a few milliseconds for other requests, unless the batch is full."""
         ends = time.monotonic() + self.patience
         while sum(len(one.cases) for one in self._waiting) < self.batch and (left := ends - time.monotonic()) > 0:
-            self._came.clear()
+            self._arrived.clear()
             try:
-                await asyncio.wait_for(self._came.wait(), left)
+                await asyncio.wait_for(self._arrived.wait(), left)
             except TimeoutError:
                 return
 
     def _take(self) -> list[_Waiting]:
-        """The requests of the next batch: the oldest, and those behind it that ask in the same way and fit."""
+        """The requests of the next batch: the oldest, and later ones with the same orders that fit."""
         taken: list[_Waiting] = []
         size = 0
         for one in list(self._waiting):
@@ -201,18 +201,17 @@ class JudgeQueue:
             if size >= self.batch:
                 break
         self._count()
-        self.meter.taken.add(len(taken))
+        self.metrics.taken.add(len(taken))
         return taken
 
     async def _judge(self, requests: list[_Waiting]) -> None:
         cases = [case for one in requests for case in one.cases]
-        places = gathered(cases)
+        places = order_by_history(cases)
+        ordered = [cases[place] for place in places]
         began = time.monotonic()
         try:
-            answers = await self.apart.elsewhere(
-                self.judge.judge([cases[place] for place in places], orders=requests[0].orders)
-            )
-            if problem := problem_with([cases[place] for place in places], answers):
+            answers = await self.judge_loop.run(self.judge.judge(ordered, orders=requests[0].orders))
+            if problem := reply_problem(ordered, answers):
                 raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         except Exception as error:
             waiting = [one for one in requests if not one.answer.done()]
@@ -220,74 +219,54 @@ class JudgeQueue:
                 for one in waiting:
                     await self._judge([one])
                 return
-            self.meter.failures.add(len(cases), kind=error.kind if isinstance(error, JudgeError) else "judge")
+            self.metrics.failures.add(len(cases), kind=error.kind if isinstance(error, JudgeError) else "judge")
             if waiting:
                 waiting[0].answer.set_exception(error)
             return
-        self.meter.work.see(time.monotonic() - began)
-        self.meter.batches.see(len(cases))
-        self.meter.joined.see(len(requests))
+        self.metrics.work.see(time.monotonic() - began)
+        self.metrics.batches.see(len(cases))
+        self.metrics.joined.see(len(requests))
         for answer in answers:
-            self.meter.tokens.add(answer.tokens)
+            self.metrics.tokens.add(answer.tokens)
             if answer.failure is None:
-                self.meter.cases.add()
+                self.metrics.cases.add()
             else:
-                self.meter.failures.add(kind=failure_kind(answer.failure))
-        in_order = dict(zip(places, answers, strict=True))
+                self.metrics.failures.add(kind=failure_kind(answer.failure))
+        by_place = dict(zip(places, answers, strict=True))
         place = 0
         for one in requests:
             if not one.answer.done():
-                one.answer.set_result([in_order[place + offset] for offset in range(len(one.cases))])
+                one.answer.set_result([by_place[place + offset] for offset in range(len(one.cases))])
             place += len(one.cases)
 
     def _retry_after(self, waiting: int) -> int:
-        """Seconds until what waits now is judged, as far as one can tell, between 1 and 30."""
-        work, batches = self.meter.work, self.meter.batches
-        a_case = work.sum / batches.sum if batches.sum else 0.0
-        return min(30, max(1, math.ceil(waiting * a_case)))
+        """An estimate of the seconds until the waiting cases are judged, between 1 and 30."""
+        work, batches = self.metrics.work, self.metrics.batches
+        per_case = work.sum / batches.sum if batches.sum else 0.0
+        return min(30, max(1, math.ceil(waiting * per_case)))
 
     def _count(self) -> None:
-        self.meter.waiting.set(len(self._waiting))
-        self.meter.waiting_cases.set(sum(len(one.cases) for one in self._waiting))
+        self.metrics.waiting.set(len(self._waiting))
+        self.metrics.waiting_cases.set(sum(len(one.cases) for one in self._waiting))
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-T = TypeVar("T")
-_OPEN = ("/health",)  # answered without a key
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service runs. `patience` is how long a batch waits for company, in seconds."""
-
-    host: str = "127.0.0.1"
-    port: int = 8020
-    api_key: str | None = None
-    orders: Orders = "one"
-    batch: int = 32
-    patience: float = 0.005
-    room: int = 4096  # cases that may wait
-    timeout: float = 120.0  # for one request
-    most_cases: int = 1024  # in one request
-    most_bytes: int = 32 << 20
-    pictures: Path | None = None  # the folder whose pictures may be named in requests
-    grace: float = 30.0  # for what is in flight when the service is stopped
-
-
-class Service:
+class JudgeService:
     """The application around one judge."""
 
-    def __init__(self, judge: Judge, settings: Settings) -> None:
-        if not settings.api_key and not _is_local(settings.host):
+    def __init__(self, judge: Judge, settings: ServiceSettings) -> None:
+        if not settings.api_key and not _is_loopback(settings.host):
             raise UserError(
                 f"{settings.host or '0.0.0.0'} can be reached from other machines, and no key is set. "
-                "Give one with --api-key or COMPEER_API_KEY, or listen on 127.0.0.1."
+                "Set one with --api-key or COMPEER_API_KEY, or listen on 127.0.0.1."
             )
         if settings.pictures is not None and not settings.pictures.is_dir():
             raise UserError(f"There is no folder {settings.pictures} with pictures.")
-        self.judge, self.settings, self.meter = judge, settings, Meter()
-        self.about: About | None = None
+        self.judge, self.settings, self.metrics = judge, settings, ServiceMetrics()
+        self.info: ServiceInfo | None = None
         self.stopping = False
-        self.queue = JudgeQueue(judge, self.meter, batch=settings.batch, patience=settings.patience, room=settings.room)
+        self.queue = JudgeQueue(
+            judge, self.metrics, batch=settings.batch, patience=settings.patience, room=settings.room
+        )
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.settings.most_bytes, middlewares=[self._around])
@@ -298,14 +277,14 @@ class Service:
         app.router.add_get("/metrics", self._metrics)
         return app
 
-    async def load(self) -> About:
-        """Load the weights by judging something; from then on the service is ready."""
-        settings, judge, apart = self.settings, self.judge, self.queue.apart
-        identity = dict(await apart.elsewhere(_identity_of(judge)))
-        first = (await apart.elsewhere(judge.judge([GOOD["en"]], orders="one")))[0]
+    async def load(self) -> ServiceInfo:
+        """Load the weights by judging a case; from then on the service is ready."""
+        settings, judge, loop = self.settings, self.judge, self.queue.judge_loop
+        identity = dict(await loop.run(_identity_of(judge)))
+        first = (await loop.run(judge.judge([trial_case("good", "en")], orders="one")))[0]
         if first.failure is not None:
             raise UserError(f"{judge.name} cannot judge a first, easy case: {first.failure}")
-        self.about = About(
+        self.info = ServiceInfo(
             name=judge.name,
             kind=judge.kind,
             identity=identity,
@@ -315,24 +294,24 @@ class Service:
             most_bytes=settings.most_bytes,
             version=__version__,
         )
-        return self.about
+        return self.info
 
     async def _judge(self, request: web.Request) -> web.Response:
-        about = self._ready()
+        info = self._ready()
         body = _decoded(await request.read(), JudgeRequest)
         judgements = await self._judged(body.cases, body.orders)
-        return _json(JudgeReply(judgements, about.fingerprint))
+        return _json(JudgeReply(judgements, info.fingerprint))
 
     async def _score(self, request: web.Request) -> web.Response:
-        about = self._ready()
+        info = self._ready()
         body = _decoded(await request.read(), ScoreRequest)
         cases = [_case(raw, f"$.items[{number}]") for number, raw in enumerate(body.items)]
         judgements = await self._judged(cases, body.orders)
-        return _json(ScoreReply([scored(one) for one in judgements], about.fingerprint))
+        return _json(ScoreReply([score_of(one) for one in judgements], info.fingerprint))
 
     async def _judged(self, cases: Sequence[Case], orders: Orders | None) -> list[Judgement]:
         if len(cases) > self.settings.most_cases:
-            raise _Refused(413, f"{len(cases)} cases in one request; at most {self.settings.most_cases} are taken")
+            raise _Refused(413, f"{len(cases)} cases in one request; the maximum is {self.settings.most_cases}")
         if not cases:
             return []
         with contextlib.ExitStack() as files:
@@ -343,37 +322,37 @@ class Service:
                     made.append(Path(files.enter_context(tempfile.TemporaryDirectory(prefix="compeer-"))))
                 return made[0]
 
-            ready = unpacked(cases, folder, self.settings.pictures)
+            ready = with_picture_files(cases, folder, self.settings.pictures)
             async with asyncio.timeout(self.settings.timeout):
                 return await self.queue.submit(ready, orders or self.settings.orders)
 
     async def _health(self, _: web.Request) -> web.Response:
-        state = "stopping" if self.stopping else "ready" if self.about else "loading"
+        state = "stopping" if self.stopping else "ready" if self.info else "loading"
         return _json({"status": state}, 200 if state == "ready" else 503)
 
     async def _identity(self, _: web.Request) -> web.Response:
         return _json(self._ready())
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(text=self.meter.page(), content_type="text/plain", charset="utf-8")
+        return web.Response(text=self.metrics.page(), content_type="text/plain", charset="utf-8")
 
-    def _ready(self) -> About:
-        if self.about is None:
+    def _ready(self) -> ServiceInfo:
+        if self.info is None:
             raise _Refused(503, "the judge is still loading", retry_after=2)
-        return self.about
+        return self.info
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Keys, errors as JSON, and the count of everything."""
+        """Key check, errors as JSON, and the metrics of every request."""
         began = time.monotonic()
         try:
             response = await self._answered(request, handler)
         except asyncio.CancelledError:
-            self.meter.requests.add(path=_path(request), status="gone")
+            self.metrics.requests.add(path=_path(request), status="gone")
             raise
-        self.meter.requests.add(path=_path(request), status=str(response.status))
+        self.metrics.requests.add(path=_path(request), status=str(response.status))
         if request.path.startswith("/v1/"):
-            self.meter.latency.see(time.monotonic() - began)
+            self.metrics.latency.see(time.monotonic() - began)
         return response
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -402,22 +381,22 @@ class Service:
     def _admit(self, request: web.Request) -> None:
         key = self.settings.api_key
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if key and request.path not in _OPEN and not hmac.compare_digest(given.encode(), key.encode()):
+        if key and request.path not in _OPEN_PATHS and not hmac.compare_digest(given.encode(), key.encode()):
             raise _Refused(401, "a key is needed: Authorization: Bearer KEY")
         if request.method == "POST" and request.content_type != "application/json":
             raise _Refused(415, "send the body as Content-Type: application/json")
 
 
-async def _identity_of(judge: Judge) -> dict[str, Any]:
-    return dict(await judge.identity())
-
-
 class _Refused(Exception):
-    """An answer other than judgements."""
+    """An error answer with its HTTP status."""
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
+
+
+async def _identity_of(judge: Judge) -> dict[str, Any]:
+    return dict(await judge.identity())
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
@@ -432,8 +411,8 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
     try:
         fields = msgspec.json.decode(raw)
         if not isinstance(fields, dict) or "output" not in fields:
-            return case_of(from_plain(fields, Item))
-        given = from_plain(fields, Output)
+            return case_of(decode_item(bytes(raw)))
+        given = from_plain(fields, ModelOutput)
     except msgspec.MsgspecError as problem:
         raise _Refused(400, f"{place} cannot be read: {problem}") from None
     except UserError as problem:
@@ -454,11 +433,11 @@ def _error(status: int, message: str, retry_after: int | None = None) -> web.Res
 
 
 def _path(request: web.Request) -> str:
-    """A known path, or one word for all others, so that nobody can fill the metrics with inventions."""
+    """A known path, or one word for all others, so that invented paths cannot fill the metrics."""
     return request.path if request.match_info.http_exception is None else "other"
 
 
-def _is_local(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
@@ -467,9 +446,9 @@ def _is_local(host: str) -> bool:
         return False
 
 
-async def serve(judge: Judge, settings: Settings) -> None:
+async def serve(judge: Judge, settings: ServiceSettings) -> None:
     """Run until SIGTERM or Ctrl-C. UserError when the judge cannot be loaded or the port is taken."""
-    service = Service(judge, settings)
+    service = JudgeService(judge, settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -486,10 +465,11 @@ async def serve(judge: Judge, settings: Settings) -> None:
         raise UserError(f"Cannot listen on {settings.host} port {settings.port}: {reason}.") from None
     working = asyncio.create_task(service.queue.work())
     try:
-        print(f"listening on http://{_shown(settings.host)}:{runner.addresses[0][1]}", flush=True)
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"
+        print(f"listening on http://{shown}:{runner.addresses[0][1]}", flush=True)
         await _until_stopped(service, stop)
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second signal ends it at once
             loop.remove_signal_handler(number)
         service.stopping = True
         late = loop.call_later(settings.grace, service.queue.stop)
@@ -497,11 +477,11 @@ async def serve(judge: Judge, settings: Settings) -> None:
         late.cancel()
         working.cancel()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(service.queue.apart.elsewhere(judge.close()), 5)
-        service.queue.apart.close()
+            await asyncio.wait_for(service.queue.judge_loop.run(judge.close()), 5)
+        service.queue.judge_loop.close()
 
 
-async def _until_stopped(service: Service, stop: asyncio.Event) -> None:
+async def _until_stopped(service: JudgeService, stop: asyncio.Event) -> None:
     began = time.monotonic()
     stopped = asyncio.create_task(stop.wait())
     loading = asyncio.create_task(service.load())
@@ -509,10 +489,6 @@ async def _until_stopped(service: Service, stop: asyncio.Event) -> None:
     if not loading.done():
         loading.cancel()
         return
-    about = loading.result()
-    print(f"ready after {time.monotonic() - began:.1f} s: {about.name}, {about.kind}", file=sys.stderr, flush=True)
+    info = loading.result()
+    print(f"ready after {time.monotonic() - began:.1f} s: {info.name}, {info.kind}", file=sys.stderr, flush=True)
     await stopped
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host or "0.0.0.0"

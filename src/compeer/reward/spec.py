@@ -1,25 +1,30 @@
-"""Naming a judge on the command line: `hf:DIR`, `embedded`, `openai:MODEL`, `http://HOST:PORT`, or two of them.
+"""Opening a judge by name: `hf:DIR`, `embedded`, `openai:MODEL`, `http://HOST:PORT`, or a PRM and an ORM together.
 
-`embedded` and `hf:embedded` are the small model with the judge's adapter that comes along, `embedded:plain` the same
-without. The adapter was trained as one kind of judge; where another kind is asked for, the plain model answers.
+`embedded` and `hf:embedded` are the small model with the bundled judge adapter, `embedded:plain` is the model without
+it. The adapter was trained as one kind of judge; for another kind the plain model answers.
+
+PRM and ORM as one judge (`SeparateJudge`) are the baseline that the paper's unified judge is compared with.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from compeer.errors import UserError
 from compeer.models.request import Patience
 from compeer.models.spec import embedded_adapter, is_embedded, open_model
-from compeer.reward.judge import Judge
+from compeer.reward.case import Case
+from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.verdict import Kind
 
 FORMS = """Write one of
-  hf:DIR_OR_NAME[+ADAPTER]     a transformers judge, as compeer reward train writes it, or any chat model
-  embedded                     the small model with the judge's adapter that comes along
-  embedded:plain               the same as it was published, untrained
-  embedded+ADAPTER             with another adapter: a .gguf file, or a folder that peft has saved
+  hf:DIR_OR_NAME[+ADAPTER]     a transformers judge, as written by compeer reward train, or any chat model
+  embedded                     the small model with the bundled judge adapter
+  embedded:plain               the same model without the adapter
+  embedded+ADAPTER             with another adapter: a .gguf file, or a folder saved by peft
   openai:MODEL                 any OpenAI-compatible server (--base-url or OPENAI_BASE_URL, OPENAI_API_KEY)
   http://HOST:PORT             a judge served by compeer reward serve
   PRM,ORM                      two of these: one judge for the steps, one for the replies"""
@@ -38,7 +43,7 @@ def open_judge(
     explain: bool = False,
     patience: Patience = Patience(),
 ) -> Judge:
-    """The judge a spec names. Nothing is loaded or asked before it judges."""
+    """The judge that a spec names. Nothing is loaded or asked before its first judgement."""
     options: dict[str, Any] = {
         "base_url": base_url,
         "api_key": api_key,
@@ -52,27 +57,25 @@ def open_judge(
     if "," in spec and not Path(spec.removeprefix("hf:")).exists():
         prm, _, orm = spec.partition(",")
         if kind not in (None, "unified") or "," in orm:
-            raise UserError(f"{spec!r} names no judge. {FORMS}")
-        from compeer.reward.judge import SeparateJudge
-
+            raise UserError(f"{spec!r} does not name a judge. {FORMS}")
         return SeparateJudge(open_judge(prm, kind="prm", **options), open_judge(orm, kind="orm", **options))
     home, _, rest = spec.partition(":")
     if home in ("http", "https") and rest.startswith("//"):
-        from compeer.reward.remote_judge import HttpJudge
+        from compeer.reward.remote_judge import RemoteJudge
 
-        return HttpJudge(spec, api_key)
+        return RemoteJudge(spec, api_key)
     if home == "hf" and rest:
         from compeer.reward.local_judge import LocalJudge
 
-        if shipped := is_embedded(rest) and "+" not in rest:
-            found = _shipped(rest, kind)
+        if bundled := is_embedded(rest) and "+" not in rest:
+            found = _bundled_adapter(rest, kind)
             model, adapter = "embedded", str(found) if found else ""
         else:
             model, _, adapter = rest.rpartition("+") if "+" in rest and not Path(rest).exists() else (rest, "", "")
         return LocalJudge(
             model,
             adapter or None,
-            name=spec if shipped else None,
+            name=spec if bundled else None,
             kind=kind,
             batch=batch,
             device=device,
@@ -81,26 +84,63 @@ def open_judge(
         )
     if is_embedded(spec):
         from compeer.models.embedded import Embedded
-        from compeer.reward.chat_judge import AskedJudge
+        from compeer.reward.chat_judge import ChatJudge
         from compeer.reward.local_judge import read_judge_file
 
         given = spec.partition("+")[2]
-        embedded = Embedded(given or _shipped(spec, kind), name=None if given else spec, precise=True)
+        embedded = Embedded(given or _bundled_adapter(spec, kind), name=None if given else spec, precise=True)
         if beside := embedded.adapter:
             kind = kind or read_judge_file(str(beside if beside.is_dir() else beside.parent)).kind
-        return AskedJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
+        return ChatJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
     if home == "openai" and rest:
-        from compeer.reward.chat_judge import AskedJudge
+        from compeer.reward.chat_judge import ChatJudge
 
-        asked = concurrency or 32
-        server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=asked, patience=patience)
-        return AskedJudge(server, kind or "unified", concurrency=asked, explain=explain)
-    raise UserError(f"{spec!r} names no judge. {FORMS}")
+        many = concurrency or 32
+        server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=many, patience=patience)
+        return ChatJudge(server, kind or "unified", concurrency=many, explain=explain)
+    raise UserError(f"{spec!r} does not name a judge. {FORMS}")
 
 
-def _shipped(spec: str, kind: Kind | None) -> Path | None:
-    """The judge's adapter that comes along, when it is of the kind that is asked for."""
+def _bundled_adapter(spec: str, kind: Kind | None) -> Path | None:
+    """The bundled judge adapter, if it is of the requested kind."""
     from compeer.reward.local_judge import read_judge_file
 
     folder = embedded_adapter(spec, "judge")
     return folder if folder and kind in (None, read_judge_file(str(folder)).kind) else None
+
+
+class SeparateJudge:
+    """A PRM for the steps and an ORM for the pair. When one fails on a case, the other's verdicts are kept."""
+
+    kind: Kind = "unified"
+
+    def __init__(self, prm: Judge, orm: Judge) -> None:
+        if (prm.kind, orm.kind) != ("prm", "orm"):
+            raise UserError(
+                f"Name a prm and an orm, in this order; {prm.name} is a {prm.kind} and {orm.name} a {orm.kind}."
+            )
+        self.prm, self.orm = prm, orm
+        self.name = f"{prm.name},{orm.name}"
+
+    async def identity(self) -> Mapping[str, Any]:
+        prm, orm = await asyncio.gather(self.prm.identity(), self.orm.identity())
+        return {"home": "separate", "kind": self.kind, "prm": dict(prm), "orm": dict(orm)}
+
+    async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
+        steps, pairs = await asyncio.gather(self.prm.judge(cases, orders=orders), self.orm.judge(cases, orders=orders))
+        return [_joined(step, pair) for step, pair in zip(steps, pairs, strict=True)]
+
+    async def close(self) -> None:
+        await asyncio.gather(self.prm.close(), self.orm.close())
+
+
+def _joined(steps: Judgement, pairs: Judgement) -> Judgement:
+    failures = [found.failure for found in (steps, pairs) if found.failure]
+    return Judgement(
+        id=steps.id,
+        complete=steps.complete,
+        steps=steps.steps,
+        pairs=pairs.pairs,
+        failure=" ".join(dict.fromkeys(failures)) or None,
+        tokens=steps.tokens + pairs.tokens,
+    )

@@ -19,7 +19,7 @@ import numpy as np
 
 from compeer import __version__
 from compeer.errors import UserError
-from compeer.reward.case import Case, parted
+from compeer.reward.case import Case, split_by_history
 from compeer.reward.evaluation.measure import Figure
 from compeer.reward.evaluation.table import grid, hundredths
 from compeer.reward.judge import Judge, Orders
@@ -75,7 +75,7 @@ async def time_study(
     """Time the judges on the cases, `rounds` times over; the first judge is the measure of the others."""
     if not judges or not cases:
         raise UserError("A time study needs at least one judge and one case.")
-    batches = [cases[piece.start : piece.stop] for piece in parted(cases, batch)]
+    batches = [cases[piece.start : piece.stop] for piece in split_by_history(cases, batch)]
     names = list(judges)
     for name in names:
         for _ in range(warm_up):

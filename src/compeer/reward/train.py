@@ -25,7 +25,7 @@ from compeer.cer.item import Item, Split, read_items, without_images
 from compeer.errors import UserError
 from compeer.reward.training_rows import Choices, Made, make
 from compeer.reward.verdict import Kind
-from compeer.training.model import Lora, Settings, find_adapter, shape_of, start_identity
+from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.run import Record, Run, data_file, is_main, open_run, revision
 from compeer.training.sft import Outcome, Plan, sft
 from compeer.typed import from_plain
@@ -70,8 +70,8 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return find_adapter(self.adapter, "judge")
 
     @property
-    def model(self) -> Settings:
-        return Settings(
+    def model(self) -> ModelSettings:
+        return ModelSettings(
             base=self.base,
             lora=shape_of(found, self.lora) if (found := self.start) else self.lora,
             dtype=self.dtype,
@@ -135,9 +135,9 @@ def train(config: Config, given: str | None = None, *, force: bool = False, fres
 
 def _train(config: Config, run: Run) -> Trained:
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.training.encode import Words
+    from compeer.training.encode import ChatTokenizer
 
-    words = Words(*open_tokenizer(config.base))
+    words = ChatTokenizer(*open_tokenizer(config.base))
     made, checked = (
         make(_items(files, config, split), config.choices, words, config.max_length)
         for split, files in (("train", config.train), ("valid", config.valid))
@@ -217,7 +217,7 @@ def _tell(made: Made, checked: Made) -> None:
 
 
 def _write_card(run: Run, config: Config, made: Made) -> None:
-    from compeer.training.card import About, write_card
+    from compeer.training.card import CardText, write_card
 
     asked = {
         "unified": "three steps of reasoning and the reply of a supporter, in one conversation of four turns",
@@ -227,7 +227,7 @@ def _write_card(run: Run, config: Config, made: Made) -> None:
     silver = "silver" in made.label_sources
     write_card(
         run,
-        About(
+        CardText(
             title=f"A judge of emotional support ({config.kind})",
             what=f"It judges {asked}, after UnifiReward (arXiv:2508.09521). "
             f"{'An adapter (LoRA) for' if config.model.lora else 'Trained from'} {config.base}; labels: "

@@ -39,7 +39,7 @@ from compeer.reasoning.schema import write_value
 from compeer.reward.case import Case, case_of, drop_oldest_turns
 from compeer.reward.conversation import JudgeThread, messages, threads
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
-from compeer.training.encode import Example, Words, encode
+from compeer.training.encode import Example, ChatTokenizer, encode
 
 Bank = Mapping[str, tuple[str, ...]]
 
@@ -282,7 +282,7 @@ def answers(row: Row, thread: JudgeThread) -> list[str]:
     return [_answer(row, turn.question) for turn in thread.turns]
 
 
-def fit(row: Row, words: Words, max_length: int) -> tuple[Example, int] | None:
+def fit(row: Row, words: ChatTokenizer, max_length: int) -> tuple[Example, int] | None:
     """The row encoded, and how many turns it lost to fit; None when even its last turn does not."""
     tried: dict[int, Example] = {}
 
@@ -298,7 +298,7 @@ def fit(row: Row, words: Words, max_length: int) -> tuple[Example, int] | None:
     return (found, left_out) if len(found) <= max_length else None
 
 
-def make(items: Iterable[Item], choices: Choices, words: Words, max_length: int) -> Made:
+def make(items: Iterable[Item], choices: Choices, words: ChatTokenizer, max_length: int) -> Made:
     """Examples of all items, in their order."""
     examples: list[Example] = []
     counts: Counter[str] = Counter()

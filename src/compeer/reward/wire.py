@@ -1,15 +1,13 @@
-"""Pictures on their way to the service and back: data URLs outside, files inside.
+"""What the judge's service and its clients exchange: requests, replies, images, and kinds of failure.
 
-A service never opens a file because a request names it. A picture comes inside the request, or lies below the one
-folder that the operator allowed; everything else is refused, and nothing is fetched from an address.
+Everything is JSON. A reply carries the fingerprint of the judge that gave it, so that a service restarted with other
+weights is noticed at once.
 
-What travels between the judge's service and those who ask it, and what makes an answer usable.
+A judgement that is missing says why in `failure`, as "KIND: what happened": readable as a sentence and countable as a
+category.
 
-Everything is JSON. A reply carries the fingerprint of the judge that gave it, so that a service that was started
-again with other weights is noticed at once and not after a week of training.
-
-A judgement that could not be had says why in `failure`, as "KIND: what happened", so that it reads as a sentence and
-counts as a category.
+Images travel inside the request as data URLs. The service never opens a file because a request names it: an image
+comes inside the request, or is in the one folder that the operator allowed. Nothing is fetched from an address.
 """
 
 from __future__ import annotations
@@ -32,85 +30,13 @@ from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
 
-_SUFFIXES = {"png": ".png", "jpeg": ".jpg", "jpg": ".jpg", "webp": ".webp", "gif": ".gif", "bmp": ".bmp"}
-_DATA = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
-
-
-class PictureRefused(UserError):
-    """A picture that cannot be used."""
-
-
-def enclosed(case: Case) -> Case:
-    """The case with its pictures inside it, as data URLs."""
-    return _with_pictures(case, _as_data)
-
-
-def unpacked(cases: Sequence[Case], folder: Callable[[], Path], allowed: Path | None) -> list[Case]:
-    """The cases with pictures as files: enclosed ones are written into `folder()`, others must lie in `allowed`."""
-
-    def as_file(said: str) -> str:
-        if said[:5].lower() == "data:":
-            return _written(said, folder())
-        return _allowed(said, allowed)
-
-    return [_with_pictures(case, as_file) for case in cases]
-
-
-def _with_pictures(case: Case, change: Callable[[str], str]) -> Case:
-    if not any(turn.images for turn in case.history):
-        return case
-    history = [Said(turn.speaker, turn.text, tuple(map(change, turn.images))) for turn in case.history]
-    return msgspec.structs.replace(case, history=tuple(history))
-
-
-def _as_data(path: str) -> str:
-    if _DATA.match(path):
-        return path
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise PictureRefused(f"The image {path:.200} cannot be read: {reason}.") from None
-    suffix = Path(path).suffix.lower()
-    kind = next((name for name, ending in _SUFFIXES.items() if ending == suffix), "png")
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def _written(url: str, folder: Path) -> str:
-    head = _DATA.match(url)
-    if head is None or head.group(1).lower() not in _SUFFIXES:
-        kinds = ", ".join(sorted(_SUFFIXES))
-        raise PictureRefused(f"A picture begins data:image/KIND;base64, with KIND one of {kinds}; not {url[:40]!r}.")
-    try:
-        data = base64.b64decode(url[head.end() :], validate=True)
-    except (binascii.Error, ValueError):
-        raise PictureRefused("A picture's data is no base64.") from None
-    path = folder / (hashlib.sha256(data).hexdigest()[:32] + _SUFFIXES[head.group(1).lower()])
-    if not path.exists():
-        path.write_bytes(data)
-    return str(path)
-
-
-def _allowed(said: str, allowed: Path | None) -> str:
-    if allowed is None:
-        raise PictureRefused("This service opens no files; send pictures as data:image/…;base64,… inside the request.")
-    try:
-        path = (allowed / said).resolve()
-        inside = path.is_relative_to(allowed.resolve()) and path.is_file()
-    except (OSError, ValueError):
-        inside = False
-    if not inside:  # whether the file exists elsewhere is nobody's business
-        raise PictureRefused(f"There is no picture {said[:200]!r} in the folder that this service may read.")
-    return str(path)
-
-
-#: time: no answer soon enough; connection: nobody there, or it broke off; nonsense: an answer that is no judgement;
-#: refused: it answered that it will not; judge: it tried and says itself that it could not
+#: time: no answer in time; connection: nobody there, or it broke off; nonsense: an answer that is not a judgement;
+#: refused: the service declined; judge: the judge tried and reports that it could not
 FailureKind = Literal["time", "connection", "nonsense", "refused", "judge"]
-KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
-Again = Literal["later", "smaller", "never"]
-#: how `models.endpoint` says what went wrong
-_WORDS: tuple[tuple[str, FailureKind], ...] = (
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
+Retry = Literal["later", "smaller", "never"]
+#: how `compeer.models.endpoint` words its errors
+_ENDPOINT_WORDS: tuple[tuple[str, FailureKind], ...] = (
     ("it did not answer within", "time"),
     ("the connection failed", "connection"),
     ("its answer makes no sense", "nonsense"),
@@ -119,9 +45,9 @@ _WORDS: tuple[tuple[str, FailureKind], ...] = (
 
 
 class JudgeError(ModelError):
-    """A judge that gave no answer to a whole request. `again`: whether asking again may help, or asking for less."""
+    """No answer to a whole request. `again`: whether asking again may help, later or with fewer cases."""
 
-    def __init__(self, kind: FailureKind, message: str, again: Again = "later") -> None:
+    def __init__(self, kind: FailureKind, message: str, again: Retry = "later") -> None:
         super().__init__(message)
         self.kind, self.again = kind, again
 
@@ -130,21 +56,21 @@ class JudgeError(ModelError):
 
 
 class JudgeRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Cases to be judged, those of one group next to each other. `orders` None: as the service was started."""
+    """Cases to judge, those of one group next to each other. `orders` None: the service's default."""
 
     cases: list[Case]
     orders: Orders | None = None
 
 
 class JudgeReply(msgspec.Struct):
-    """A judgement for each case, in their order, and whose they are."""
+    """A judgement per case, in the order of the cases, and the fingerprint of the judge."""
 
     judgements: list[Judgement]
     judge: str = ""
 
 
-class Output(msgspec.Struct, forbid_unknown_fields=True):
-    """What a model wrote in answer to a history, for who has no dataset. The language is found out if not given."""
+class ModelOutput(msgspec.Struct, forbid_unknown_fields=True):
+    """A model's output for a history, for callers without a dataset. The language is detected if not given."""
 
     history: tuple[Said, ...]
     output: str
@@ -154,14 +80,14 @@ class Output(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Items of the dataset, or outputs of a model; each is told apart by its field `output`."""
+    """Items of the dataset, or outputs of a model, which have a field `output`."""
 
     items: list[msgspec.Raw]
     orders: Orders | None = None
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
-    """A judgement with what it is worth. One that failed is worth nothing that could be counted: both are None."""
+    """A judgement with its reward. Both parts and total are None for a judgement that failed."""
 
     id: str
     judgement: Judgement
@@ -170,14 +96,14 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreReply(msgspec.Struct):
-    """A row for each item, in their order."""
+    """A row per item, in the order of the items."""
 
     scores: list[Scored]
     judge: str = ""
 
 
-class About(msgspec.Struct, kw_only=True):
-    """Who judges, and what may be sent."""
+class ServiceInfo(msgspec.Struct, kw_only=True):
+    """Which judge is served, and what may be sent."""
 
     name: str
     kind: Kind
@@ -189,7 +115,7 @@ class About(msgspec.Struct, kw_only=True):
     version: str
 
 
-def scored(judgement: Judgement) -> Scored:
+def score_of(judgement: Judgement) -> Scored:
     """The row that is written for a judgement."""
     failed = judgement.failure is not None
     parts, total = (None, None) if failed else (judgement.parts(), judgement.total)
@@ -197,7 +123,7 @@ def scored(judgement: Judgement) -> Scored:
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
-    """A short hash of what a judge says it is; the order of the fields and the way through JSON do not matter.
+    """A short hash of a judge's identity, independent of the order of its fields.
 
     >>> fingerprint({"kind": "prm", "weights": "ab"}) == fingerprint({"weights": "ab", "kind": "prm"})
     True
@@ -205,41 +131,41 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()[:16]
 
 
-def failed(case: Case, kind: FailureKind, why: str) -> Judgement:
+def failed_judgement(case: Case, kind: FailureKind, why: str) -> Judgement:
     """The judgement of a case that could not be judged."""
     return Judgement(id=case.id, complete=case.complete, failure=f"{kind}: {why}")
 
 
 def failure_kind(failure: str) -> FailureKind:
-    """The category of a failure, also of one that a judge reports in the words of the model behind it.
+    """The category of a failure, also of one in the words of the model behind a judge.
 
     >>> failure_kind("time: no answer within 60 s"), failure_kind("the history is too long")
     ('time', 'judge')
     >>> failure_kind("No answer from qwen at http://127.0.0.1:8000/v1: the connection failed: nobody there.")
     'connection'
     """
-    said = failure.partition(":")[0]
-    for kind in KINDS:
-        if kind == said:
+    named = failure.partition(":")[0]
+    for kind in FAILURE_KINDS:
+        if kind == named:
             return kind
-    return next((kind for words, kind in _WORDS if words in failure), "judge")
+    return next((kind for words, kind in _ENDPOINT_WORDS if words in failure), "judge")
 
 
-def lack(case: Case, judgement: Judgement, kind: Kind) -> JudgeError | None:
+def missing_answer(case: Case, judgement: Judgement, kind: Kind) -> JudgeError | None:
     """What a judgement lacks that asking again may bring: an answer from the model behind the judge, any verdict."""
     if judgement.failure is not None:
         reason = failure_kind(judgement.failure)
         passing = reason in ("time", "connection", "nonsense") or "No answer from" in judgement.failure
         return JudgeError(reason, judgement.failure.removeprefix(f"{reason}: ")) if passing else None
     asked = (kind != "orm" and any(case.steps)) or (kind != "prm" and case.comparable)
-    said = [step.value for step in judgement.steps] + [pair.preference for pair in judgement.pairs]
-    return JudgeError("nonsense", "it gave no verdict at all") if asked and set(said) <= {None} else None
+    given = [step.value for step in judgement.steps] + [pair.preference for pair in judgement.pairs]
+    return JudgeError("nonsense", "it gave no verdict at all") if asked and set(given) <= {None} else None
 
 
-def problem_with(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str | None:
+def reply_problem(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str | None:
     """Why these cannot be the judgements of these cases, or None.
 
-    Whether the format is complete was found out before anybody was asked; a judge cannot change it.
+    Whether the format is complete is known before the judge is asked; a judge cannot change it.
     """
     if len(judgements) != len(cases):
         return f"{len(judgements)} judgements for {len(cases)} cases"
@@ -247,7 +173,7 @@ def problem_with(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str 
         if judgement.id != case.id:
             return f"a judgement of {judgement.id!r:.80} where {case.id!r:.80} was asked about"
         if judgement.complete != case.complete:
-            return f"{case.id!r:.80}: another word on the format than the parser's"
+            return f"{case.id!r:.80}: another result on the format than the parser's"
         known = [step.p for step in judgement.steps if step.p is not None]
         known += [value for pair in judgement.pairs for value in pair.p.values()]
         if not all(-1e-6 <= value <= 1 + 1e-6 for value in known):  # false for a NaN too
@@ -256,3 +182,73 @@ def problem_with(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str 
         if any(gone and step.value is not None for gone, step in zip(missing, judgement.steps, strict=True)):
             return f"{case.id!r:.80}: a verdict on a step that is not there"
     return None
+
+
+_SUFFIXES = {"png": ".png", "jpeg": ".jpg", "jpg": ".jpg", "webp": ".webp", "gif": ".gif", "bmp": ".bmp"}
+_DATA_URL = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
+
+
+class PictureRefused(UserError):
+    """An image that cannot be used."""
+
+
+def with_embedded_pictures(case: Case) -> Case:
+    """The case with its images inside it, as data URLs."""
+    return _with_pictures(case, _data_url)
+
+
+def with_picture_files(cases: Sequence[Case], folder: Callable[[], Path], allowed: Path | None) -> list[Case]:
+    """The cases with images as files: data URLs are written into `folder()`, other names must be in `allowed`."""
+
+    def as_file(name: str) -> str:
+        return _write_picture(name, folder()) if name[:5].lower() == "data:" else _allowed_picture(name, allowed)
+
+    return [_with_pictures(case, as_file) for case in cases]
+
+
+def _with_pictures(case: Case, change: Callable[[str], str]) -> Case:
+    if not any(turn.images for turn in case.history):
+        return case
+    history = [msgspec.structs.replace(turn, images=tuple(map(change, turn.images))) for turn in case.history]
+    return msgspec.structs.replace(case, history=tuple(history))
+
+
+def _data_url(path: str) -> str:
+    if _DATA_URL.match(path):
+        return path
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise PictureRefused(f"The image {path:.200} cannot be read: {reason}.") from None
+    suffix = Path(path).suffix.lower()
+    kind = next((name for name, ending in _SUFFIXES.items() if ending == suffix), "png")
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _write_picture(url: str, folder: Path) -> str:
+    head = _DATA_URL.match(url)
+    if head is None or head.group(1).lower() not in _SUFFIXES:
+        kinds = ", ".join(sorted(_SUFFIXES))
+        raise PictureRefused(f"An image begins data:image/KIND;base64, with KIND one of {kinds}; not {url[:40]!r}.")
+    try:
+        data = base64.b64decode(url[head.end() :], validate=True)
+    except (binascii.Error, ValueError):
+        raise PictureRefused("The data of an image is not valid base64.") from None
+    path = folder / (hashlib.sha256(data).hexdigest()[:32] + _SUFFIXES[head.group(1).lower()])
+    if not path.exists():
+        path.write_bytes(data)
+    return str(path)
+
+
+def _allowed_picture(name: str, allowed: Path | None) -> str:
+    if allowed is None:
+        raise PictureRefused("This service opens no files. Send images as data:image/…;base64,… inside the request.")
+    try:
+        path = (allowed / name).resolve()
+        inside = path.is_relative_to(allowed.resolve()) and path.is_file()
+    except (OSError, ValueError):
+        inside = False
+    if not inside:  # do not tell whether the file exists elsewhere
+        raise PictureRefused(f"There is no picture {name[:200]!r} in the folder that this service may read.")
+    return str(path)

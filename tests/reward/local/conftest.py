@@ -10,8 +10,7 @@ import torch
 from tests.reward.local.comparing import painted
 from tests.reward.reference import Reference
 
-from compeer.reward import local_scoring as walk
-from compeer.reward import prefix_cache as ragged
+from compeer.reward import local_scoring, prefix_cache
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -25,8 +24,8 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows at a time as on a GPU, and padded as there."""
-    monkeypatch.setattr(walk, "_ON_CPU", 64)
-    monkeypatch.setattr(ragged, "use_ragged", lambda model: False)
+    monkeypatch.setattr(local_scoring, "_CPU_ROWS", 64)
+    monkeypatch.setattr(prefix_cache, "use_ragged_attention", lambda model: False)
 
 
 @pytest.fixture(params=["padded", "ragged"])

@@ -8,7 +8,7 @@ import msgspec
 from tests.reward.groups import gold_cases, groups
 from tests.reward.local.comparing import close, judged
 
-from compeer.reward.case import Case, shortened
+from compeer.reward.case import Case, drop_oldest_turns
 from compeer.reward.local_judge import LocalJudge
 
 
@@ -17,7 +17,9 @@ class TestLength:
         case = max(gold_cases("en"), key=lambda case: len(case.history))
         judge = LocalJudge(str(tiny_model_dir), device="cpu")
         limit = longest(judge, case) - 40
-        expected = next(less for less in (shortened(case, n) for n in range(9)) if longest(judge, less) <= limit)
+        expected = next(
+            less for less in (drop_oldest_turns(case, n) for n in range(9)) if longest(judge, less) <= limit
+        )
         assert 0 < expected.left_out < len(case.history) - 1
         close(judged(tiny_model_dir, [case], max_length=limit), judged(tiny_model_dir, [expected]))
 
@@ -37,7 +39,7 @@ class TestLength:
 
     def test_no_room_at_all_is_a_failure_in_words(self, tiny_model_dir: Path) -> None:
         (found,) = judged(tiny_model_dir, [gold_cases("en")[0]], max_length=100)
-        assert "no room" in (found.failure or "")
+        assert "too small" in (found.failure or "")
 
 
 def longest(judge: LocalJudge, case: Case) -> int:

@@ -11,7 +11,7 @@ from tests.reward.attacks import ATTACKS
 from tests.reward.groups import gold_cases, groups, varied
 from tests.reward.local.comparing import judged
 
-from compeer.reward.case import shortened
+from compeer.reward.case import drop_oldest_turns
 from compeer.reward.judge import Judgement
 from compeer.reward.local_judge import LocalJudge
 
@@ -53,7 +53,7 @@ class TestLiving:
         assert spent < 0.5 * each * len(cases), "nobody waited for the rest"
 
     def test_attacks_are_judged_like_anything_else(self, tiny_model_dir: Path) -> None:
-        case = shortened(gold_cases("en")[0], 99)
+        case = drop_oldest_turns(gold_cases("en")[0], 99)
         cases = [
             msgspec.structs.replace(case, id=str(number), steps=(attack, case.steps[1], attack), reply=attack + "a")
             for number, attack in enumerate(ATTACKS)

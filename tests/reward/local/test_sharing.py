@@ -9,10 +9,10 @@ from tests.reward.groups import groups
 from tests.reward.local.comparing import assert_like, close, judged
 from tests.reward.reference import Reference
 
-from compeer.reward import local_scoring as rendering
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement
 from compeer.reward.local_judge import LocalJudge
+from compeer.reward.local_scoring import ChatRendering
 
 
 class TestSharing:
@@ -59,7 +59,7 @@ class TestSharing:
         assert spared == len(judge.load().rendering.opening(system_of(cases[0])))
 
 
-def turns_apart(rendered: rendering.Rendering, case: Case, judgement: Judgement) -> int:
+def turns_apart(rendered: ChatRendering, case: Case, judgement: Judgement) -> int:
     """Tokens of the four questions, each asked in a request of its own with all that came before it."""
     from compeer.reward.conversation import messages, threads
     from compeer.reward.verdict import STEP_WORDS

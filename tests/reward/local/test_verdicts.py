@@ -51,7 +51,7 @@ class TestVerdicts:
         monkeypatch.setattr(rendering, "PAIR_WORDS", words)
         monkeypatch.setattr("tests.reward.reference.PAIR_WORDS", words)
         judge = LocalJudge(str(tiny_model_dir), kind="orm", device="cpu")
-        assert len(judge.load().rendering.pair("en").trie.ways) == 2
+        assert len(judge.load().rendering.options("preference", "en").trie.ways) == 2
         cases = groups(2, 2, "en")
         for judgement, case in zip(asyncio.run(judge.judge(cases, orders="both")), cases, strict=True):
             assert_like(judgement, case, "orm", reference)
@@ -62,7 +62,7 @@ class TestVerdicts:
         folder = templated(tiny_model_dir, tmp_path, "\n" + thought, "\n")
         cases = groups(1, 2, "en")
         judge = LocalJudge(str(folder), device="cpu")
-        assert len(judge.load().rendering.steps("en").trie.ways[0]) > 0
+        assert len(judge.load().rendering.options("history", "en").trie.ways[0]) > 0
         changed = Reference(str(folder))
         for judgement, case in zip(asyncio.run(judge.judge(cases)), cases, strict=True):
             assert_like(judgement, case, "unified", changed)
@@ -77,7 +77,7 @@ class TestVerdicts:
         folder = templated(tiny_model_dir, tmp_path, "\n{{ ' ' if message['role'] == 'assistant' }}", "\n{{ ' ' }}")
         cases = groups(1, 2, "en")
         judge = LocalJudge(str(folder), device="cpu")
-        assert judge.load().rendering.steps("en").back == 1
+        assert judge.load().rendering.options("history", "en").back == 1
         changed = Reference(str(folder))
         for judgement, case in zip(asyncio.run(judge.judge(cases)), cases, strict=True):
             assert_like(judgement, case, "unified", changed)

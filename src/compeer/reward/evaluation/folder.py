@@ -28,7 +28,7 @@ import msgspec
 from compeer.cer.item import Item, read_items
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.reward.case import case_of, parted
+from compeer.reward.case import case_of, split_by_history
 from compeer.reward.evaluation.measure import Role
 from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.verdict import Kind
@@ -173,7 +173,7 @@ async def ask(
 async def _ask_set(judge: Judge, folder: Folder, entry: Entry, name: str, items: Sequence[Item], say: Say) -> None:
     progress = Ticker(f"{entry.name} on {name}", len(items), say)
     cases = [case_of(item) for item in items]
-    for portion in parted(cases, PORTION):
+    for portion in split_by_history(cases, PORTION):
         judgements = await judge.judge(cases[portion.start : portion.stop], orders=entry.orders)
         folder.append(name, entry.name, judgements)
         progress.tell(portion.stop)

@@ -275,7 +275,7 @@ def measure(
         role=role,
         kind=kind,
         items=len(items),
-        dialogues=resamples.dialogues,
+        dialogues=resamples.groups,
         failures=sum(item.id not in judgements or judgements[item.id].failure is not None for item in items),
         questions={question: _asked(given, resamples, draws) for question, given in table.items()},
         by_language=_parted(table, resamples, [item.language for item in items]),

@@ -173,7 +173,7 @@ def _section(folder: Folder, name: str, source: LabelSource, items: Sequence[Ite
         label_source=source,
         heading=HEADINGS[source],
         items=len(items),
-        dialogues=resamples.dialogues,
+        dialogues=resamples.groups,
         results=[one.result for one in (*judges, *probes, *baselines)],
         differences=_differences(judges, probes),
         signatures=found,
