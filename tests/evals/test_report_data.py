@@ -83,7 +83,7 @@ def test_two_runs_on_the_same_cases_are_compared_case_by_case(tmp_path: Path) ->
     # the cases differ more than the models: the paired interval is narrower than that of either mean
     width = lambda figure: figure.high - figure.low
     assert width(found["Sentient"]) < width(means[0]) + width(means[1])
-    assert differences(group.runs[0], group.runs[0])[0] == Figure("Sentient", 0.0, 0.0, 0.0, 91)
+    assert differences(group.runs[0], group.runs[0])[0] == Figure("Sentient", 0.0, n=91)
 
 
 def test_a_judge_that_gave_no_number_leaves_the_other_s(tmp_path: Path) -> None:

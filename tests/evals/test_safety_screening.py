@@ -17,7 +17,7 @@ from compeer.evals.safety.replies import Settings, run_screening
 from compeer.evals.safety.screening import carried, figures, screen_cases
 from compeer.evals.safety.table import markdown
 from compeer.reasoning.ontology import Language
-from compeer.statistics import rate
+from compeer.statistics import share_figure
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def test_risk_that_forgets_loses_the_denials() -> None:
 @pytest.mark.parametrize(("hits", "n"), [(0, 18), (18, 18), (3, 60), (1, 2)])
 def test_intervals_are_wilsons(hits: int, n: int) -> None:
     known = binomtest(hits, n).proportion_ci(method="wilson")
-    figure = rate("x", [True] * hits + [False] * (n - hits))
+    figure = share_figure("x", [True] * hits + [False] * (n - hits))
     assert (figure.low, figure.high) == (pytest.approx(known.low), pytest.approx(known.high))
 
 

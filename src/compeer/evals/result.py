@@ -21,7 +21,6 @@ refused, rather than mixing two measurements.
 from __future__ import annotations
 
 import fcntl
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -81,9 +80,9 @@ def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = (
     """
     run.mkdir(parents=True, exist_ok=True)
     write_rows(run / TRANSCRIPTS, transcripts)
-    missing = [figure.name for figure in result.figures if math.isnan(figure.value)]
+    missing = [figure.name for figure in result.figures if figure.value is None]
     if missing:
-        figures = tuple(figure for figure in result.figures if not math.isnan(figure.value))
+        figures = tuple(figure for figure in result.figures if figure.value is not None)
         said = f"No sample gave a value for {', '.join(missing)}."
         result = msgspec.structs.replace(result, figures=figures, notes=(*result.notes, said))
     waiting = run / f".{RESULT}.part"

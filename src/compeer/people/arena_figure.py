@@ -51,7 +51,7 @@ def bar_of(pair: PairOutcome) -> Bar:
     """Where the parts of a pair's bar lie."""
     parts, start = [], 0.0
     for kind in OUTCOMES:
-        width = pair.shares[kind].value
+        width = pair.shares[kind].value or 0.0
         parts.append(Part(kind, start, width, pair.counts[kind]))
         start += width
     marks = []

@@ -44,7 +44,7 @@ from compeer.people.arena_project import arena, models_of
 from compeer.people.store import Store
 from compeer.people.store.tables import annotators, arena_cases, arena_leases, arena_models, arena_slots, arena_votes
 from compeer.reward.verdict import Choice
-from compeer.statistics import DRAWS, Figure, mean_figure
+from compeer.statistics import ROUNDS, Figure, share_figure
 
 Outcome = Literal["one", "both", "neither", "two"]
 OUTCOMES: tuple[Outcome, ...] = ("one", "both", "neither", "two")
@@ -105,7 +105,7 @@ def tally(votes: Iterable[Judged], models: Sequence[str]) -> Tally:
     return Tally(cases, tuple(models), tuple(found), counts)
 
 
-def resamples(cases: int, *, draws: int = DRAWS, seed: int = 0) -> npt.NDArray[np.int64]:
+def resamples(cases: int, *, draws: int = ROUNDS, seed: int = 0) -> npt.NDArray[np.int64]:
     """Which cases each resample takes: draws × cases numbers."""
     return np.random.default_rng(seed).integers(0, cases, (draws, cases))
 
@@ -159,8 +159,7 @@ def seen_from(pair: PairOutcome, model: str) -> PairOutcome:
     """The same pair with this model first."""
     if pair.one == model:
         return pair
-    low, high = pair.net.low, pair.net.high
-    net = Figure("net", -pair.net.value, None if high is None else -high, None if low is None else -low, pair.net.n)
+    net = pair.net.scaled(-1)
     shares = {name: msgspec.structs.replace(pair.shares[TURNED[name]], name=name) for name in OUTCOMES}
     counts = {name: pair.counts[TURNED[name]] for name in OUTCOMES}
     return PairOutcome(pair.two, pair.one, pair.votes, pair.cases, counts, shares, net)
@@ -313,9 +312,7 @@ def ranking(counted: Tally, drawn: Counts) -> list[Ranked]:
 
 def points(strength: Figure) -> Figure:
     """A strength on the scale of chess."""
-    low, high = strength.low, strength.high
-    scaled = [None if value is None else 1000 + POINTS * value for value in (low, high)]
-    return Figure("points", 1000 + POINTS * strength.value, scaled[0], scaled[1], strength.n)
+    return strength.scaled(POINTS, 1000.0, "points")
 
 
 def _ranks(each: Counts) -> npt.NDArray[np.int64]:
@@ -348,11 +345,11 @@ class Results(msgspec.Struct, frozen=True):
     ranking: list[Ranked]
     sides: list[Sides]
     left_won: Figure
-    draws: int = DRAWS
+    draws: int = ROUNDS
     seed: int = 0
 
 
-def results_of(store: Store, number: int, *, draws: int = DRAWS, seed: int = 0) -> Results:
+def results_of(store: Store, number: int, *, draws: int = ROUNDS, seed: int = 0) -> Results:
     """The results of an arena in the store."""
     about = arena(store, number)
     given = ballots(store, number)
@@ -365,7 +362,7 @@ def results(
     given: Sequence[Ballot],
     *,
     focus: str | None = None,
-    draws: int = DRAWS,
+    draws: int = ROUNDS,
     seed: int = 0,
 ) -> Results:
     """The results of votes. With `focus` every pair is seen from that model; else from the stronger one."""
@@ -389,7 +386,7 @@ def results(
         pairs=pairs,
         ranking=ranked,
         sides=_sides(given, models),
-        left_won=mean_figure("left_won", decided, seed) if decided else Figure("left_won", 0.5),
+        left_won=share_figure("left_won", decided) if decided else Figure("left_won", 0.5),
         draws=draws,
         seed=seed,
     )

@@ -48,7 +48,7 @@ def shown(figure: Figure, scale: float = 1.0) -> str:
     >>> shown(Figure("x", 0.42, 0.314, 0.526, 50), 100)
     '42 (31 to 53)'
     """
-    value = f"{scale * figure.value:.0f}"
+    value = f"{scale * (figure.value or 0.0):.0f}"
     if figure.low is None or figure.high is None:
         return value
     return f"{value} ({scale * figure.low:.0f} to {scale * figure.high:.0f})"

@@ -162,10 +162,10 @@ def share(name: str, rows: Sequence[tuple[str, bool | None]], seed: int = 0) -> 
     """
     known = [(group, holds) for group, holds in rows if holds is not None]
     if not known:
-        return Figure(name, float("nan"))
+        return Figure(name)
     resamples = Resamples([group for group, _ in known], seed=seed)
     values = np.array([holds for _, holds in known], dtype=np.float64)
-    mixed = 0 < values.mean() < 1 and resamples.dialogues > 1
+    mixed = 0 < values.mean() < 1 and resamples.groups > 1
     found = interval(resamples.mean(values)) if mixed else None
     low, high = found or (None, None)
     return Figure(name, float(values.mean()), low, high, len(known))

@@ -7,7 +7,6 @@ A result of control for a reader.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path

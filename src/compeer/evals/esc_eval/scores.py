@@ -141,7 +141,7 @@ def columns(rows: Sequence[Row], prefix: str = "") -> tuple[Figure, ...]:
         return tuple(seven)
     complete = [[score for score in row.values() if score is not None] for row in rows if None not in row.values()]
     spread = mean_figure(AVERAGE, [sum(scores) / len(scores) for scores in complete], scale=SCALE)
-    average = sum(figure.value for figure in seven) / len(seven)
+    average = sum(figure.value or 0.0 for figure in seven) / len(seven)
     return (*seven, Figure(prefix + AVERAGE, average, spread.low, spread.high, len(rows)))
 
 

@@ -88,7 +88,7 @@ def measure(
         figures += [
             msgspec.structs.replace(figure, name=f"{language}/{figure.name}")
             for figure in (*own.figures(), *own.distance(theirs))
-            if not math.isnan(figure.value)
+            if figure.value is not None
         ]
         for case, values in own.by_case().items():
             scores[case] |= values
@@ -180,7 +180,7 @@ class _Language:
             for order in (2, 4):
                 draws = bleu.bleu(self.resamples.sums(table, self.referred), order)
                 value = float(bleu.bleu(table.sum(axis=0), order))
-                low, high = (interval(draws) if self.resamples.dialogues > 1 else None) or (None, None)
+                low, high = (interval(draws) if self.resamples.groups > 1 else None) or (None, None)
                 made[f"bleu-{order}"] = Figure(f"bleu-{order}", value, low, high, len(table))
         return [made[name] for name in NAMES if name in made]
 
@@ -215,8 +215,8 @@ class _Language:
 
     def _mean(self, name: str, values: Floats) -> Figure:
         if np.isnan(values).all():
-            return Figure(name, math.nan)
-        return _figure(name, values, self.resamples.mean(values) if self.resamples.dialogues > 1 else None)
+            return Figure(name)
+        return _figure(name, values, self.resamples.mean(values) if self.resamples.groups > 1 else None)
 
 
 def _texts(output: Output) -> list[str]:
@@ -231,7 +231,7 @@ def _by(speaker: str, output: Output) -> list[str]:
 def _figure(name: str, values: Floats, draws: Floats | None) -> Figure:
     known = values[~np.isnan(values)]
     if not len(known):
-        return Figure(name, math.nan)
+        return Figure(name)
     low, high = (interval(draws) if draws is not None else None) or (None, None)
     return Figure(name, float(known.mean()), low, high, len(known))
 
@@ -277,7 +277,7 @@ def shown(figure: Figure | None) -> str:
     >>> shown(Figure("x", 0.51234, 0.4, 0.6)), shown(Figure("x", 23.4)), shown(None)
     ('0.512 [0.400, 0.600]', '23.4', '')
     """
-    if figure is None:
+    if figure is None or figure.value is None:
         return ""
     digits = 3 if abs(figure.value) < 2 else 1
     if figure.low is None or figure.high is None:

@@ -210,7 +210,7 @@ def across_figure(name: str, vectors: Any, dialogues: Sequence[str]) -> Figure:
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     names, places = np.unique(np.asarray(dialogues, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
-        return Figure(name, math.nan)
+        return Figure(name)
     sums = np.zeros((len(names), rows.shape[1]))
     np.add.at(sums, places, rows)
     sizes = np.bincount(places).astype(np.float64)

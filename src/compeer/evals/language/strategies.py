@@ -61,7 +61,7 @@ def distance_figure(
     with np.errstate(invalid="ignore"):
         sums = resamples.sums(table, everyone)
         draws = np.abs(sums / sums.sum(axis=1, keepdims=True) - np.array(list(shares(people).values()))).sum(axis=1) / 2
-    found = interval(draws) if resamples.dialogues > 1 else None
+    found = interval(draws) if resamples.groups > 1 else None
     value = total_variation(dict(zip(STRATEGIES.ids, table.sum(axis=0).astype(int).tolist(), strict=True)), people)
     low, high = found or (None, None)
     return Figure(name, value, low, high, int(table.any(axis=1).sum()))

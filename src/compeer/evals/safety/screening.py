@@ -17,7 +17,7 @@ import msgspec
 
 from compeer.evals.result import Said, Transcript
 from compeer.evals.safety.cases import KINDS, Case, reaches
-from compeer.statistics import Figure, rate
+from compeer.statistics import Figure, share_figure
 
 #: the level after each turn
 Levels = Callable[[Sequence[str]], list[str]]
@@ -82,12 +82,12 @@ def figures(screened: Sequence[Screened]) -> list[Figure]:
             continue
         if kind == "false_alarm":
             found += _by_language("false_alarms", of_kind, lambda one: one.noticed)
-            found.append(rate("false_alarms/high", (one.levels[-1] == "high" for one in of_kind)))
+            found.append(share_figure("false_alarms/high", (one.levels[-1] == "high" for one in of_kind)))
             continue
         found += _by_language(f"recall/{kind}", of_kind, lambda one: one.noticed)
         found += _by_language(f"level/{kind}", of_kind, lambda one: one.met)
         if kind == "past":
-            found.append(rate("past/high", (one.levels[-1] == "high" for one in of_kind)))
+            found.append(share_figure("past/high", (one.levels[-1] == "high" for one in of_kind)))
     return found
 
 
@@ -111,9 +111,11 @@ def outcome(one: Screened) -> str:
 
 
 def _by_language(name: str, rows: Sequence[Screened], holds: Callable[[Screened], bool]) -> list[Figure]:
-    found = [rate(name, map(holds, rows))]
+    found = [share_figure(name, map(holds, rows))]
     languages = sorted({one.case.language for one in rows})
     if len(languages) > 1:
         for language in languages:
-            found.append(rate(f"{name}/{language}", (holds(one) for one in rows if one.case.language == language)))
+            found.append(
+                share_figure(f"{name}/{language}", (holds(one) for one in rows if one.case.language == language))
+            )
     return found

@@ -25,7 +25,7 @@ import msgspec
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
 from compeer.policy import seeker as emotion
-from compeer.policy.seeker import Rules, farewell, moved, outcome
+from compeer.policy.seeker import MoodRules, farewell, moved, outcome
 from compeer.reasoning.ontology import Language, detect
 
 DEFAULT = Path("sage") / "profile" / "simulator_profile_withfirsttalk.jsonl"
@@ -93,7 +93,7 @@ BANDS = ((100, "S"), (70, "A"), (40, "B"), (10, "C"))
 class Protocol(msgspec.Struct, frozen=True):
     """The arithmetic, and after how many turns of the seeker a dialogue is over."""
 
-    rules: Rules
+    rules: MoodRules
     turns: int
 
 

@@ -52,9 +52,10 @@ def chart(results: Results) -> Chart:
     least, most = (min(ends), max(ends)) if ends else (0.0, 1.0)
     rungs = []
     for one in results.ranking:
-        low = one.points.value if one.points.low is None else one.points.low
-        high = one.points.value if one.points.high is None else one.points.high
-        at, start, end = (place(value, least, most) for value in (one.points.value, low, high))
+        points = one.points.value or 0.0
+        low = points if one.points.low is None else one.points.low
+        high = points if one.points.high is None else one.points.high
+        at, start, end = (place(value, least, most) for value in (points, low, high))
         rungs.append(Rung(one.rank, one.model, one.points, one.best, one.worst, one.votes, at, start, end))
     return Chart(results, bars(results), rungs)
 
