@@ -14,7 +14,7 @@ import pytest
 from compeer.cer.item import Item
 from compeer.cer.silver import build_silver, text_only
 from compeer.cer.silver.build import REPLY_LIMIT, STEP_LIMIT
-from compeer.cer.silver.feelings import family
+from compeer.cer.silver.phrases import family
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
 from compeer.reasoning import parse, render

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from compeer.cer.item import Item
-from compeer.cer.silver.evidence import quotes, retold, say, topics
-from compeer.cer.silver.feelings import FEELINGS, family
+from compeer.cer.silver.evidence import quotes, retold, topics
 from compeer.cer.silver.moment import derive_stages, moments
+from compeer.cer.silver.phrases import family, phrases, say
 from compeer.cer.silver.replies import reworded
-from compeer.cer.silver.steps import exchange, portions
+from compeer.cer.silver.wrong_steps import exchange, portions
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, Utterance
 from compeer.reasoning import parse, render
@@ -77,7 +77,7 @@ def test_stages_follow_place_and_strategy_and_may_go_back() -> None:
 
 
 def test_every_emotion_has_a_family_and_words() -> None:
-    assert set(FEELINGS) == set(EMOTIONS.ids)
+    assert set(phrases("en").feelings) == set(phrases("zh").feelings) == set(EMOTIONS.ids)
     assert family("grief") == family("sadness") != family("shame") != family("anger")
 
 

@@ -1,11 +1,12 @@
 """Silver labels: CER items from corpora that people have labelled, without any model.
 
-build           build_silver: dialogues in, items out
-moment, stages  what is known about a round: what was said before it, and what people noted
-own_words, evidence, phrases, english_*, chinese, feelings, compose     the reasoning, in the conversation's words
-unlikely, swap, wrong_steps     what is wrong, and wrong in a way that the text alone does not show
-retrieve, reworded, fitting, replies     the candidate's reply and the preference
-leakage         how much the text alone tells: the check that it does not
+build           build_silver: dialogues in, items out; text_only: how much the text alone tells
+moment          what is known about a round: what was said before it, and what people noted
+phrases         phrase banks (phrases_en.json, phrases_zh.json), and sentences made of them
+evidence        the seeker's own words, ready for use
+steps           the reasoning of a moment, in parts
+wrong_steps     what is wrong, and wrong in a way that the text alone does not show
+replies         the candidate's reply and the preference
 """
 
 from compeer.cer.silver.build import Leakage, build_silver, text_only

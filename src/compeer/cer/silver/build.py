@@ -15,17 +15,13 @@ split by `trace["silver"]["pool"]` shares nothing but replies. Simpler: split th
 
 Where we decide: a round of a failed conversation makes two items, one with a better and one with another bad
 candidate. What its supporter did is no guide there; right is what people in similar moments of helpful conversations
-mostly do, and there is no reference reasoning to learn from. Dialogues marked as a crisis, before or by
-`crisis_flag`, are left out unless asked for.
+mostly do, and there is no reference reasoning to learn from. Dialogues marked as a crisis are left out unless asked
+for; the filter marks them.
 
-How much a text gives away about its label, without the conversation.
-
-A judge that can tell True from False by the wording of a step learns the wording. So a logistic regression on words
-and word pairs reads each step as it is rendered, its labelled lines included, and nothing else; likewise the
-candidate's reply, for the sign of its reward. It is tested on dialogues it has not seen. Chance is 0.5.
-
-    text_only(items)                         grouped by dialogue, cross-validated
-    text_only(train_items, valid_items)      fitted on one set, tested on another
+`text_only` measures how much a text gives away about its label without the conversation. A judge that can tell True
+from False by the wording of a step learns the wording. So a logistic regression on words and word pairs reads each step
+as it is rendered, its labelled lines included, and nothing else; likewise the candidate's reply, for the sign of its
+reward. It is tested on dialogues it has not seen. Chance is 0.5.
 """
 
 from __future__ import annotations
@@ -42,8 +38,10 @@ from compeer.cer.crisis_flag import flag
 from compeer.cer.item import QUESTIONS, Candidate, Item, Labels, item_at
 from compeer.cer.silver.evidence import gather, tells
 from compeer.cer.silver.moment import Moment, moments, size, stream
-from compeer.cer.silver.replies import MAKEABLE, Index, Reply, replies
-from compeer.cer.silver.steps import Matrix, Odds, Pool, Table, Wrong, draft, worded, wrong_steps
+from compeer.cer.silver.phrases import phrases
+from compeer.cer.silver.replies import Index, Reply, replies
+from compeer.cer.silver.steps import draft
+from compeer.cer.silver.wrong_steps import Matrix, Odds, Pool, Table, Wrong, worded, wrong_steps
 from compeer.dialogue import Dialogue
 from compeer.reasoning import Reasoning, render, render_step
 from compeer.reasoning.ontology import STRATEGIES
@@ -104,7 +102,7 @@ def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
             continue
         if not tells(moment):  # nothing there that a better reply could take up
             continue
-        likely = [s for k in np.argsort(-odds.strategy[at]) if (s := STRATEGIES.ids[k]) in MAKEABLE]
+        likely = [s for k in np.argsort(-odds.strategy[at]) if (s := STRATEGIES.ids[k]) in phrases("en").made]
         for letter, strategy in zip(("", "b"), likely[:_LIKELY], strict=True):
             changed = msgspec.structs.replace(
                 moment,

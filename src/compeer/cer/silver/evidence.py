@@ -2,32 +2,22 @@
 
 Nothing said later, nothing untold: a sentence of the questionnaire counts only once most of it has been said.
 
-The seeker's own words, ready for use: short quotes, the same in the third or the second person, people and things.
-
-Quotes are verbatim (white space aside), so a test can find each of them in what was said before. Turning a
-sentence from "I" to "they" or to "you" is done word by word; what would not survive that (questions, talk to
+Quotes are the seeker's own words (white space aside), so a test can find each of them in what was said before.
+Turning a sentence from "I" to "they" or to "you" is done word by word; what would not survive that (questions, talk to
 the supporter, fragments) is left out rather than bent.
-
-Sentences from patterns: `[this|that|]` is a choice, `{name}` a slot, and both may stand inside a choice.
-
-    "[So|Right,] {fact}[, and that is what the rest hangs on|]."
-
-A pattern whose slots are not all there is passed over, so a bank can hold patterns for every occasion. Choices
-are made before slots are filled: brackets in what a seeker wrote mean nothing here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from random import Random
 
 import msgspec
 
-from compeer.cer.silver import chinese, english_emotion, english_history
-from compeer.cer.silver.feelings import family
 from compeer.cer.silver.moment import Moment, size, stream
+from compeer.cer.silver.phrases import Slots, family, lower_first, phrases
 from compeer.reasoning.ontology import Language
 
 _SENTENCE = re.compile(r"(?:[^.!?\n。！？…~]|\.(?=\d))+[.!?。！？…~]*")  # "4.0" is not an end
@@ -162,13 +152,6 @@ def about_them(text: str) -> bool:
     return not (_TO_YOU.search(text) or _THIN.search(text) or "你" in text)
 
 
-def lower_first(text: str) -> str:
-    """For the middle of a sentence: the first letter small, unless it is the word I or all in capitals."""
-    first = text.split(" ", 1)[0]
-    keep = first in {"I", "I'm", "I’m", "I've", "I’ve", "I'd", "I'll", "TA"} or (len(first) > 1 and first.isupper())
-    return text if keep else text[:1].lower() + text[1:]
-
-
 def _tellable(clause: str) -> bool:
     about_them = _TELLABLE.match(clause) and _SELF.search(clause)
     return bool(about_them) and not any(bad.search(clause) for bad in (_TO_YOU, _DANGLING, _THIN))
@@ -201,58 +184,6 @@ def _length(text: str, language: Language) -> int:
     return len(text.split()) if language == "en" else sum(map(str.isalnum, text))
 
 
-_SLOT = re.compile(r"\{(\w+)\}")
-_GAP = re.compile(r" (?=[.,;:!?])")  # where a choice was empty
-_CHOICE = re.compile(r"\[([^\[\]]*)\]")
-
-Slots = Mapping[str, str]
-
-
-def say(bank: Sequence[str], rng: Random, slots: Slots) -> str | None:
-    """One sentence of the bank, or None where no pattern finds all its slots.
-
-    `{Name}` is `{name}` with a capital.
-
-    >>> say(["[Yes|No], {fact}.", "{missing}"], Random(1), {"fact": "they left"})
-    'Yes, they left.'
-    """
-    left = list(bank)
-    while left:
-        chosen = _GAP.sub("", " ".join(_choose(left.pop(rng.randrange(len(left))), rng).split()))
-        if all(_value(name, slots) for name in _SLOT.findall(chosen)):
-            filled = _SLOT.sub(lambda found: _value(found.group(1), slots) or "", chosen)
-            return _tidy(filled)
-    return None
-
-
-def _choose(pattern: str, rng: Random) -> str:
-    while found := _CHOICE.search(pattern):  # innermost first
-        pattern = pattern[: found.start()] + rng.choice(found.group(1).split("|")) + pattern[found.end() :]
-    return pattern
-
-
-def _value(name: str, slots: Slots) -> str | None:
-    if name in slots:
-        return slots[name]
-    plain = slots.get(lower_first(name))
-    return capital(plain) if plain else None
-
-
-def capital(text: str) -> str:
-    """The first letter large, also behind an opening quotation mark.
-
-    >>> capital("they left"), capital('"i left"')
-    ('They left', '"i left"')
-    """
-    return text[:1].upper() + text[1:]
-
-
-def _tidy(text: str) -> str:
-    """No stop behind another, a capital in front; what is quoted stays as it was."""
-    one_stop = re.sub(r"([?!][\"”])[.,;。，；]|([?!])\.$", r"\1\2", text.strip())
-    return capital(one_stop)
-
-
 _DISCLOSED = 25  # words after which the seeker has usually said what it is about
 _TELLING = 8  # words, or characters
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -261,8 +192,6 @@ _REFUSES = re.compile(
 )
 _THANKS = re.compile(r"\b(?:thank|thanks|thx|appreciate|bye)\b|谢谢|再见", re.IGNORECASE)
 _LAUGH = re.compile(r"\b(?:lol|haha\w*|lmao)\b|哈哈", re.IGNORECASE)
-_PROBLEMS = {"en": english_history.PROBLEMS, "zh": chinese.PROBLEMS}
-_GIVEAWAYS = {"en": english_emotion.GIVEAWAYS, "zh": chinese.GIVEAWAYS}
 _LONGER = re.compile(r"\w{4,}")
 _PLAIN = frozenset({"they", "them", "their", "have", "been", "that", "this", "with"})
 
@@ -314,7 +243,7 @@ def _mine(text: str, language: Language) -> _Mined:
 @cache
 def _feeling_words(language: Language) -> dict[str, re.Pattern[str]]:
     bound = r"\b" if language == "en" else ""
-    banks = _GIVEAWAYS[language]
+    banks = phrases(language).giveaways
     return {family: re.compile(rf"{bound}(?:{words}){bound}", re.IGNORECASE) for family, words in banks.items()}
 
 
@@ -341,9 +270,9 @@ def slots(evidence: Evidence, step: str, seed: int) -> Slots:
     if evidence.topics:
         found["topic"] = rng.choice(evidence.topics)
     found["it"] = found.get("topic", rng.choice(("this", "all this", "it all")))
-    phrases = _PROBLEMS[language].get(moment.dialogue.problem or "")
-    if phrases and moment.words >= _DISCLOSED:
-        found["problem"] = rng.choice(phrases)
+    named = phrases(language).problems.get(moment.dialogue.problem or "")
+    if named and moment.words >= _DISCLOSED:
+        found["problem"] = rng.choice(named)
     if 3 <= moment.index < len(_NUMBERS):
         found["count"] = _NUMBERS[moment.index]
     if moment.seen and (seen := quotes(moment.seen, language)):

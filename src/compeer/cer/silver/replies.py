@@ -1,6 +1,12 @@
-"""The candidate's reply and the preference that follows from how it was made.
+"""The candidate's reply, and the preference that follows from how it was made.
 
-Where the candidate is good it says what fits (`fitting`). Where it is bad it says
+Where the candidate is good it says what fits, in one of three ways:
+
+    retrieved  another supporter's real reply to a similar moment, in the same strategy
+    made       from the seeker's own words, in patterns
+    reworded   the corpus's own reply in other words (helpful conversations only)
+
+Where it is bad it says
 
     off_topic  what fits another moment, by exchange, so good and bad replies have the same words
     unfit      something on the point in a strategy that does not belong here (the strategy step is wrong too)
@@ -10,25 +16,12 @@ Where the candidate is good it says what fits (`fitting`). Where it is bad it sa
     failed     what a supporter said in a conversation that failed
 
 against the reference of a helpful conversation: both | reference; of a failed one: candidate | neither. `generic`
-and `failed` have words of their own and are kept few: text alone may tell a little, see `leakage`.
+and `failed` have words of their own and are kept few: text alone may tell a little (`text_only`).
 
-Another supporter's real reply to a similar moment.
-
-Similar: the seeker's last message alike, what was told lately alike, the reply about things this seeker speaks of
-too. Against it: words in the reply that are neither common nor this seeker's; they belong to someone else's life.
-Plain word statistics, no model. Far down the list such replies are merely vague, so only those above `CLOSE`
-count as good.
-
-The same reply said a little differently: what a second good supporter might have written in its place.
-
-Contractions open and close, stock phrases are exchanged for others, an interjection goes, of three sentences or
-more one may go. Meaning and strategy stay. Rewording is applied to right and to misplaced replies alike.
-
-A fitting reply for each moment, other than the one the corpus has.
-
-retrieved  another supporter's real reply to a similar moment, same strategy
-made       from the seeker's own words, in patterns
-reworded   the corpus's own reply in other words (helpful conversations only)
+Similar moments are found by plain word statistics: the seeker's last message alike, what was told lately alike, the
+reply about things this seeker speaks of too. Against it: words in the reply that are neither common nor this seeker's.
+Far down the list such replies are merely vague, so only those above `CLOSE` count as good. Rewording opens and closes
+contractions and exchanges stock phrases; it is applied to right and to misplaced replies alike.
 """
 
 from __future__ import annotations
@@ -36,6 +29,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 
 import msgspec
@@ -43,23 +37,10 @@ import numpy as np
 import numpy.typing as npt
 
 from compeer.cer.item import Preference
-from compeer.cer.silver import chinese, english_reply
-from compeer.cer.silver.evidence import (
-    PEOPLE,
-    THINGS,
-    Evidence,
-    capital,
-    draw,
-    lower_first,
-    occasions,
-    quoted,
-    retold,
-    say,
-    tells,
-)
-from compeer.cer.silver.feelings import FEELINGS
+from compeer.cer.silver.evidence import PEOPLE, THINGS, Evidence, draw, occasions, quoted, retold, tells
 from compeer.cer.silver.moment import Moment, size, stream
-from compeer.cer.silver.steps import Pool, exchange
+from compeer.cer.silver.phrases import Bank, capital, lower_first, phrases, say
+from compeer.cer.silver.wrong_steps import Pool, exchange
 
 Flags = npt.NDArray[np.bool_]
 
@@ -153,80 +134,18 @@ def recent(moment: Moment) -> str:
     return "\n".join(moment.seeker[-3:])
 
 
-# ruff: noqa: E501 - one phrase, one line
-
-
 _MARKUP = re.compile(r"</?[A-Za-z][^<>]{0,60}>")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*\s*")
-_STOCK: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"i(?:'|’)?m (?:so |very |really )?sorry to hear (?:that|about that|this)", ("that sounds hard", "oh, that is a lot", "I hate that for you", "sorry you are going through that")),
-    (r"i am (?:so |very |really )?sorry to hear (?:that|about that|this)", ("that sounds rough", "that is a lot to take", "sorry that happened")),
-    (r"i (?:can )?(?:totally |completely |really )?understand", ("I can see that", "that makes sense to me", "I follow you")),
-    (r"that must be (?:so |very |really )?(?:hard|difficult|tough)", ("that can't be easy", "I imagine that's tough", "that sounds like a lot")),
-    (r"have you (?:ever )?(?:tried|considered|thought about)", ("did you ever think about", "has it crossed your mind to try", "would you be up for")),
-    (r"do you have", ("have you got", "do you happen to have")),
-    (r"how long have you", ("since when have you", "for how long have you")),
-    (r"you(?:'|’)?re welcome", ("no problem", "of course", "anytime")),
-    (r"you are welcome", ("no problem", "of course", "anytime")),
-    (r"maybe you (?:could|can|should)", ("you might", "perhaps you could", "what if you")),
-    (r"you should", ("you could", "maybe you can", "it might help to")),
-    (r"i think", ("I'd say", "I feel", "I guess")),
-    (r"it sounds like", ("from what you say,", "I get the feeling that", "it seems that")),
-    (r"sounds like", ("seems like", "I hear that")),
-    (r"hello|hi there|hey there", ("hi", "hey", "good to see you")),
-    (r"thank you|thanks", ("thanks a lot", "many thanks")),
-    (r"really|very", ("so", "quite", "truly")),
-    (r"a lot of", ("many", "plenty of", "lots of")),
-    (r"right now|at the moment", ("these days", "at this point", "currently")),
-    (r"good idea", ("nice idea", "sensible thing to do")),
-    (r"great|awesome", ("good", "wonderful", "really good")),
-    (r"difficult|tough", ("hard", "not easy")),
-    (r"feel better", ("get some relief", "feel lighter")),
-    (r"what happened", ("what went on", "what came about")),
-    (r"because", ("since", "as")),
-    (r"however|but", ("though", "yet")),
-    (r"sometimes", ("at times", "now and then")),
-    (r"try to", ("see if you can", "do your best to")),
-    (r"talk to", ("speak with", "speak to", "have a talk with")),
-    # Chinese
-    (r"我理解|我明白|我懂", ("我能体会", "我听明白了", "能想象")),
-    (r"你觉得", ("在你看来", "你自己觉得")),
-    (r"有没有", ("是不是有", "有过")),
-    (r"可以试试", ("要不试一试", "也许能试着")),
-    (r"一定", ("肯定", "应该")),
-    (r"很|非常", ("挺", "真的", "特别")),
-    (r"现在", ("眼下", "这会儿")),
-    (r"什么时候", ("哪会儿", "从哪天")),
-    (r"但是|可是", ("不过", "只是")),
-    (r"谢谢", ("多谢", "谢了")),
-)  # fmt: skip
-_COMPILED = tuple(
-    (re.compile(pattern if re.match(r"[\u4e00-\u9fff]", pattern) else rf"\b(?:{pattern})\b", re.IGNORECASE), others)
-    for pattern, others in _STOCK
-)
-_CONTRACT = {
-    r"\bI am\b": "I'm", r"\bI'm\b": "I am", r"\bI have\b": "I've", r"\bI've\b": "I have", r"\bit is\b": "it's",
-    r"\bit's\b": "it is", r"\bthat is\b": "that's", r"\bthat's\b": "that is", r"\byou are\b": "you're",
-    r"\byou're\b": "you are", r"\bdo not\b": "don't", r"\bdon't\b": "do not", r"\bcannot\b": "can't",
-    r"\bcan't\b": "can not", r"\bI will\b": "I'll", r"\bI'll\b": "I will", r"\bI would\b": "I'd",
-}  # fmt: skip
-_CONTRACTIONS = tuple((re.compile(pattern, re.IGNORECASE), other) for pattern, other in _CONTRACT.items())
-_BEFORE = {
-    False: (
-        "I see, ",
-        "Hm, ",
-        "Right, ",
-        "Well, ",
-        "Okay, ",
-        "Mm, ",
-        "Yeah, ",
-        "You know, ",
-        "Honestly, ",
-        "Alright, ",
-    ),
-    True: ("嗯，", "是啊，", "这样，", "好，"),
-}
 _OPENING = re.compile(r"^(?:oh|ok|okay|well|yes|yeah|ah|hmm|so|right)\b[\s,.!]+", re.IGNORECASE)
+
+
+@cache
+def _rewordings() -> tuple[list[tuple[re.Pattern[str], Bank]], list[tuple[re.Pattern[str], str]]]:
+    """Stock phrases with what can be said instead, and contractions both ways, compiled."""
+    stock = [(rf"\b(?:{pattern})\b", others) for pattern, others in phrases("en").rewordings]
+    stock += phrases("zh").rewordings
+    opened = [(re.compile(pattern, re.IGNORECASE), other) for pattern, other in phrases("en").contractions.items()]
+    return [(re.compile(pattern, re.IGNORECASE), others) for pattern, others in stock], opened
 
 
 def reworded(text: str, rng: Random) -> str | None:
@@ -243,16 +162,17 @@ def reworded(text: str, rng: Random) -> str | None:
     told = ("" if chinese else " ").join(said)
     if rng.random() < 0.7 and len(without := _OPENING.sub("", told)) > 12:
         told = capital(without)
+    stock, contractions = _rewordings()
     changes = 0
-    for pattern, others in _COMPILED:
+    for pattern, others in stock:
         if rng.random() < 0.8:
             told, changed = pattern.subn(lambda found, others=others: _as(found.group(), rng.choice(others)), told, 1)  # type: ignore[misc]
             changes += changed
-    toggled = [pair for pair in _CONTRACTIONS if pair[0].search(told)]
+    toggled = [pair for pair in contractions if pair[0].search(told)]
     for pattern, other in rng.sample(toggled, min(2, len(toggled))):
         told = pattern.sub(lambda found, other=other: _as(found.group(), other), told, count=1)  # type: ignore[misc]
     if changes + len(toggled) < 2 and not _OPENING.match(told):  # a word before it, as people do
-        told = rng.choice(_BEFORE[chinese]) + lower_first(told)
+        told = rng.choice(phrases("zh" if chinese else "en").interjections) + lower_first(told)
     return told if told.lower() != clean.lower() and len(told) > 2 else None
 
 
@@ -276,9 +196,7 @@ def _as(old: str, new: str) -> str:
 
 _RETRIEVE = 0.6  # of the moments look for another's reply; most find none close enough
 _MAKE, _BLEND = 0.6, 0.55  # of the rest, where the strategy allows it, make one; of the rest of that, blend
-BANKS = {"en": english_reply, "zh": chinese}
 _MIRROR = ("restatement or paraphrasing", "reflection of feelings")  # goes before anything
-MAKEABLE = frozenset(english_reply.MADE)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -329,12 +247,11 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
 
 def make(found: Evidence, strategy: str, seed: int) -> str | None:
     """A reply from the seeker's own words, or None where they or the strategy do not allow it."""
-    if strategy not in MAKEABLE:
+    if strategy not in phrases("en").made:
         return None
     moment, language = found.moment, found.moment.language
     rng = stream(seed, moment.key, "make", strategy)
-    feelings = FEELINGS if language == "en" else chinese.FEELINGS
-    slots = {"feeling": feelings[moment.emotion].states[0]}
+    slots = {"feeling": phrases(language).feelings[moment.emotion].states[0]}
     told = [t for text in moment.seeker[-2:] for t in retold(text, language, "you")]
     if told:
         slots["you"] = draw(told, rng)
@@ -342,7 +259,7 @@ def make(found: Evidence, strategy: str, seed: int) -> str | None:
         slots["quote"] = quoted(draw(quotes, rng), language)
     if found.topics:
         slots["topic"] = rng.choice(found.topics).replace("their ", "your ", 1)
-    return say(BANKS[language].MADE[strategy], rng, slots)
+    return say(phrases(language).made[strategy], rng, slots)
 
 
 GOOD = 0.52  # of the candidates whose strategy fits
@@ -383,7 +300,7 @@ def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequenc
         elif kind != "fitting":
             reply = None
         if reply is None or _same(reply.text, moment.reply):
-            reply = Reply(say(BANKS[moment.language].GENERIC, rng, {}) or "…", "generic", "generic")
+            reply = Reply(say(phrases(moment.language).generic, rng, {}) or "…", "generic", "generic")
         said.append(reply)
     return said
 
