@@ -17,7 +17,7 @@ from benchmarks.measure import Ratio
 from compeer.cer import gold
 from compeer.dialogue import write_rows
 from compeer.policy.grpo.config import config_of
-from compeer.policy.grpo.run import Session
+from compeer.policy.grpo.run import GrpoSession
 
 
 def run(steps: int = 2, tokens: int = 128) -> list[Ratio]:
@@ -45,7 +45,7 @@ def _measured(folder: Path, judge: str, steps: int, tokens: int) -> list[dict[st
             "steps": steps, "save_every": 1000, "device": "cpu",
         }
     )  # fmt: skip
-    session = Session(config, quiet=True)
+    session = GrpoSession(config, quiet=True)
     opened = session.open()
     try:
         trainer, _, _ = session.trainer(opened)

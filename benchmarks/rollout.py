@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.measure import Ratio
 from compeer.policy.llamacpp_rollouts import LlamaCppRollout
-from compeer.training.model import Lora, Settings, arguments, open_model
+from compeer.training.model import Lora, ModelSettings, arguments, open_model
 
 # read when torch loads OpenMP, which llama.cpp then shares: see compeer.models.llama_server
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
@@ -31,7 +31,7 @@ SAID = (
     "My girlfriend broke up with me last week and I cannot sleep.",
 )
 OURS, PLAIN = "ours", "plain TRL"
-SETTINGS = Settings(base="embedded", lora=Lora(), device="cpu")
+SETTINGS = ModelSettings(base="embedded", lora=Lora(), device="cpu")
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.grpo.config import Config
+from compeer.policy.grpo.config import GrpoConfig
 
 REWARD, DISTINCT, LIKENESS = "reward/total", "diversity/distinct_2", "diversity/self_similarity"
 LAST = 0.2  # the share of a run's steps that counts, and at least ten
@@ -51,11 +51,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sweep(
-    config: Config,
+    config: GrpoConfig,
     multipliers: Sequence[float],
     out: str | Path,
     *,
-    train: Callable[[Config], Mapping[str, Any]] | None = None,
+    train: Callable[[GrpoConfig], Mapping[str, Any]] | None = None,
     force: bool = False,
     fresh: bool = False,
 ) -> list[Point]:
@@ -154,7 +154,7 @@ def draw(points: Sequence[Point], path: Path, name: str) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _with(config: Config, tau: float, folder: Path) -> Config:
+def _with(config: GrpoConfig, tau: float, folder: Path) -> GrpoConfig:
     replace = msgspec.structs.replace
     reward = replace(config.reward, reweight=tau > 0, tau_scale=tau if tau > 0 else 1.0)
     variant = config.variant if tau > 0 else {"urp": "ur"}.get(config.variant or "", config.variant)
@@ -162,7 +162,7 @@ def _with(config: Config, tau: float, folder: Path) -> Config:
 
 
 def _train(
-    config: Config, train: Callable[[Config], Mapping[str, Any]] | None, *, force: bool, fresh: bool
+    config: GrpoConfig, train: Callable[[GrpoConfig], Mapping[str, Any]] | None, *, force: bool, fresh: bool
 ) -> Mapping[str, Any]:
     if train is not None:
         return train(config)

@@ -12,8 +12,8 @@ from benchmarks.collapse.judge import Served
 from compeer.dialogue import write_rows
 from compeer.models.embedding import Embedder
 from compeer.policy import sft
-from compeer.policy.composite import Settings as Reward
-from compeer.policy.grpo.config import Config, Judge
+from compeer.policy.composite import RewardSettings
+from compeer.policy.grpo.config import GrpoConfig, JudgeConfig
 
 #: the arms: equation 5 off, as printed, and sign-aware
 ARMS: dict[str, dict[str, Any]] = {
@@ -54,7 +54,7 @@ def taught(out: Path, seed: int) -> Path:
         world.build(home / "base", seed)
         write_rows(home / "demonstrations.jsonl", world.demonstrations(36, seed))
         write_rows(home / "moments.jsonl", world.moments())
-    config = sft.Config(
+    config = sft.GrpoConfig(
         out=str(home / "sft"), model=str(home / "base"), data=(str(home / "demonstrations.jsonl"),), length="brief",
         max_prompt=128, device="cpu", learning_rate=6e-3, batch_size=16, micro_batch=16, epochs=20, seed=seed,
         save_every=10_000, log_every=20,
@@ -65,16 +65,17 @@ def taught(out: Path, seed: int) -> Path:
 
 def run(out: Path, arm: str, seed: int, start: Path, judge: str, changed: dict[str, Any], embedder: Embedder) -> None:
     """One arm with one seed, as `compeer policy grpo` runs it."""
-    from compeer.policy.grpo.run import Session
+    from compeer.policy.grpo.run import GrpoSession
 
     home = out / f"seed-{seed}"
     settings = {**SETTINGS, **{name: value for name, value in changed.items() if "." not in name}}
     reward = {name.partition(".")[2]: value for name, value in changed.items() if name.startswith("reward.")}
-    config = Config(
+    config = GrpoConfig(
         out=str(home / arm), model=str(start), data=(str(home / "moments.jsonl"),), name=f"{arm}, seed {seed}",
-        reward=Reward(soft=True, **{**ARMS[arm], **reward}), judge=Judge(spec=judge), seed=seed, **settings,
+        reward=RewardSettings(soft=True, **{**ARMS[arm], **reward}), judge=JudgeConfig(spec=judge), seed=seed,
+        **settings,
     )  # fmt: skip
-    session = Session(config, quiet=True)
+    session = GrpoSession(config, quiet=True)
     session.reward.embedder = embedder
     opened = session.open()
     try:

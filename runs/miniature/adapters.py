@@ -17,7 +17,7 @@ import msgspec
 
 from compeer.models.lora_gguf import convert_adapter
 from compeer.models.weights import locate
-from compeer.training.card import About, card
+from compeer.training.card import CardText, card
 from compeer.training.run import DataFile, Record, Run
 from runs.miniature.measuring import adapter
 from runs.miniature.pieces import Work
@@ -122,7 +122,7 @@ def _card(work: Work, role: str, record: Record, chosen: str) -> str:
         f"{'the SFT model of the miniature' if chosen == 'sft' else from_sft}.",
         "judge": "UnifiReward of the miniature: it judges three steps of reasoning and a reply against a reference.",
     }[role]
-    about = About(
+    about = CardText(
         title=f"COMPEER miniature, {role}",
         what=what + " An adapter (LoRA) for SmolLM2-135M-Instruct. Licence: CC BY-NC 4.0, because of ESConv.",
         use="    compeer chat"

@@ -23,13 +23,13 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.training.run import data_file, now, revision, versions
-from runs.miniature.settings import Settings
+from runs.miniature.settings import MiniatureSettings
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Where everything lies. `data`: a folder with a folder for each corpus; None: the bundled corpus alone."""
 
-    settings: Settings
+    settings: MiniatureSettings
     out: Path
     data: Path | None
     base: str

@@ -10,12 +10,12 @@ import msgspec
 
 from runs.miniature import adapters, choosing, data, home, measuring, studies, tables, training
 from runs.miniature.pieces import Piece
-from runs.miniature.settings import Settings, over
+from runs.miniature.settings import MiniatureSettings, over
 
 STAGES = ("data", "sft", "judges", "table1", "grpo", "sample", "score", "studies", "supporter", "tables", "adapters")
 
 
-def plan(settings: Settings) -> list[Piece]:
+def plan(settings: MiniatureSettings) -> list[Piece]:
     """The pieces. Their settings are those parts of config.yaml that change what comes out."""
     known: dict[str, Any] = msgspec.to_builtins(settings)
 
@@ -79,7 +79,9 @@ def plan(settings: Settings) -> list[Piece]:
     return made
 
 
-def _supporter(settings: Settings, piece: Callable[..., Piece], trained_by: Callable[..., Piece]) -> list[Piece]:
+def _supporter(
+    settings: MiniatureSettings, piece: Callable[..., Piece], trained_by: Callable[..., Piece]
+) -> list[Piece]:
     """Candidates, their answers, the choice, and whether it holds."""
     made, seed = [], settings.seed
     needs: tuple[str, ...]

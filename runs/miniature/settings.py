@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
-from compeer.errors import UserError
+from compeer.config import convert, read_yaml
 
 CONFIG = Path(__file__).with_name("config.yaml")
 
@@ -35,7 +34,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Judges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all judges share, as `compeer.reward.train.Config` has it, and the epochs of each."""
+    """What all judges share, as `compeer.reward.train.JudgeTraining` has it, and the epochs of each."""
 
     plan: dict[str, Any]
     epochs: dict[str, int]
@@ -67,7 +66,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     batch: int
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MiniatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything. `sft` and `grpo` are settings of the package's own trainers."""
 
     seed: int
@@ -96,17 +95,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return (*runs, *self.means)
 
 
-def load(*, tiny: bool = False, path: Path = CONFIG) -> Settings:
+def load(*, tiny: bool = False, path: Path = CONFIG) -> MiniatureSettings:
     """The settings of a file; a name that does not exist is refused."""
-    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    raw = read_yaml(path)
     smaller = raw.pop("tiny", {})
     if tiny:
         raw = over({name: value for name, value in raw.items() if name not in ("recipes", "means")}, smaller)
     raw["embedder"] = os.environ.get("COMPEER_EMBEDDER") or raw.get("embedder")
-    try:
-        return msgspec.convert(raw, Settings)
-    except msgspec.ValidationError as error:
-        raise UserError(f"{path} is not usable: {error}.") from None
+    return convert(raw, MiniatureSettings, path)
 
 
 def over(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

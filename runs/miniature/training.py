@@ -24,7 +24,7 @@ _CURVE = ("reward/total", "reward/reweighted", "diversity/distinct_2", "diversit
 
 
 def sft(work: Work) -> dict[str, Any]:
-    from compeer.policy.sft import Config, train
+    from compeer.policy.sft import SftConfig, train
 
     given = {
         "out": str(work.run("sft")),
@@ -34,13 +34,13 @@ def sft(work: Work) -> dict[str, Any]:
         "seed": work.settings.seed,
         "device": work.settings.device,
     }
-    done = train(msgspec.convert(work.settings.sft | given, Config), quiet=work.tiny)
+    done = train(msgspec.convert(work.settings.sft | given, SftConfig), quiet=work.tiny)
     settle(work.run("sft"))
     return _brief(done)
 
 
 def judge(work: Work, name: str) -> dict[str, Any]:
-    from compeer.reward.train import Config, train
+    from compeer.reward.train import JudgeTraining, train
 
     given = {
         "out": str(work.run("judges", name)),
@@ -51,7 +51,7 @@ def judge(work: Work, name: str) -> dict[str, Any]:
         "seed": work.settings.seed,
         "device": work.settings.device,
     }
-    trained = train(msgspec.convert(work.settings.judges.plan | given, Config))
+    trained = train(msgspec.convert(work.settings.judges.plan | given, SftConfig))
     settle(work.run("judges", name))
     return _brief(trained.results)
 

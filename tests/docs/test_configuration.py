@@ -25,9 +25,7 @@ from compeer.cer.silver import build_silver
 from compeer.cer.split import split
 from compeer.pipeline.work import ModelSpec
 from compeer.policy import multi_turn, seeker, sft
-from compeer.policy import multi_turn as talk_reward
-from compeer.policy import seeker as emotion
-from compeer.policy.composite import Settings as Reward
+from compeer.policy.composite import RewardSettings
 from compeer.policy.grpo import config as grpo
 from compeer.reward import train as judge
 from compeer.training.model import Lora
@@ -43,19 +41,19 @@ PLACES: list[tuple[Any, tuple[str, ...]]] = [
     (reason.Options, ("reason",)),
     (build_silver, ("silver",)),
     (split, ("split",)),
-    (judge.Config, ("Training the judge", "Supervised training", "Holding the model")),
-    (sft.Config, ("The cold start", "Supervised training", "Holding the model")),
+    (judge.JudgeTraining, ("Training the judge", "Supervised training", "Holding the model")),
+    (sft.SftConfig, ("The cold start", "Supervised training", "Holding the model")),
     (Lora, ("lora",)),
-    (grpo.Config, ("GRPO", "Holding the model")),
-    (Reward, ("reward",)),
-    (grpo.Judge, ("judge",)),
-    (grpo.SecondJudge, ("judge", "second judge")),
-    (grpo.Conversation, ("conversation",)),
-    (multi_turn.Settings, ("talks",)),
-    (talk_reward.Weights, ("weights",)),
-    (seeker.Settings, ("settings",)),
-    (emotion.Rules, ("rules",)),
-    (grpo.Vllm, ("vllm",)),
+    (grpo.GrpoConfig, ("GRPO", "Holding the model")),
+    (RewardSettings, ("reward",)),
+    (grpo.JudgeConfig, ("judge",)),
+    (grpo.SecondJudgeConfig, ("judge", "second judge")),
+    (grpo.TalkConfig, ("conversation",)),
+    (multi_turn.TalkSettings, ("talks",)),
+    (multi_turn.TalkWeights, ("weights",)),
+    (seeker.SeekerSettings, ("settings",)),
+    (seeker.MoodRules, ("rules",)),
+    (grpo.VllmConfig, ("vllm",)),
 ]
 #: arguments that a build gives itself
 INTERNAL = {"seed", "texts", "near"}

@@ -119,7 +119,12 @@ def test_closing_ends_an_answer_at_its_next_token(tiny_gguf: Path) -> None:
 def _running(program: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 

@@ -22,20 +22,20 @@ from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.policy.bridges import files as reward_file
 from compeer.policy.bridges import ms_swift, verl
-from compeer.policy.composite import Asked, Scored
+from compeer.policy.composite import PromptRecord, Scored
 from compeer.policy.prompts import encoded
 
 ASKED = [
-    Asked("a", "en", (Said("seeker", "I lost my job."),), "What happened?"),
-    Asked("b", "en", (Said("seeker", "My dog died."),), "I am so sorry."),
+    PromptRecord("a", "en", (Said("seeker", "I lost my job."),), "What happened?"),
+    PromptRecord("b", "en", (Said("seeker", "My dog died."),), "I am so sorry."),
 ]
 SAID = [
     ["What happened at work that day?", "What happened at work that day?", "I am here with you.", "no format"],
     ["You miss her very much, I think.", "It hurts to lose a friend like her.", "Cheer up.", ""],
 ]
-GROUPS = [(asked, [output(reply) if " " in reply and reply != "no format" else reply for reply in said])
-          for asked, said in zip(ASKED, SAID, strict=True)]  # fmt: skip
-FLAT = [(encoded(asked), one) for asked, outputs in GROUPS for one in outputs]
+GROUPS = [(prompt_record, [output(reply) if " " in reply and reply != "no format" else reply for reply in said])
+          for prompt_record, said in zip(ASKED, SAID, strict=True)]  # fmt: skip
+FLAT = [(encoded(prompt_record), one) for prompt_record, outputs in GROUPS for one in outputs]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_ms_swift_gets_our_rewards_from_lists_of_columns(
 ) -> None:
     monkeypatch.setenv("COMPEER_REWARD", config)
     reward = ms_swift.CompeerReward(args=SimpleNamespace(num_generations=4))
-    asked, outputs = zip(*FLAT, strict=True)
-    given = reward(list(outputs), asked=list(asked), messages=[[]] * 8, trainer_state=None)
+    prompt_record, outputs = zip(*FLAT, strict=True)
+    given = reward(list(outputs), prompt_record=list(prompt_record), messages=[[]] * 8, trainer_state=None)
     assert given == [row.reward for row in ours]
     assert all(isinstance(one, float) for one in given)
 
@@ -73,17 +73,17 @@ def test_ms_swift_divides_a_prompt_that_follows_itself_and_refuses_a_split_group
     config: str, ours: list[Scored]
 ) -> None:
     reward = ms_swift.CompeerReward(SimpleNamespace(num_generations=4, num_generations_eval=1), config)
-    asked, outputs = zip(*(FLAT[:4] * 2), strict=True)
-    assert reward(outputs, asked=asked) == [row.reward for row in ours[:4]] * 2
+    prompt_record, outputs = zip(*(FLAT[:4] * 2), strict=True)
+    assert reward(outputs, prompt_record=prompt_record) == [row.reward for row in ours[:4]] * 2
     strict = ms_swift.CompeerReward(SimpleNamespace(num_generations=4), config)
     with pytest.raises(UserError, match="3 outputs for a are in this process, and groups have 4: a group was split"):
-        strict(outputs[:3], asked=asked[:3])
-    with pytest.raises(UserError, match="8 outputs came with 0 rows of the column `asked`"):
+        strict(outputs[:3], prompt_record=prompt_record[:3])
+    with pytest.raises(UserError, match="8 outputs came with 0 rows of the column `prompt_record`"):
         reward(outputs)
 
 
-def extra(asked: str, group: int = 4) -> dict[str, Any]:
-    return {"asked": asked, "group": group, "index": 0, "num_turns": 2}
+def extra(prompt_record: str, group: int = 4) -> dict[str, Any]:
+    return {"prompt_record": prompt_record, "group": group, "index": 0, "num_turns": 2}
 
 
 def test_verl_one_output_at_a_time_meets_its_group_and_gets_our_rewards(config: str, ours: list[Scored]) -> None:
@@ -127,16 +127,16 @@ def test_verl_batches_in_any_order_get_our_rewards(config: str, ours: list[Score
 def test_verl_alone_gives_the_total_before_equation_5(config: str, ours: list[Scored]) -> None:
     told = verl.compute_total("compeer", FLAT[0][1], "", extra(FLAT[0][0]), config=config)
     assert told["score"] == told["total"] == ours[0].total
-    with pytest.raises(UserError, match="no `asked` in its extra_info"):
+    with pytest.raises(UserError, match="no `prompt_record` in its extra_info"):
         verl.compute_total("compeer", "x", "", {}, config=config)
 
 
-def scored(asked: Asked, outputs: list[str]) -> list[Scored]:
+def scored(prompt_record: PromptRecord, outputs: list[str]) -> list[Scored]:
     if "break" in outputs:
         raise RuntimeError("the judge fell over")
     return [
         Scored(
-            id=asked.id,
+            id=prompt_record.id,
             output=one,
             reply=one,
             complete=True,
@@ -186,10 +186,14 @@ def test_prompts_for_both_are_ours_and_lead_back_to_the_reward(tiny_model_dir: P
     assert [row["prompt"] for row in table] == [first["messages"], second["messages"]]
     assert first["messages"][-1] == {"role": "user", "content": "I lost my job."}
     assert second["images"] == [], "this model cannot see"
-    assert msgspec.json.decode(second["asked"], type=Asked).history[0].images == ("dog.png",), "the judge may"
+    assert msgspec.json.decode(second["prompt_record"], type=PromptRecord).history[0].images == ("dog.png",), (
+        "the judge may"
+    )
     assert [row["extra_info"]["group"] for row in table] == [4, 4]
     reward_file.opened(str(file)).embedder = Letters()
-    good, bad = ms_swift.CompeerReward(config=str(file))([output("Why?"), "Why?"], asked=[first["asked"]] * 2)
+    good, bad = ms_swift.CompeerReward(config=str(file))(
+        [output("Why?"), "Why?"], prompt_record=[first["prompt_record"]] * 2
+    )
     assert good > 0 > bad
     assert verl.compute_total("", output("Why?"), "", table[0]["extra_info"], config=str(file))["score"] == 1
 

@@ -14,7 +14,7 @@ from benchmarks.collapse.judge import Fond
 
 from compeer.models.embedding import Embedder
 from compeer.policy.advantage import advantages
-from compeer.policy.composite import Asked, CompositeReward, Settings
+from compeer.policy.composite import CompositeReward, PromptRecord, RewardSettings
 from compeer.policy.diversity import distinct, self_similarity
 from compeer.policy.prompts import demonstration
 from compeer.reasoning import parse
@@ -22,7 +22,7 @@ from compeer.reward.case import Case
 from compeer.reward.judge import Judgement
 
 THOUGHT = str(demonstration(world.moments()[0])).rpartition("\n")[0] + "\n"
-ASKED = [Asked(item.id, "en", item.history, item.reference) for item in world.moments()]
+ASKED = [PromptRecord(item.id, "en", item.history, item.reference) for item in world.moments()]
 
 
 class Asking:
@@ -52,7 +52,7 @@ def test_the_world_speaks_in_the_contract_and_its_tokenizer_loses_nothing(tmp_pa
 
 
 def test_the_judge_likes_one_reply_best() -> None:
-    reward = CompositeReward(Asking(), None, Settings(soft=True, reweight=False))
+    reward = CompositeReward(Asking(), None, RewardSettings(soft=True, reweight=False))
     rows = reward.score([(ASKED[0], [THOUGHT + reply for reply in world.replies()])])
     best = [row.reply for row in rows if row.total == max(one.total for one in rows)]
     assert best == [" ".join(world.FAVOURITE)]
@@ -65,15 +65,15 @@ def test_equation_5_pays_the_one_that_differs_from_three_alike(embedder: Embedde
     favourite = " ".join(world.FAVOURITE)
     other = f"{world.FIRST[0]} {world.SECOND[0]} {world.THIRD[4]}"
     group = [(ASKED[0], [THOUGHT + reply for reply in (favourite, favourite, favourite, other)])]
-    plain = CompositeReward(Asking(), embedder, Settings(soft=True, reweight=False)).score(group)
+    plain = CompositeReward(Asking(), embedder, RewardSettings(soft=True, reweight=False)).score(group)
     assert plain[0].reward > plain[3].reward
     for variant in ("paper", "sign_aware"):
-        rows = CompositeReward(Asking(), embedder, Settings(soft=True, variant=variant)).score(group)
+        rows = CompositeReward(Asking(), embedder, RewardSettings(soft=True, variant=variant)).score(group)
         assert rows[3].s_in < rows[0].s_in
         assert rows[3].reward > rows[0].reward
 
 
-def learn(settings: Settings, embedder: Embedder, seed: int, steps: int = 100) -> tuple[float, float]:
+def learn(settings: RewardSettings, embedder: Embedder, seed: int, steps: int = 100) -> tuple[float, float]:
     """GRPO on a table: a probability for each sentence of each slot. Distinct-2 and self-similarity of what it says."""
     rng = np.random.default_rng(seed)
     logits = np.zeros((3, 6))
@@ -103,10 +103,10 @@ def learn(settings: Settings, embedder: Embedder, seed: int, steps: int = 100) -
 
 
 def test_a_table_collapses_without_reweighting_and_less_with_it(embedder: Embedder) -> None:
-    start = learn(Settings(reweight=False), embedder, 0, steps=0)
+    start = learn(RewardSettings(reweight=False), embedder, 0, steps=0)
     for seed in (0, 1):
-        without = learn(Settings(soft=True, reweight=False), embedder, seed)
-        paper = learn(Settings(soft=True), embedder, seed)
+        without = learn(RewardSettings(soft=True, reweight=False), embedder, seed)
+        paper = learn(RewardSettings(soft=True), embedder, seed)
         assert without[0] < 0.4 * start[0] and without[1] > start[1] + 0.3, "it collapses"
         assert paper[0] > 1.5 * without[0] and paper[1] < without[1] - 0.1, "it keeps more"
 

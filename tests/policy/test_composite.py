@@ -12,7 +12,7 @@ import pytest
 from compeer.cer.item import Said
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
-from compeer.policy.composite import Asked, CompositeReward, Settings, summary, text_of
+from compeer.policy.composite import CompositeReward, PromptRecord, RewardSettings, summary, text_of
 from compeer.policy.prompts import encoded
 from compeer.reasoning import Reasoning, render
 from compeer.reward.case import Case
@@ -28,8 +28,8 @@ def output(reply: str, strategy: str = "Ask first.") -> str:
     return render(Reasoning.of(texts, LABELS), reply)
 
 
-def asked(name: str = "a", history: Sequence[str] = ("I lost my job.",)) -> Asked:
-    return Asked(name, "en", tuple(Said("seeker", text) for text in history), "That is hard. What happened?")
+def prompt_record(name: str = "a", history: Sequence[str] = ("I lost my job.",)) -> PromptRecord:
+    return PromptRecord(name, "en", tuple(Said("seeker", text) for text in history), "That is hard. What happened?")
 
 
 class ByRule:
@@ -60,12 +60,12 @@ class Letters(Embedder):
 
 
 def reward(**settings: Any) -> CompositeReward:
-    return CompositeReward(ByRule(), Letters(), Settings(**settings))
+    return CompositeReward(ByRule(), Letters(), RewardSettings(**settings))
 
 
 def test_parts_and_total_without_reweighting() -> None:
     outputs = [output("What happened?"), output("Cheer up."), "What happened?", "", "<think></think>ok?"]
-    rows = reward(reweight=False).score([(asked(), outputs)])
+    rows = reward(reweight=False).score([(prompt_record(), outputs)])
     assert [row.total for row in rows] == [5, 3, -3, -5, -3]
     assert [row.reward for row in rows] == [row.total for row in rows]
     assert [row.parts["format"] for row in rows] == [1, 1, -1, -1, -1]
@@ -74,37 +74,39 @@ def test_parts_and_total_without_reweighting() -> None:
 
 
 def test_weights_soft_rewards_and_further_parts() -> None:
-    rows = reward(reweight=False, weights={"preference": 2.0, "format": 0.0}).score([(asked(), [output("Why?")])])
+    rows = reward(reweight=False, weights={"preference": 2.0, "format": 0.0}).score(
+        [(prompt_record(), [output("Why?")])]
+    )
     assert rows[0].total == 5
-    soft = reward(reweight=False, soft=True).score([(asked(), [output("Why?")])])[0]
+    soft = reward(reweight=False, soft=True).score([(prompt_record(), [output("Why?")])])[0]
     assert soft.parts == pytest.approx(
         {"history": 0.6, "emotion": 0.6, "strategy": 0.6, "preference": 0.4, "format": 1}
     )
     dense = reward(reweight=False, weights={"density": 1.0}).score(
-        [(asked(), [output("Tell me more about Tuesday?")])]
+        [(prompt_record(), [output("Tell me more about Tuesday?")])]
     )[0]
     assert dense.total == 5 + dense.parts["density"]
     with pytest.raises(UserError, match="'charm' is no part"):
-        Settings(weights={"charm": 1.0})
+        RewardSettings(weights={"charm": 1.0})
 
 
 def test_a_reply_outside_of_the_lengths_that_are_wanted_earns_less() -> None:
     said = [output(" ".join(["and"] * count) + "?") for count in (2, 4, 6, 12)]
-    guarded = reward(reweight=False, weights={"length": 2.0}, length=(4, 6)).score([(asked(), said)])
+    guarded = reward(reweight=False, weights={"length": 2.0}, length=(4, 6)).score([(prompt_record(), said)])
     assert [row.parts["length"] for row in guarded] == pytest.approx([0.0, 1.0, 1.0, 0.0])
-    plain = reward(reweight=False).score([(asked(), said)])
+    plain = reward(reweight=False).score([(prompt_record(), said)])
     assert [row.total for row in guarded] == pytest.approx(
         [one.total + 2 * row.parts["length"] for one, row in zip(plain, guarded, strict=True)]
     )
     with pytest.raises(UserError, match="no range of words"):
-        Settings(length=(6, 4))
+        RewardSettings(length=(6, 4))
 
 
 def test_novelty_compares_a_reply_with_what_others_are_told_and_not_with_its_own_group() -> None:
     same, new = "What happened then?", "Tell me about Tuesday?"
     groups = [
-        (asked("a"), [output(same), output(new), output(same)]),
-        (asked("b"), [output(same), output("Why?")]),
+        (prompt_record("a"), [output(same), output(new), output(same)]),
+        (prompt_record("b"), [output(same), output("Why?")]),
     ]
     told = reward(reweight=False, weights={"novelty": 3.0}).score(groups)
     # both pairs of `same` are in one reply to the other seeker, or in two; a single word has no pair
@@ -121,7 +123,7 @@ def test_novelty_compares_a_reply_with_what_others_are_told_and_not_with_its_own
 def test_equation_5_is_applied_to_the_total_with_the_whole_group() -> None:
     said = ["What happened then, tell me?", "What happened then, tell me?", "I am here with you now.", "Go on?"]
     history = ("I lost my job and I am afraid to tell them.", "Who are they?")
-    rows = reward().score([(asked(history=history), [output(reply) for reply in said])])
+    rows = reward().score([(prompt_record(history=history), [output(reply) for reply in said])])
     lengths = [5, 5, 6, 2]
     scale = 1 / (1 + math.exp(-0.5 * (sum(lengths) / 4 - 5)))
 
@@ -138,7 +140,7 @@ def test_equation_5_is_applied_to_the_total_with_the_whole_group() -> None:
 
 @pytest.mark.parametrize(("variant", "lower"), [("paper", False), ("sign_aware", True)])
 def test_a_redundant_bad_reply_rises_as_printed_and_falls_sign_aware(variant: str, lower: bool) -> None:
-    row = reward(variant=variant).score([(asked(), ["no no no no no no no no"] * 2)])[0]
+    row = reward(variant=variant).score([(prompt_record(), ["no no no no no no no no"] * 2)])[0]
     assert row.total < 0
     assert (row.reward < row.total) == lower
     assert row.raised == (not lower)
@@ -148,7 +150,7 @@ def test_a_redundant_bad_reply_rises_as_printed_and_falls_sign_aware(variant: st
 def test_what_the_judge_left_open_earns_the_groups_mean_and_is_marked() -> None:
     outputs = [output("Why?"), output("silent"), output("Cheer up.")]
     rows = reward(reweight=False).score(
-        [(asked("a"), outputs), (asked("b"), [output("silent one"), output("silent two")])]
+        [(prompt_record("a"), outputs), (prompt_record("b"), [output("silent one"), output("silent two")])]
     )
     assert [row.total for row in rows] == [5, 4, 3, 0, 0]
     assert [row.failure for row in rows] == [None, "time", None, "time", "time"]
@@ -157,40 +159,40 @@ def test_what_the_judge_left_open_earns_the_groups_mean_and_is_marked() -> None:
 
 def test_an_unjudged_reply_gains_nothing_by_being_unlike_the_others() -> None:
     outputs = [output("What happened then, tell me?")] * 3 + [output("silent zzz qqq xxx jjj vvv")]
-    rows = reward().score([(asked(), outputs)])
+    rows = reward().score([(prompt_record(), outputs)])
     assert rows[3].s_in < rows[0].s_in
     assert rows[3].reward == pytest.approx(sum(row.reward for row in rows[:3]) / 3)
     assert not rows[3].raised
 
 
 def test_one_output_an_empty_history_empty_and_equal_replies() -> None:
-    alone = reward().score([(asked(history=()), [output("What happened to you there?")])])[0]
+    alone = reward().score([(prompt_record(history=()), [output("What happened to you there?")])])[0]
     assert (alone.s_in, alone.s_hi, alone.reward) == (0.0, 0.0, 5.0)
-    empty = reward().score([(asked(), ["", ""])])
+    empty = reward().score([(prompt_record(), ["", ""])])
     assert [(row.s_in, row.s_hi, row.total) for row in empty] == [(0.0, 0.0, -5.0)] * 2
-    same = reward().score([(asked(), [output("What happened to you there?")] * 4)])
+    same = reward().score([(prompt_record(), [output("What happened to you there?")] * 4)])
     assert [row.s_in for row in same] == pytest.approx([1.0] * 4)
     assert len({row.reward for row in same}) == 1
 
 
 def test_rules_alone_need_no_judge() -> None:
-    rules = CompositeReward(None, Letters(), Settings(source="rules", reweight=False))
-    assert [row.total for row in rules.score([(asked(), [output("Why?"), "Why?"])])] == [1, -1]
+    rules = CompositeReward(None, Letters(), RewardSettings(source="rules", reweight=False))
+    assert [row.total for row in rules.score([(prompt_record(), [output("Why?"), "Why?"])])] == [1, -1]
     with pytest.raises(UserError, match="needs a judge"):
-        CompositeReward(None, Letters(), Settings())
+        CompositeReward(None, Letters(), RewardSettings())
 
 
 def test_called_as_trl_calls_it() -> None:
     metrics: dict[str, float] = {}
     extra: dict[str, list[Any]] = {}
-    function = CompositeReward(ByRule(), Letters(), Settings(reweight=False), group=2)
+    function = CompositeReward(ByRule(), Letters(), RewardSettings(reweight=False), group=2)
     completions = [
         [{"role": "assistant", "content": text}] for text in (output("Why?"), "No.", output("Ok."), output("So?"))
     ]
     values = function(
         prompts=[[]] * 4,
         completions=completions,
-        asked=[encoded(asked("a"))] * 2 + [encoded(asked("b"))] * 2,
+        prompt_record=[encoded(prompt_record("a"))] * 2 + [encoded(prompt_record("b"))] * 2,
         completion_ids=[[1]] * 4,
         trainer_state=None,
         log_metric=metrics.__setitem__,
@@ -206,22 +208,22 @@ def test_called_as_trl_calls_it() -> None:
 def test_an_output_that_never_came_to_its_end_has_no_reply(whole: bool) -> None:
     rewarding = reward(reweight=False, whole=whole)
     rewarding.ends = frozenset({2})
-    row = encoded(asked())
+    row = encoded(prompt_record())
     texts = [output("What happened?"), output("And then what? And then what?")]
-    ended, endless = rewarding(completions=texts, asked=[row, row], completion_ids=[[5, 2], [5, 7]])
+    ended, endless = rewarding(completions=texts, prompt_record=[row, row], completion_ids=[[5, 2], [5, 7]])
     assert ended == 5.0
     assert endless == (1.0 if whole else 5.0)  # the steps still count, the reply and the format do not
-    scored = rewarding.score([(asked(), texts)], cut=[False, True])
+    scored = rewarding.score([(prompt_record(), texts)], cut=[False, True])
     assert (scored[1].complete, scored[1].reply, scored[1].problems) == (False, "", ("cut-off",))
 
 
 def test_a_group_cut_in_two_is_refused_with_the_arithmetic() -> None:
     function = CompositeReward(ByRule(), Letters(), group=4)
-    rows = [encoded(asked("a"))] * 2 + [encoded(asked("b"))] * 2
+    rows = [encoded(prompt_record("a"))] * 2 + [encoded(prompt_record("b"))] * 2
     with pytest.raises(UserError, match="The 4 outputs of this process are not whole groups of 4"):
-        function(completions=["x"] * 4, asked=rows)
+        function(completions=["x"] * 4, prompt_record=rows)
     with pytest.raises(UserError, match="6 outputs of this process"):
-        function(completions=["x"] * 6, asked=[encoded(asked("a"))] * 6)
+        function(completions=["x"] * 6, prompt_record=[encoded(prompt_record("a"))] * 6)
 
 
 def test_completions_with_several_turns_and_parts() -> None:
@@ -232,8 +234,8 @@ def test_completions_with_several_turns_and_parts() -> None:
 
 def test_vectors_of_a_history_are_computed_once() -> None:
     embedder = Letters()
-    function = CompositeReward(ByRule(), embedder, Settings())
-    function.score([(asked(), [output("Why?"), output("When?")])])
+    function = CompositeReward(ByRule(), embedder, RewardSettings())
+    function.score([(prompt_record(), [output("Why?"), output("When?")])])
     assert embedder.computed == 3
-    function.score([(asked(), [output("Where?"), output("Why?")])])
+    function.score([(prompt_record(), [output("Where?"), output("Why?")])])
     assert (embedder.computed, embedder.remembered) == (4, 2)

@@ -18,8 +18,8 @@ from tests.policy.seeker_server import SeekerServer
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.policy.advantage import advantages, objective
-from compeer.policy.grpo.run import Session, train
-from compeer.policy.grpo.trainer import Order, Watching
+from compeer.policy.grpo.run import GrpoSession, train
+from compeer.policy.grpo.trainer import AlertCallback, StepOrder
 from compeer.policy.grpo.watch import Alerts
 from compeer.training.run import Record, open_run
 
@@ -43,7 +43,7 @@ def weights(folder: Path) -> dict[str, Any]:
 def test_trl_computes_equations_2_and_3_on_a_real_batch(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
     import torch
 
-    session = Session(toy.config(tmp_path, tiny_model_dir, judge, temperature=0.7), quiet=True)
+    session = GrpoSession(toy.config(tmp_path, tiny_model_dir, judge, temperature=0.7), quiet=True)
     run = session.open()
     trainer, opened, _ = session.trainer(run)
     trainer.model.train()
@@ -158,18 +158,18 @@ def test_alerts_are_shown_and_kept_and_not_repeated_after_a_resume(
 ) -> None:
     run = open_run(tmp_path / "run", Record(kind="policy", config={}, data={}, base={}))
 
-    def watched(watching: Watching, steps: range) -> None:
+    def watched(watching: AlertCallback, steps: range) -> None:
         for step in steps:
             numbers = {"reward": 0.0, "diversity/distinct_2": (0.8 if step <= 20 else 0.3) + step % 3 / 100}
             run.log({"step": step, **numbers})
             watching.on_log(None, SimpleNamespace(global_step=step, max_steps=60), None, numbers)
 
-    watched(Watching(run, Alerts(window=5, baseline=20)), range(1, 41))
+    watched(AlertCallback(run, Alerts(window=5, baseline=20)), range(1, 41))
     assert [one["step"] for one in run.alerts()] == [23] and "word pairs" in run.alerts()[0]["alert"]
     told = capsys.readouterr().err
     assert "Alert at step 23: The share of different word pairs in the replies has fallen from 0.81" in told
     assert "step 24: reward" in told, "a line of curves every tenth of the run"
-    watched(Watching(run, Alerts(window=5, baseline=20), quiet=True), range(41, 61))
+    watched(AlertCallback(run, Alerts(window=5, baseline=20), quiet=True), range(41, 61))
     assert len(run.alerts()) == 1 and capsys.readouterr().err == ""
     run.close()
 
@@ -216,7 +216,7 @@ def test_the_order_is_that_of_the_epoch_and_no_step_mixes_kinds() -> None:
     rng = random.Random(1)
     pictured = [rng.random() < 0.4 for _ in range(23)]
     epoch = 0
-    order = Order(pictured, 4, group=3, repeats=2, seed=5, epoch=lambda: epoch)
+    order = StepOrder(pictured, 4, group=3, repeats=2, seed=5, epoch=lambda: epoch)
     drawn = list(order)
     assert len(drawn) == len(order) == order.steps * 4 * 3 * 2
     steps = [drawn[start : start + 12] for start in range(0, len(drawn), 12)]
@@ -226,8 +226,8 @@ def test_the_order_is_that_of_the_epoch_and_no_step_mixes_kinds() -> None:
     assert set(drawn) == set(range(23)), "nothing is left out"
     epoch = 1
     other = list(order)
-    assert other != drawn and list(Order(pictured, 4, 3, 2, 5, lambda: 1)) == other
-    assert list(Order([False, True, False], 2)) == [0, 2, 1, 1], "without an epoch they keep their order"
+    assert other != drawn and list(StepOrder(pictured, 4, 3, 2, 5, lambda: 1)) == other
+    assert list(StepOrder([False, True, False], 2)) == [0, 2, 1, 1], "without an epoch they keep their order"
 
 
 def test_too_few_prompts_and_a_split_group_are_refused_before_a_model_is_loaded(

@@ -10,7 +10,7 @@ import yaml
 
 from compeer.errors import UserError
 from compeer.policy.grpo.arguments import plan
-from compeer.policy.grpo.config import Config, config_of, read_config
+from compeer.policy.grpo.config import GrpoConfig, config_of, read_config
 from compeer.training.model import Lora
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_overrides_go_into_groups_and_numbers_may_be_written_as_people_write_the
     assert (config.learning_rate, config.clip) == (1e-5, 0.3)
     assert config.judge is not None and (config.judge.budget, config.judge.spec) == (30.0, "embedded")
     assert config.lora is not None and config.lora.r == 8 and config.reward.weight("format") == 0.5
-    with pytest.raises(UserError, match="'batch' is no setting; write NAME=VALUE"):
+    with pytest.raises(UserError, match=r"'batch' is not a setting\. Write NAME=VALUE"):
         read_config(tmp_path / "c.yaml", ["batch"])
     with pytest.raises(UserError, match="cannot be read"):
         read_config(tmp_path / "none.yaml")
@@ -83,7 +83,7 @@ def test_overrides_go_into_groups_and_numbers_may_be_written_as_people_write_the
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_file_can_be_used(path: Path) -> None:
     config = read_config(path)
-    assert isinstance(config, Config) and config.variant == "urp"
+    assert isinstance(config, GrpoConfig) and config.variant == "urp"
     launched = {"one-node-fsdp2": 4, "one-node-zero3": 8, "paper": 8, "several-nodes": 16}.get(path.stem, 1)
     assert plan(config.batch, config.group, launched, config.micro_batch, config.accumulation).share % config.group == 0
 

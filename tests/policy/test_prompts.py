@@ -10,7 +10,7 @@ import pytest
 from compeer.cer.item import Item, Said, items_at
 from compeer.corpora.bundled import load
 from compeer.errors import UserError
-from compeer.policy.composite import Asked
+from compeer.policy.composite import PromptRecord
 from compeer.policy.prompts import demonstration, prompt_of, prompts_of
 from compeer.reasoning import parse
 
@@ -35,8 +35,8 @@ def test_the_oldest_turns_are_left_out_until_it_fits_and_it_begins_with_the_seek
     found = prompt_of(whole, count, system + 5)
     assert [message["content"] for message in found.messages[1:]] == ["five six", "seven", "eight"]
     assert found.left_out == 2
-    assert found.asked.history == whole.history, "the judge and the redundancy see the whole history"
-    assert msgspec.json.decode(found.row["asked"], type=Asked) == found.asked
+    assert found.prompt_record.history == whole.history, "the judge and the redundancy see the whole history"
+    assert msgspec.json.decode(found.row["prompt_record"], type=PromptRecord) == found.prompt_record
     with pytest.raises(UserError, match="The last turn of item x#1 alone"):
         prompt_of(whole, count, system)
 

@@ -19,9 +19,9 @@ from compeer.errors import UserError
 from compeer.models import Request, open_model
 from compeer.models.checkpoint import open_tokenizer
 from compeer.policy.prompts import demonstration, prompt_of
-from compeer.policy.sft import Config, examples, items_of, read_config, train
+from compeer.policy.sft import SftConfig, examples, items_of, read_config, train
 from compeer.reasoning import parse
-from compeer.training.encode import IGNORED, Words
+from compeer.training.encode import IGNORED, ChatTokenizer
 from compeer.training.model import Lora
 
 PLAN: dict[str, Any] = {
@@ -29,14 +29,14 @@ PLAN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def config(folder: Path, model: Path, **more: Any) -> Config:
+def config(folder: Path, model: Path, **more: Any) -> SftConfig:
     write_rows(folder / "items.jsonl", items())
     given = {"out": str(folder / "run"), "model": str(model), "data": (str(folder / "items.jsonl"),)}
-    return Config(**(given | PLAN | {"length": "brief", "device": "cpu"} | more))
+    return SftConfig(**(given | PLAN | {"length": "brief", "device": "cpu"} | more))
 
 
 @pytest.fixture(scope="module")
-def taught(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, dict[str, Any]]:
+def taught(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[SftConfig, dict[str, Any]]:
     used = config(tmp_path_factory.mktemp("sft"), tiny_model_dir)
     return used, train(used, quiet=True)
 
@@ -45,7 +45,7 @@ def test_only_the_output_and_its_end_are_in_the_loss_and_the_prompt_is_grpos(
     tiny_model_dir: Path, tmp_path: Path
 ) -> None:
     tokenizer, _ = open_tokenizer(str(tiny_model_dir))
-    words = Words(tokenizer)
+    words = ChatTokenizer(tokenizer)
     found, counts = examples(items(), words, config(tmp_path, tiny_model_dir))
     assert counts["learned"] == len(found) == 4
     for item, example in zip(items(), found, strict=True):
@@ -67,7 +67,7 @@ def test_what_cannot_be_learned_is_counted_and_left_out(tiny_model_dir: Path, tm
         good, history=(Said("seeker", "Oh. " * 400), Said("supporter", "Go on."), Said("seeker", "I lost my job."))
     )
     used = config(tmp_path, tiny_model_dir, max_prompt=600)
-    words = Words(*open_tokenizer(str(tiny_model_dir)))
+    words = ChatTokenizer(*open_tokenizer(str(tiny_model_dir)))
     _, counts = examples([good, bare, marked, endless, wordy, good, long], words, used)
     assert counts == {
         "learned": 1, "shortened": 0, "no reasoning": 1, "not renderable": 1, "too long": 2, "repeated": 2,
@@ -76,7 +76,7 @@ def test_what_cannot_be_learned_is_counted_and_left_out(tiny_model_dir: Path, tm
         examples([bare, bare], words, used)
 
 
-def test_a_tiny_model_learns_to_write_complete_outputs(taught: tuple[Config, dict[str, Any]]) -> None:
+def test_a_tiny_model_learns_to_write_complete_outputs(taught: tuple[SftConfig, dict[str, Any]]) -> None:
     used, result = taught
     assert result["opens_as"] == f"hf:{used.out}/model"
     assert result["items"]["learned"] == 4
@@ -97,7 +97,7 @@ def test_a_tiny_model_learns_to_write_complete_outputs(taught: tuple[Config, dic
 
 
 def test_a_finished_run_is_told_again_and_other_data_is_refused(
-    taught: tuple[Config, dict[str, Any]], tmp_path: Path
+    taught: tuple[SftConfig, dict[str, Any]], tmp_path: Path
 ) -> None:
     used, result = taught
     file = tmp_path / "sft.yaml"
@@ -123,7 +123,7 @@ def test_text_and_pictures_train_an_adapter_of_a_vision_model(tiny_vision_dir: P
     write_rows(tmp_path / "mixed.jsonl", [items()[0], shown])
     plan = {"batch_size": 2, "micro_batch": 1, "epochs": 2}
     used = config(tmp_path, tiny_vision_dir, data=(str(tmp_path / "mixed.jsonl"),), lora=Lora(r=4), **plan)
-    words = Words(*open_tokenizer(str(tiny_vision_dir)))
+    words = ChatTokenizer(*open_tokenizer(str(tiny_vision_dir)))
     assert [len(example.images) for example in examples(items_of(used.data), words, used)[0]] == [0, 1]
     result = train(used, quiet=True)
     assert result["opens_as"] == f"hf:{tiny_vision_dir}+{used.out}/model"
@@ -152,7 +152,7 @@ def test_items_are_read_as_stages_write_them_and_as_they_are_published(tmp_path:
     (published,) = items_of([str(tmp_path / "jsonl" / "train.jsonl")])
     assert published.history[0].images == (str(tmp_path / "images" / "a.png"),)
     write_rows(tmp_path / "bad.jsonl", [{"id": "x"}])
-    with pytest.raises(UserError, match="bad.jsonl, line 1 .record x.: .* must be a CER item"):
+    with pytest.raises(UserError, match=r"bad\.jsonl, line 1 .record x.: .* must be a CER item"):
         list(items_of([str(tmp_path / "bad.jsonl")]))
 
 

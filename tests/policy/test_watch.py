@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compeer.models.embedding import Embedder
-from compeer.policy.composite import Asked, Scored, Settings
+from compeer.policy.composite import PromptRecord, RewardSettings, Scored
 from compeer.policy.diversity import self_similarity
 from compeer.policy.grpo.watch import Alerts, HeldOut, Share, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
@@ -144,14 +144,14 @@ class Gives:
 
 def test_an_alert_comes_when_only_the_training_judge_sees_progress() -> None:
     training, second = Gives(), Gives()
-    held = HeldOut(training, second, Settings())
-    asked = [encoded(Asked(f"p{number}", "en", (), "Oh?")) for number in range(40)]
+    held = HeldOut(training, second, RewardSettings())
+    prompt_record = [encoded(PromptRecord(f"p{number}", "en", (), "Oh?")) for number in range(40)]
 
     def evaluated(step: int, one: int, two: int) -> tuple[dict[str, float], list[str]]:
         training.right, second.right = one, two
         held.begin()
-        held.score(asked, ["Why?"] * 40)
-        held.score(asked[:3], ["Why?"] * 3)  # a batch that was filled up counts nobody twice
+        held.score(prompt_record, ["Why?"] * 40)
+        held.score(prompt_record[:3], ["Why?"] * 3)  # a batch that was filled up counts nobody twice
         found = held.compare()
         return found, held.see(step, found)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from compeer.cer.item import Item, Said
 from compeer.dialogue import write_rows
-from compeer.policy.grpo.config import Config, config_of
+from compeer.policy.grpo.config import GrpoConfig, config_of
 
 SAID = ("I lost my job.", "My dog died.", "I can't sleep.", "We broke up.", "Exams scare me.", "Nobody calls me.",
         "I failed again.", "They laughed at me.", "I miss home.", "My head hurts.", "I feel empty.", "He is gone.")  # fmt: skip
@@ -42,7 +42,7 @@ def settings(folder: Path, model: Path, judge: str, **more: Any) -> dict[str, An
     }  # fmt: skip
 
 
-def config(folder: Path, model: Path, judge: str, **more: Any) -> Config:
+def config(folder: Path, model: Path, judge: str, **more: Any) -> GrpoConfig:
     return config_of(settings(folder, model, judge, **more))
 
 

@@ -17,8 +17,7 @@ from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reward.case import case_of
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.train import Config, Trained, read_config, train
-from compeer.reward.training_rows import Choices, rows
+from compeer.reward.train import JudgeTraining, RowSettings, Trained, read_config, rows, train
 from compeer.reward.verdict import Kind
 
 ITEMS = [item(number) for number in range(32)]
@@ -36,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(home: Path, out: str, **changes: Any) -> Config:
+def config(home: Path, out: str, **changes: Any) -> JudgeTraining:
     values: dict[str, Any] = {
         "out": str(home / out),
         "base": str(home / "base"),
@@ -47,7 +46,7 @@ def config(home: Path, out: str, **changes: Any) -> Config:
         "save_every": 1000,
         "epochs": 16,
     }
-    return Config(**values | changes)
+    return JudgeTraining(**values | changes)
 
 
 def accuracy(model: str, kind: Kind, items: list[Item]) -> dict[str, float]:
@@ -57,7 +56,7 @@ def accuracy(model: str, kind: Kind, items: list[Item]) -> dict[str, float]:
     judge = LocalJudge(model)
     assert judge.kind == kind
     for first in (True, False):
-        chosen = [one for one in items if next(rows(one, Choices(kind=kind))).candidate_first is first]
+        chosen = [one for one in items if next(rows(one, RowSettings(kind=kind))).candidate_first is first]
         order = "candidate_first" if first else "reference_first"
         found = asyncio.run(judge.judge([case_of(one) for one in chosen], orders=order))  # type: ignore[arg-type]
         for one, judgement in zip(chosen, found, strict=True):
@@ -170,8 +169,7 @@ class TestRefusing:
         from PIL import Image
 
         from compeer.models.checkpoint import open_tokenizer
-        from compeer.reward.train import _items
-        from compeer.reward.training_rows import make
+        from compeer.reward.train import _items, make
         from compeer.training.encode import ChatTokenizer
 
         Image.new("RGB", (60, 60)).save(tmp_path / "a.png")
@@ -181,7 +179,7 @@ class TestRefusing:
             train(settings)
         dropped = msgspec.structs.replace(settings, pictures="drop")
         words = ChatTokenizer(*open_tokenizer(str(home / "base")))
-        assert make(_items(dropped.train, dropped), dropped.choices, words, 4096).counts["rows"] == 1
+        assert make(_items(dropped.train, dropped), dropped.rows, words, 4096).counts["rows"] == 1
 
 
 class TestConfig:
@@ -207,19 +205,19 @@ class TestConfig:
             read_config(self.write(tmp_path, text))
 
     def test_the_paper_s_values_are_the_defaults(self, tmp_path: Path) -> None:
-        settings, text = read_config(self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\n"))
+        settings = read_config(self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\n"))
         assert settings.learning_rate == 1e-5 and settings.batch_size == 64 and settings.kind == "unified"
-        assert settings.lora is None and text == "out: a\nbase: b\ntrain: [x]\n"
+        assert settings.lora is None
 
     def test_changes_on_the_command_line(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\nlearning_rate: 1e-4\n")
-        settings, _ = read_config(path, ["lora.r=8", "epochs=2", "valid=[y, z]", "out=c"])
+        settings = read_config(path, ["lora.r=8", "epochs=2", "valid=[y, z]", "out=c"])
         assert settings.lora and settings.lora.r == 8 and settings.lora.alpha == 32
         assert (settings.epochs, settings.valid, settings.out, settings.learning_rate) == (2, ("y", "z"), "c", 1e-4)
-        with pytest.raises(UserError, match="--set takes name=value"):
+        with pytest.raises(UserError, match="Write NAME=VALUE"):
             read_config(path, ["epochs"])
 
     @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "reward").glob("*.yaml")), ids=lambda path: path.name)
     def test_every_shipped_configuration_is_read(self, path: Path) -> None:
-        settings, _ = read_config(path)
+        settings = read_config(path)
         assert settings.learning_rate > 0

@@ -19,7 +19,7 @@ from tests.endpoints.process import ROOT, environment
 from tests.training.small import in_child, item, kill_me, small_model
 
 from compeer.dialogue import write_rows
-from compeer.reward.train import Config, train
+from compeer.reward.train import JudgeTraining, train
 from compeer.training.model import Lora
 
 ITEMS = [item(number) for number in range(14)]
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(home: Path, out: str, **changes: Any) -> Config:
+def config(home: Path, out: str, **changes: Any) -> JudgeTraining:
     """Seven micro-batches of two, in four steps an epoch: no boundary falls where another one does."""
     values: dict[str, Any] = {
         "out": str(home / out),
@@ -49,7 +49,7 @@ def config(home: Path, out: str, **changes: Any) -> Config:
         "save_every": 2,
         "log_every": 1,
     }
-    return Config(**values | changes)
+    return JudgeTraining(**values | changes)
 
 
 @contextmanager
@@ -140,7 +140,7 @@ class TestReplies:
         transformers.AutoTokenizer.from_pretrained(home / "base").save_pretrained(home / "tied")
         return home
 
-    def config(self, home: Path, out: str) -> Config:
+    def config(self, home: Path, out: str) -> JudgeTraining:
         return config(home, out, kind="orm", base=str(home / "tied"))
 
     @pytest.fixture(scope="class")

@@ -13,10 +13,10 @@ from tests.policy.demonstrations import items
 
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.policy.grpo.config import Config, config_of
+from compeer.policy.grpo.config import GrpoConfig, config_of
 
 
-def config(folder: Path, model: Path = Path("somewhere"), **more: Any) -> Config:
+def config(folder: Path, model: Path = Path("somewhere"), **more: Any) -> GrpoConfig:
     write_rows(folder / "items.jsonl", items())
     raw = {
         "out": str(folder / "unused"), "model": str(model), "data": [str(folder / "items.jsonl")], "device": "cpu",
@@ -41,9 +41,9 @@ def logged(folder: Path, rewards: list[float], distinct: float, likeness: float)
 
 
 def test_each_multiplier_has_its_run_and_0_is_without_reweighting(tmp_path: Path) -> None:
-    made: list[Config] = []
+    made: list[GrpoConfig] = []
 
-    def train(one: Config) -> dict[str, Any]:
+    def train(one: GrpoConfig) -> dict[str, Any]:
         made.append(one)
         logged(Path(one.out), [1.0] * 40 + [one.reward.tau_scale] * 10, 0.2 * len(made), 0.9 - 0.2 * len(made))
         return {}

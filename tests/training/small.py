@@ -102,9 +102,9 @@ def small_model(folder: Path, items: Sequence[Item]) -> Path:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from compeer.reward.training_rows import Choices, chat, rows
+    from compeer.reward.train import RowSettings, chat, rows
 
-    texts = [message["content"] for one in items for row in rows(one, Choices()) for message in chat(row)]
+    texts = [message["content"] for one in items for row in rows(one, RowSettings()) for message in chat(row)]
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()

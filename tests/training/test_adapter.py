@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from compeer.errors import UserError
-from compeer.policy.sft import Config
-from compeer.reward.train import Config as JudgeConfig
-from compeer.training.model import Lora, Settings, open_with, shape_of, start_identity
+from compeer.policy.sft import SftConfig
+from compeer.reward.train import JudgeTraining as JudgeConfig
+from compeer.training.model import Lora, ModelSettings, open_with, shape_of, start_identity
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def saved(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_the_adapter_brings_shape_and_matrices(saved: Path, tiny_model_dir: Path) -> None:
     from safetensors.torch import load_file
 
-    config = Config(out="run", model=str(tiny_model_dir), data=("x",), adapter=str(saved))
+    config = SftConfig(out="run", model=str(tiny_model_dir), data=("x",), adapter=str(saved))
     assert config.training.lora == shape_of(saved) == Lora(r=4, alpha=6, dropout=0.0, targets=("q_proj", "up_proj"))
     opened = open_with(config.start, config.training, seed=0)
     there = {name.replace(".default", ""): weight for name, weight in opened.model.named_parameters()}
@@ -58,6 +58,6 @@ def test_what_does_not_fit_is_refused(
     monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
     with pytest.raises(UserError, match="the judge that comes along, and there is none"):
         _ = JudgeConfig(**given, adapter="shipped").start  # type: ignore[arg-type]
-    deeper = Settings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
+    deeper = ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
     with pytest.raises(UserError, match=r"does not fit .*up_proj.* has no place there"):
         open_with(saved, deeper, seed=0)

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from compeer.training.encode import IGNORED, Collator, Example, Order, Words, order
+from compeer.training.encode import IGNORED, BatchOrder, ChatTokenizer, Collator, Example, order
 
 
 def example(length: int, picture: bool = False) -> Example:
@@ -24,11 +24,11 @@ class TestOrder:
     def test_the_same_epoch_gives_the_same_order_and_another_one_another(self) -> None:
         examples = [example(3 + at % 7) for at in range(40)]
         epoch = 0
-        sampler = Order(examples, 4, 1, seed=3, epoch=lambda: epoch)
+        sampler = BatchOrder(examples, 4, 1, seed=3, epoch=lambda: epoch)
         first, again = list(sampler), list(sampler)
         epoch = 1
         assert first == again != list(sampler)
-        assert list(Order(examples, 4, 1, seed=4, epoch=lambda: 0)) != first
+        assert list(BatchOrder(examples, 4, 1, seed=4, epoch=lambda: 0)) != first
 
     def test_batches_hold_examples_of_like_length(self) -> None:
         rng = Random(1)
@@ -52,7 +52,7 @@ class TestOrder:
         assert sum(count - 1 for count in Counter(numbers).values()) == extra < 2 * 3 * each
 
     def test_validation_keeps_its_order_and_its_number(self) -> None:
-        sampler = Order([example(4) for _ in range(9)], 4, 1, seed=0, epoch=None)
+        sampler = BatchOrder([example(4) for _ in range(9)], 4, 1, seed=0, epoch=None)
         assert list(sampler) == list(range(9)) and len(sampler) == 9
 
     def test_nothing_is_no_batch(self) -> None:
@@ -63,7 +63,7 @@ class TestCollator:
     def test_pads_on_the_right_and_learns_only_the_spans(self, tiny_model_dir: Path) -> None:
         from compeer.models.checkpoint import open_tokenizer
 
-        words = Words(*open_tokenizer(str(tiny_model_dir)))
+        words = ChatTokenizer(*open_tokenizer(str(tiny_model_dir)))
         batch = Collator([example(3), example(5)], words)([{"number": 0}, {"number": 1}])
         assert batch["input_ids"].tolist() == [[5, 6, 7, words.pad, words.pad], [5, 6, 7, 8, 9]]
         assert batch["attention_mask"].tolist() == [[1, 1, 1, 0, 0], [1] * 5]
@@ -80,7 +80,7 @@ class TestCollator:
         from compeer.training.encode import encode
 
         opened = open_checkpoint(str(tiny_vision_dir), device="cpu")
-        words = Words(opened.tokenizer, opened.processor)
+        words = ChatTokenizer(opened.tokenizer, opened.processor)
         Image.effect_noise((70, 90), 60).convert("RGB").save(tmp_path / "a.png")
         pictured = [{"type": "image", "path": str(tmp_path / "a.png")}, {"type": "text", "text": "and this?"}]
         chats = [

@@ -11,8 +11,8 @@ from tests.training.small import item
 
 from compeer.dialogue import write_rows
 from compeer.models.request import ModelError, Request
-from compeer.reward.train import Config, train
-from compeer.training.model import Lora, Settings, arguments, base_identity, open_model
+from compeer.reward.train import JudgeTraining, train
+from compeer.training.model import Lora, ModelSettings, arguments, base_identity, open_model
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,27 +28,27 @@ def trained(model: Any) -> set[str]:
 
 class TestOpening:
     def test_all_of_a_text_model_or_its_adapter_alone(self, tiny_model_dir: Path) -> None:
-        whole = open_model(Settings(base=str(tiny_model_dir)))
+        whole = open_model(ModelSettings(base=str(tiny_model_dir)))
         assert trained(whole.model) == {name for name, _ in whole.model.named_parameters()}
-        adapted = open_model(Settings(base=str(tiny_model_dir), lora=Lora(r=4)))
+        adapted = open_model(ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4)))
         assert all("lora_" in name for name in trained(adapted.model)) and trained(adapted.model)
         assert not any("lm_head" in name or "embed" in name for name in trained(adapted.model))
         some, all_of_it = adapted.parameters()
         assert some < all_of_it
 
     def test_the_vision_tower_is_frozen_and_the_merger_is_not(self, tiny_vision_dir: Path) -> None:
-        whole = open_model(Settings(base=str(tiny_vision_dir)))
+        whole = open_model(ModelSettings(base=str(tiny_vision_dir)))
         tower = {name for name, _ in whole.model.named_parameters() if "visual" in name}
         assert {name for name in tower if "merger" in name} == tower & trained(whole.model) != set()
         assert any("language_model" in name for name in trained(whole.model))
-        adapted = trained(open_model(Settings(base=str(tiny_vision_dir), lora=Lora(r=4))).model)
+        adapted = trained(open_model(ModelSettings(base=str(tiny_vision_dir), lora=Lora(r=4))).model)
         assert {name.split("visual.")[1].split(".")[0] for name in adapted if "visual." in name} == {"merger"}
         assert any("language_model" in name for name in adapted)
 
     def test_the_same_seed_gives_the_same_adapter(self, tiny_model_dir: Path) -> None:
         import torch
 
-        settings = Settings(base=str(tiny_model_dir), lora=Lora(r=4))
+        settings = ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4))
         first, again, other = (
             torch.cat([weight.flatten() for name, weight in open_model(settings, seed).model.named_parameters() if "lora_A" in name])
             for seed in (1, 1, 2)
@@ -56,7 +56,7 @@ class TestOpening:
         assert torch.equal(first, again) and not torch.equal(first, other)
 
     def test_on_a_cpu_the_arithmetic_is_float32(self, tiny_model_dir: Path) -> None:
-        told = arguments(Settings(base=str(tiny_model_dir), device="cpu"))
+        told = arguments(ModelSettings(base=str(tiny_model_dir), device="cpu"))
         assert told["use_cpu"] and not told["bf16"] and not told["gradient_checkpointing"]
 
     def test_a_gpu_that_is_not_there_is_said_to_be_missing(self, tiny_model_dir: Path) -> None:
@@ -65,7 +65,7 @@ class TestOpening:
         if torch.cuda.is_available():
             pytest.skip("there is one")
         with pytest.raises(ModelError, match="torch finds no GPU"):
-            arguments(Settings(base=str(tiny_model_dir), device="cuda"))
+            arguments(ModelSettings(base=str(tiny_model_dir), device="cuda"))
 
     def test_a_base_is_known_by_its_files(self, tiny_model_dir: Path, tmp_path: Path) -> None:
         import shutil
@@ -78,7 +78,7 @@ class TestOpening:
         assert base_identity(str(tmp_path / "copy")) != base_identity(str(tiny_model_dir))
 
 
-def config(base: str, folder: Path, **changes: Any) -> Config:
+def config(base: str, folder: Path, **changes: Any) -> JudgeTraining:
     write_rows(folder / "train.jsonl", [item(number) for number in range(2)])
     values: dict[str, Any] = {
         "out": str(folder / "run"),
@@ -90,7 +90,7 @@ def config(base: str, folder: Path, **changes: Any) -> Config:
         "learning_rate": 1e-3,
         "save_every": 1,
     }
-    return Config(**values | changes)
+    return JudgeTraining(**values | changes)
 
 
 def answer(model: str, adapter: str | None) -> str:
@@ -124,11 +124,11 @@ class TestEmbedded:
 
 def test_the_embedded_model_s_own_template_tells_what_to_learn() -> None:
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.reward.training_rows import Choices, chat, rows
-    from compeer.training.encode import Words, encode
+    from compeer.reward.train import RowSettings, chat, rows
+    from compeer.training.encode import ChatTokenizer, encode
 
-    words = Words(*open_tokenizer("embedded"))
-    row = chat(next(rows(item(0), Choices())))
+    words = ChatTokenizer(*open_tokenizer("embedded"))
+    row = chat(next(rows(item(0), RowSettings())))
     example = encode(row, words)
     learnt = [words.tokenizer.decode(example.ids[start:end]) for start, end in example.spans]
     assert learnt == [message["content"] + "<|im_end|>" for message in row if message["role"] == "assistant"]

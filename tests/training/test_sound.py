@@ -12,7 +12,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from compeer.errors import UserError
-from compeer.training.watch import MOST, Sound
+from compeer.training.watch import MOST, GradientGuard
 
 
 class Line(torch.nn.Module):
@@ -52,7 +52,7 @@ def trained(tmp_path: Path, rows: list[float], *, guarded: bool) -> Line:
     data = [{"x": torch.tensor([row, 1.0])} for row in rows]
     trainer = Trainer(model=model, args=arguments, train_dataset=data)
     if guarded:
-        trainer.add_callback(Sound(Folder(tmp_path / "alerts.jsonl"), "line"))  # type: ignore[arg-type]
+        trainer.add_callback(GradientGuard(Folder(tmp_path / "alerts.jsonl"), "line"))  # type: ignore[arg-type]
     trainer.train()
     return model
 
@@ -73,7 +73,7 @@ def test_several_in_a_row_stop_the_run(tmp_path: Path) -> None:
 
 
 def test_bad_steps_that_do_not_follow_each_other_are_counted_apart(tmp_path: Path) -> None:
-    guard, model = Sound(Folder(tmp_path / "alerts.jsonl"), "line"), Line()  # type: ignore[arg-type]
+    guard, model = GradientGuard(Folder(tmp_path / "alerts.jsonl"), "line"), Line()  # type: ignore[arg-type]
     for number in range(2 * MOST):
         model.slope.grad = torch.full((2,), float("inf") if number % 2 else 1.0)
         guard.on_pre_optimizer_step(None, SimpleNamespace(global_step=number), None, model=model)

@@ -30,7 +30,7 @@ def settings(limit: int | None = None) -> Any:
 
 class TestWatch:
     def test_every_scalar_is_written_and_nothing_else(self, run: Run) -> None:
-        watch = watching.Watch(run, "policy", quiet=True)
+        watch = watching.ProgressWatch(run, "policy", quiet=True)
         watch.on_log(settings(), state(4), None, {"reward": 1.5, "kl": 0, "table": [1], "note": "x"})
         assert run.metrics() == [{"step": 4, "reward": 1.5, "kl": 0}]
 
@@ -38,7 +38,7 @@ class TestWatch:
         self, run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(watching, "_EVERY", 0.0)
-        watch = watching.Watch(run, "judge")
+        watch = watching.ProgressWatch(run, "judge")
         watch.on_train_begin(settings(), state(2), None)
         watch.on_log(settings(), state(3), None, {"loss": 0.51234, "grad_norm": 2.0})
         watch.on_step_end(settings(), state(3), None)
@@ -52,7 +52,7 @@ class TestWatch:
         self, run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("RANK", "1")
-        watch = watching.Watch(run, "judge")
+        watch = watching.ProgressWatch(run, "judge")
         watch.on_log(settings(), state(3), None, {"loss": 0.5})
         watch.on_train_end(settings(), state(10), None)
         assert capsys.readouterr().err == "" and not (run.folder / "curves.png").exists()

@@ -13,7 +13,7 @@ from tests.training.small import in_child, item, kill_me
 from compeer.dialogue import write_rows
 from compeer.reward.case import case_of
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.train import Config, _items, train
+from compeer.reward.train import JudgeTraining, _items, train
 from compeer.training.model import Lora
 
 
@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(data: Path, base: Path, out: str, **changes: Any) -> Config:
+def config(data: Path, base: Path, out: str, **changes: Any) -> JudgeTraining:
     values: dict[str, Any] = {
         "out": str(data / out),
         "base": str(base),
@@ -43,14 +43,14 @@ def config(data: Path, base: Path, out: str, **changes: Any) -> Config:
         "save_every": 1,
         "log_every": 1,
     }
-    return Config(**values | changes)
+    return JudgeTraining(**values | changes)
 
 
 def test_mixed_rows_train_score_and_resume_and_the_tower_is_untouched(data: Path, tiny_vision_dir: Path) -> None:
     import torch
     from safetensors.torch import load_file
 
-    from compeer.training.watch import Watch
+    from compeer.training.watch import ProgressWatch
 
     done = train(config(data, tiny_vision_dir, "calm"))
     assert done.results["train"]["rows with pictures"] == 3 and done.results["train"]["rows"] == 6
@@ -66,18 +66,18 @@ def test_mixed_rows_train_score_and_resume_and_the_tower_is_untouched(data: Path
     found = asyncio.run(judge.judge([case_of(one) for one in _items(settings.train, settings)]))
     assert len(found) == 6 and all(one.failure is None and one.preference for one in found)
 
-    usual = Watch.on_step_end
+    usual = ProgressWatch.on_step_end
 
-    def deadly(self: Watch, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def deadly(self: ProgressWatch, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         usual(self, args, state, control, **kwargs)
         if state.global_step == 3:
             kill_me()
 
-    Watch.on_step_end = deadly  # type: ignore[method-assign]
+    ProgressWatch.on_step_end = deadly  # type: ignore[method-assign]
     try:
         assert in_child(lambda: train(config(data, tiny_vision_dir, "killed"))) == -signal.SIGKILL  # type: ignore[arg-type, return-value]
     finally:
-        Watch.on_step_end = usual  # type: ignore[method-assign]
+        ProgressWatch.on_step_end = usual  # type: ignore[method-assign]
     again = train(config(data, tiny_vision_dir, "killed"))
     files = [Path(one.model) / "model.safetensors" for one in (done, again)]
     assert files[0].read_bytes() == files[1].read_bytes()

@@ -97,7 +97,7 @@ _LORA = {"r": 16, "alpha": 32}
 
 
 def judge(folder: DemoFolder) -> StageOutcome:
-    from compeer.reward.train import Config, train
+    from compeer.reward.train import JudgeTraining, train
 
     sizes = folder.sizes
     given = {
@@ -108,14 +108,14 @@ def judge(folder: DemoFolder) -> StageOutcome:
         "batch_size": sizes.judge_batch,
         "max_length": 1536,
     }
-    trained = train(from_plain(given | _start(folder, "judge") | _few(folder), Config))
+    trained = train(from_plain(given | _start(folder, "judge") | _few(folder), JudgeTraining))
     results = trained.results
     told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
     return StageOutcome(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
 
 
 def sft(folder: DemoFolder) -> StageOutcome:
-    from compeer.policy.sft import Config, train
+    from compeer.policy.sft import SftConfig, train
 
     sizes = folder.sizes
     given = {
@@ -129,7 +129,7 @@ def sft(folder: DemoFolder) -> StageOutcome:
         "max_prompt": 768,
         "max_length": 1280,
     }
-    results = train(from_plain(given | _start(folder, "supporter") | _few(folder), Config))
+    results = train(from_plain(given | _start(folder, "supporter") | _few(folder), SftConfig))
     told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
     told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
     return StageOutcome(told, {"steps": results["steps"], "loss": results["train_loss"]})

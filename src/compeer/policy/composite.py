@@ -78,7 +78,7 @@ def further(among: tuple[int, int] | None = None) -> dict[str, Part]:
 Source = Literal["unified", "prm+orm", "rules"]
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class PromptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a group of outputs answers: the history and, for the judge, the corpus's own reply."""
 
     id: str
@@ -87,7 +87,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     reference: str
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RewardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the reward is put together. The defaults are the paper's."""
 
     source: Source = "unified"
@@ -147,7 +147,7 @@ class CompositeReward:
         self,
         judge: Judging | None,
         embedder: Embedder | None = None,
-        settings: Settings = Settings(),
+        settings: RewardSettings = RewardSettings(),
         *,
         group: int | None = None,
         on_scored: Callable[[list[Scored]], None] | None = None,
@@ -164,16 +164,18 @@ class CompositeReward:
         self,
         prompts: Any = None,
         completions: Sequence[Any] = (),
-        asked: Sequence[str] = (),
+        prompt_record: Sequence[str] = (),
         *,
         log_extra: Callable[[str, list[Any]], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float]:
-        """TRL's signature. `asked` is the column of the dataset that holds each row's `Asked` as JSON."""
-        if len(asked) != len(completions):
-            raise UserError(f"{len(completions)} outputs came with {len(asked)} rows of the column `asked`.")
-        groups = self._groups([text_of(one) for one in completions], list(asked))
+        """TRL's signature. The dataset's column `prompt_record` holds each row's `PromptRecord` as JSON."""
+        if len(prompt_record) != len(completions):
+            raise UserError(
+                f"{len(completions)} outputs came with {len(prompt_record)} rows of the column `prompt_record`."
+            )
+        groups = self._groups([text_of(one) for one in completions], list(prompt_record))
         scored = self.score(groups, cut=self._cut(columns.get("completion_ids")))
         if log_metric:
             for name, value in summary(scored).items():
@@ -187,7 +189,7 @@ class CompositeReward:
             self.on_scored(scored)
         return [row.reward for row in scored]
 
-    def score(self, groups: Sequence[tuple[Asked, Sequence[str]]], *, cut: Sequence[bool] = ()) -> list[Scored]:
+    def score(self, groups: Sequence[tuple[PromptRecord, Sequence[str]]], *, cut: Sequence[bool] = ()) -> list[Scored]:
         """Every output's reward, group after group. One call to the judge for all of them.
 
         `cut` says of each output, in the same order, whether it was cut off; nothing: none was.
@@ -197,16 +199,16 @@ class CompositeReward:
         parsed = [[_read(output, next(flags)) for output in outputs] for _, outputs in groups]
         cases = [
             [
-                case_of_parsed(f"{asked.id}/{number}", asked.language, asked.history, asked.reference, one)
+                case_of_parsed(f"{record.id}/{number}", record.language, record.history, record.reference, one)
                 for number, one in enumerate(read)
             ]
-            for (asked, _), read in zip(groups, parsed, strict=True)
+            for (record, _), read in zip(groups, parsed, strict=True)
         ]
         judgements = iter(self._judged([case for group in cases for case in group]))
         further = self._further(cases)
         scored: list[Scored] = []
-        for (asked, outputs), read, group, more in zip(groups, parsed, cases, further, strict=True):
-            scored += self._group(asked, outputs, read, group, [next(judgements) for _ in group], more)
+        for (prompt_record, outputs), read, group, more in zip(groups, parsed, cases, further, strict=True):
+            scored += self._group(prompt_record, outputs, read, group, [next(judgements) for _ in group], more)
         judging, embedding = self.seconds["judge"] - judging, self.embedder.seconds - embedding
         self.seconds["embedder"] += embedding
         self.seconds["other"] += time.perf_counter() - began - judging - embedding
@@ -234,7 +236,7 @@ class CompositeReward:
 
     def _group(
         self,
-        asked: Asked,
+        prompt_record: PromptRecord,
         outputs: Sequence[str],
         read: list[Parsed],
         cases: list[Case],
@@ -251,8 +253,8 @@ class CompositeReward:
         if self.settings.reweight:
             mean_length = sum(len(words(reply)) for reply in replies) / len(replies)
             scale = self.settings.tau_scale * tau(mean_length, self.settings.alpha, self.settings.beta)
-            said = [turn.text for turn in asked.history]
-            s_in, s_hi = similarities(replies, said, self.embedder(asked.language))
+            said = [turn.text for turn in prompt_record.history]
+            s_in, s_hi = similarities(replies, said, self.embedder(prompt_record.language))
             # what was not judged must not gain by being unlike the others, so its reward is filled in again
             rewards = _filled(reweight_group(totals, s_in, s_hi, scale, self.settings.variant), there)
         return [
@@ -284,11 +286,11 @@ class CompositeReward:
     def _wants(self, name: str) -> bool:
         return self.settings.weight(name) != 0.0
 
-    def _groups(self, outputs: list[str], rows: list[str]) -> list[tuple[Asked, list[str]]]:
+    def _groups(self, outputs: list[str], rows: list[str]) -> list[tuple[PromptRecord, list[str]]]:
         numbered = list(zip(rows, outputs, strict=True))
         if self.group is None:
             return [
-                (_asked(row), [output for _, output in rest])
+                (_decoded(row), [output for _, output in rest])
                 for row, rest in itertools.groupby(numbered, lambda one: one[0])
             ]
         size = self.group
@@ -298,7 +300,7 @@ class CompositeReward:
                 f"The {len(numbered)} outputs of this process are not whole groups of {size}. "
                 f"Choose a batch a process (micro batch x accumulation) that {size} divides."
             )
-        return [(_asked(group[0][0]), [output for _, output in group]) for group in groups]
+        return [(_decoded(group[0][0]), [output for _, output in group]) for group in groups]
 
 
 def summary(scored: Sequence[Scored]) -> dict[str, float]:
@@ -342,11 +344,11 @@ def text_of(completion: Any) -> str:
     )
 
 
-def _asked(row: str) -> Asked:
+def _decoded(row: str) -> PromptRecord:
     try:
-        return from_json(row, Asked)
+        return from_json(row, PromptRecord)
     except msgspec.MsgspecError as error:
-        raise UserError(f"The column `asked` holds no record of what was asked: {error}.") from None
+        raise UserError(f"The column `prompt_record` holds no record of a prompt: {error}.") from None
 
 
 def _filled(totals: list[float], judged: list[bool]) -> list[float]:

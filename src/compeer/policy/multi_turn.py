@@ -54,14 +54,14 @@ import msgspec
 from compeer.cer.item import Said
 from compeer.errors import UserError
 from compeer.policy import trl_internals
-from compeer.policy.composite import Asked, CompositeReward
-from compeer.policy.seeker import SAGE, Reaction, Rules, Seeker, outcome, relief
+from compeer.policy.composite import CompositeReward, PromptRecord
+from compeer.policy.seeker import SAGE, MoodRules, Reaction, Seeker, outcome, relief
 from compeer.policy.trl_internals import Ids
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, detect
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.judge import PARTS
-from compeer.training.encode import Words
+from compeer.training.encode import ChatTokenizer
 from compeer.typed import from_json
 
 End = Literal["turns", "goodbye", "content", "lost", "incomplete", "seeker", "length"]
@@ -103,7 +103,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
         if not complete:
             self.end, self.why = "incomplete", "; ".join(parsed.problems) or "it was cut off"
 
-    def reacted(self, reaction: Reaction, rules: Rules) -> None:
+    def reacted(self, reaction: Reaction, rules: MoodRules) -> None:
         """What the last turn did to the seeker, and whether that was the end."""
         self.exchanges[-1] = msgspec.structs.replace(self.exchanges[-1], reaction=reaction)
         self.mood = reaction.mood
@@ -112,7 +112,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
         else:
             self.end = outcome(self.mood, rules) or ("goodbye" if reaction.leaves else None)
 
-    def relief(self, rules: Rules) -> float | None:
+    def relief(self, rules: MoodRules) -> float | None:
         """The emotion's part of the reward; None when the seeker never reacted."""
         if self.end == "incomplete":
             return -1.0
@@ -120,7 +120,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
         return relief(self.mood, rules) if reacted else None
 
 
-def begin(messages: Sequence[dict[str, Any]], rules: Rules) -> Talk:
+def begin(messages: Sequence[dict[str, Any]], rules: MoodRules) -> Talk:
     """The conversation that a prompt begins: messages for a chat template, the last one the seeker's."""
     spoken = [one for one in messages if one["role"] in ("user", "assistant")]
     if not spoken or spoken[-1]["role"] != "user":
@@ -151,7 +151,7 @@ def _plain(content: Any) -> str:
 Generate = Callable[[list[Ids], Any], tuple[list[Ids], list[list[float]] | None]]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TalkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the conversations are."""
 
     turns: int = 4  # of the supporter, at most
@@ -162,17 +162,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise UserError(f"A conversation needs at least one turn of the supporter, not {self.turns}.")
 
 
-class Rollout:
+class TalkRollout:
     """TRL's `rollout_func`. `generate` is the trainer's own, transformers or vLLM, unless another is given."""
 
-    def __init__(self, seeker: Seeker, settings: Settings = Settings(), *, generate: Generate | None = None) -> None:
+    def __init__(
+        self, seeker: Seeker, settings: TalkSettings = TalkSettings(), *, generate: Generate | None = None
+    ) -> None:
         self.seeker, self.settings, self.generate = seeker, settings, generate or trl_internals.generate
         self._background = BackgroundLoop("seeker")
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
         """One conversation for each prompt, which is a list of messages that ends with the seeker's."""
         tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
-        speech = Speech(tokenizer, trainer.eos_token_ids)
+        speech = TurnTokens(tokenizer, trainer.eos_token_ids)
         rules, step = self.seeker.settings.rules, int(trainer.state.global_step)
         rows = [
             _Row(begin(messages, rules), speech.prompt(messages), number) for number, messages in enumerate(prompts)
@@ -203,7 +205,7 @@ class Rollout:
         self._background.submit(self.seeker.model.close()).result(30)
         self._background.close()
 
-    def _pass_on(self, row: _Row, speech: Speech, last: bool) -> None:
+    def _pass_on(self, row: _Row, speech: TurnTokens, last: bool) -> None:
         """The seeker's words into the policy's context, unless the conversation is over."""
         between = speech.between(row.talk.said()[-1].text)
         if last:
@@ -217,23 +219,23 @@ class Rollout:
         """All seekers at once, each with a draw of its own, the same when a run is repeated."""
 
         async def all_of_them() -> list[Reaction]:
-            asked = [
+            prompt_record = [
                 self.seeker.react(row.talk.said(), row.talk.mood, row.talk.language, _seed(step, row.number, turn))
                 for row in rows
             ]
-            return await asyncio.gather(*asked)
+            return await asyncio.gather(*prompt_record)
 
         return self._background.submit(all_of_them()).result()
 
 
-class Speech:
+class TurnTokens:
     """Turns as tokens: what a chat template puts around them, without encoding anything twice."""
 
     _MARK = "\u241f"  # stands for the supporter's turn while the template is taken apart
 
     def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
         self.tokenizer, self.ends = tokenizer, list(ends)
-        self._words = Words(tokenizer)  # nobody can smuggle in control tokens
+        self._words = ChatTokenizer(tokenizer)  # nobody can smuggle in control tokens
 
     def prompt(self, messages: Sequence[dict[str, Any]]) -> Ids:
         return self._ids(self._words.render(self._words.chat(messages), ask=True))
@@ -280,7 +282,7 @@ def _seed(step: int, row: int, turn: int) -> int:
     return int.from_bytes(hashlib.blake2b(f"{step}/{row}/{turn}".encode(), digest_size=4).digest()) >> 1
 
 
-class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TalkWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the two parts count for. A judge of weight 0 is not asked; the format is still looked at, for the log."""
 
     judge: float = 1.0
@@ -296,7 +298,9 @@ class TalkReward:
 
     __name__ = "reward"
 
-    def __init__(self, composite: CompositeReward, weights: Weights = Weights(), rules: Rules = SAGE) -> None:
+    def __init__(
+        self, composite: CompositeReward, weights: TalkWeights = TalkWeights(), rules: MoodRules = SAGE
+    ) -> None:
         self.composite, self.weights, self.rules = composite, weights, rules
         if not weights.judge and composite.settings.source != "rules":
             rules_only = msgspec.structs.replace(composite.settings, source="rules")
@@ -311,7 +315,7 @@ class TalkReward:
         self,
         prompts: Any = None,
         completions: Sequence[Any] = (),
-        asked: Sequence[str] = (),
+        prompt_record: Sequence[str] = (),
         talk: Sequence[str] = (),
         *,
         log_metric: Callable[[str, float], None] | None = None,
@@ -319,13 +323,14 @@ class TalkReward:
         **columns: Any,
     ) -> list[float]:
         talks = [from_json(one, Talk) for one in talk]
-        if not len(talks) == len(asked) == len(completions):
+        if not len(talks) == len(prompt_record) == len(completions):
             raise UserError(
-                f"{len(completions)} outputs came with {len(talks)} conversations and {len(asked)} rows of `asked`."
+                f"{len(completions)} outputs came with {len(talks)} conversations and {len(prompt_record)} rows of "
+                "`prompt_record`."
             )
         parts = {
-            "judge": self._judged(talks, asked, log_metric=log_metric, log_extra=log_extra),
-            "emotion": _filled([one.relief(self.rules) for one in talks], asked),
+            "judge": self._judged(talks, prompt_record, log_metric=log_metric, log_extra=log_extra),
+            "emotion": _filled([one.relief(self.rules) for one in talks], prompt_record),
         }
         for name, values in parts.items():
             if log_metric:
@@ -336,22 +341,24 @@ class TalkReward:
         pairs = zip(parts["judge"], parts["emotion"], strict=True)
         return [self.weights.judge * judge + self.weights.emotion * emotion for judge, emotion in pairs]
 
-    def _judged(self, talks: list[Talk], asked: Sequence[str], **logging: Any) -> list[float]:
+    def _judged(self, talks: list[Talk], prompt_record: Sequence[str], **logging: Any) -> list[float]:
         """The mean over each conversation's turns, as shares of what a turn can earn."""
-        first = self.composite(None, [one.exchanges[0].output for one in talks], asked, **logging)
+        first = self.composite(None, [one.exchanges[0].output for one in talks], prompt_record, **logging)
         earned = [[reward / _most(self.composite)] for reward in first]
         later = [(row, turn) for row, one in enumerate(talks) for turn in range(1, len(one.exchanges))]
-        groups = [(_moment(talks[row], turn, asked[row]), [talks[row].exchanges[turn].output]) for row, turn in later]
+        groups = [
+            (_moment(talks[row], turn, prompt_record[row]), [talks[row].exchanges[turn].output]) for row, turn in later
+        ]
         for (row, _), scored in zip(later, self._later.score(groups) if groups else [], strict=True):
             if scored.failure is None:
                 earned[row].append(scored.reward / _most(self._later))
         return [sum(shares) / len(shares) for shares in earned]
 
 
-def _moment(talk: Talk, turn: int, asked: str) -> Asked:
+def _moment(talk: Talk, turn: int, prompt_record: str) -> PromptRecord:
     """What a later turn answered."""
-    name = from_json(asked, Asked).id
-    return Asked(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
+    name = from_json(prompt_record, PromptRecord).id
+    return PromptRecord(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
 
 
 def _most(composite: CompositeReward) -> float:
@@ -360,10 +367,10 @@ def _most(composite: CompositeReward) -> float:
     return sum(abs(composite.settings.weight(name)) for name in names) or 1.0
 
 
-def _filled(values: Sequence[float | None], asked: Sequence[str]) -> list[float]:
+def _filled(values: Sequence[float | None], prompt_record: Sequence[str]) -> list[float]:
     """The group's mean where there is no value; 0 where the whole group has none."""
     filled: list[float] = []
-    for _, rows in groupby(zip(asked, values, strict=True), lambda row: row[0]):
+    for _, rows in groupby(zip(prompt_record, values, strict=True), lambda row: row[0]):
         group = [value for _, value in rows]
         known = [value for value in group if value is not None]
         mean = sum(known) / len(known) if known else 0.0

@@ -9,7 +9,7 @@ were reviewed (`include_crisis`): nothing in the paper's reward mentions safety,
 Items to rows for the trainer: prompts that fit, some of them held out, as a dataset.
 
 A row holds what the model is asked (`prompt`, with pictures opened when the row is used) and what the reward must know
-(`asked`). Control tokens in what people said are made harmless, as in training on demonstrations.
+(`prompt_record`). Control tokens in what people said are made harmless, as in training on demonstrations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from compeer.cer.crisis_flag import crisis_words
 from compeer.cer.item import Item
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
-from compeer.policy.composite import Asked
+from compeer.policy.composite import PromptRecord
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import Words, encode, pictures
+from compeer.training.encode import ChatTokenizer, encode, pictures
 
 Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to where the model answers
 
@@ -36,18 +36,18 @@ class Prompt(msgspec.Struct, frozen=True):
     """One row for training: what the model is asked, what the reward must know, what was left out."""
 
     messages: list[dict[str, Any]]
-    asked: Asked
+    prompt_record: PromptRecord
     left_out: int = 0
 
     @property
     def row(self) -> dict[str, str]:
         """Both as JSON: columns that survive any dataset format."""
-        return {"prompt": msgspec.json.encode(self.messages).decode(), "asked": encoded(self.asked)}
+        return {"prompt": msgspec.json.encode(self.messages).decode(), "prompt_record": encoded(self.prompt_record)}
 
 
-def encoded(asked: Asked) -> str:
+def encoded(prompt_record: PromptRecord) -> str:
     """The record that travels through a trainer's dataset."""
-    return msgspec.json.encode(asked).decode()
+    return msgspec.json.encode(prompt_record).decode()
 
 
 def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> Prompt:
@@ -55,11 +55,11 @@ def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> 
     if not item.history:
         raise UserError(f"Item {item.id} has no history; there is nothing to reply to.")
     system = {"role": "system", "content": system_prompt(item.language, length=length)}
-    asked = Asked(item.id, item.language, item.history, item.reference)
+    prompt_record = PromptRecord(item.id, item.language, item.history, item.reference)
     shown = trim(item.history, lambda end: count([system, *messages(end)]) <= most)
     chat = [system, *messages(shown)]
     if len(shown) > 1 or count(chat) <= most:
-        return Prompt(chat, asked, len(item.history) - len(shown))
+        return Prompt(chat, prompt_record, len(item.history) - len(shown))
     raise UserError(
         f"The last turn of item {item.id} alone takes more than {most} tokens. Raise max_prompt, or leave the item out."
     )
@@ -106,7 +106,7 @@ def demonstration(item: Item) -> str | None:
 
 
 def fitting(
-    items: Iterable[Item], words: Words, most: int, length: Length, *, include_crisis: bool = False
+    items: Iterable[Item], words: ChatTokenizer, most: int, length: Length, *, include_crisis: bool = False
 ) -> tuple[list[Prompt], dict[str, int]]:
     """Prompts of at most `most` tokens, and what became of the items.
 
@@ -127,7 +127,9 @@ def fitting(
         seen = item.history if words.sees else tuple(replace(turn, images=()) for turn in item.history)
         shown.append(replace(item, history=seen))
     found, counts = prompts_of(shown, count, most, length, include_crisis=include_crisis)
-    return [replace(one, asked=replace(one.asked, history=whole[one.asked.id])) for one in found], counts
+    return [
+        replace(one, prompt_record=replace(one.prompt_record, history=whole[one.prompt_record.id])) for one in found
+    ], counts
 
 
 def held_out(found: Sequence[Prompt], count: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:
@@ -137,12 +139,12 @@ def held_out(found: Sequence[Prompt], count: int, seed: int) -> tuple[list[Promp
             f"{count} held-out prompts for the second judge, of {len(found)} in all, leave too few to train on. "
             "Lower second_judge.prompts, or give second_judge.data."
         )
-    ranked = sorted(found, key=lambda one: hashlib.sha256(f"{seed} {one.asked.id}".encode()).digest())
-    apart = {one.asked.id for one in ranked[:count]}
-    return [one for one in found if one.asked.id not in apart], ranked[:count]
+    ranked = sorted(found, key=lambda one: hashlib.sha256(f"{seed} {one.prompt_record.id}".encode()).digest())
+    apart = {one.prompt_record.id for one in ranked[:count]}
+    return [one for one in found if one.prompt_record.id not in apart], ranked[:count]
 
 
-def dataset(found: Sequence[Prompt], words: Words) -> Any:
+def dataset(found: Sequence[Prompt], words: ChatTokenizer) -> Any:
     """The prompts as the trainer reads them. Both columns are JSON until a row is used."""
     import datasets
 
@@ -150,7 +152,7 @@ def dataset(found: Sequence[Prompt], words: Words) -> Any:
     return datasets.Dataset.from_list(rows).with_transform(_decoded)
 
 
-def _chat(messages: list[dict[str, Any]], words: Words) -> list[dict[str, Any]]:
+def _chat(messages: list[dict[str, Any]], words: ChatTokenizer) -> list[dict[str, Any]]:
     """The messages as the model's template wants them, pictures still as paths."""
     paths = iter(pictures(messages))
     chat = []

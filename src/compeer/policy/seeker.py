@@ -43,7 +43,7 @@ Outcome = Literal["content", "lost"]
 _FAREWELL = re.compile(r"再见|拜拜|^\W*(?:good-?)?bye\b|\b(?:good-?)?bye\W*$", re.IGNORECASE)
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MoodRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arithmetic. `clip` None takes a change as it comes; `floor` None lets the value fall below 0."""
 
     start: float = 40.0
@@ -61,11 +61,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
 
 
-SAGE = Rules()
-RLVER = Rules(start=30.0, clip=None, lost=1.0)  # changes are whole numbers, so below 1 is 0 or less
+SAGE = MoodRules()
+RLVER = MoodRules(start=30.0, clip=None, lost=1.0)  # changes are whole numbers, so below 1 is 0 or less
 
 
-def moved(value: float, change: float, rules: Rules = SAGE) -> float:
+def moved(value: float, change: float, rules: MoodRules = SAGE) -> float:
     """The value after a change.
 
     >>> moved(40, 25), moved(95, 8), moved(12, -30)
@@ -77,7 +77,7 @@ def moved(value: float, change: float, rules: Rules = SAGE) -> float:
     return float(after if rules.floor is None else max(rules.floor, after))
 
 
-def course(changes: Iterable[float], rules: Rules = SAGE) -> list[float]:
+def course(changes: Iterable[float], rules: MoodRules = SAGE) -> list[float]:
     """The value after each change, from the start.
 
     >>> course([-5, 20, 3])
@@ -89,7 +89,7 @@ def course(changes: Iterable[float], rules: Rules = SAGE) -> list[float]:
     return values[1:]
 
 
-def outcome(value: float, rules: Rules = SAGE) -> Outcome | None:
+def outcome(value: float, rules: MoodRules = SAGE) -> Outcome | None:
     """Whether this value ends the conversation.
 
     >>> outcome(100), outcome(55), outcome(9)
@@ -98,7 +98,7 @@ def outcome(value: float, rules: Rules = SAGE) -> Outcome | None:
     return "content" if value >= rules.content else "lost" if value < rules.lost else None
 
 
-def relief(value: float, rules: Rules = SAGE) -> float:
+def relief(value: float, rules: MoodRules = SAGE) -> float:
     """What became of the seeker, from -1 (lost) over 0 (as at the start) to 1 (content): the emotion's reward.
 
     >>> relief(40), relief(70), relief(25), relief(-8)
@@ -160,13 +160,13 @@ _HEADINGS: dict[Language, dict[str, str]] = {
 }
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SeekerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the seeker is asked, and the arithmetic of its mood."""
 
     temperature: float = 0.7
     max_tokens: int = 400
     longest: int = 1000  # characters of what it says that are used
-    rules: Rules = SAGE
+    rules: MoodRules = SAGE
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.longest < 1 or self.temperature < 0:
@@ -187,7 +187,7 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Seeker:
     """Reacts to a conversation. Without memory: everything it knows is in what it is shown."""
 
-    def __init__(self, model: Model, settings: Settings = Settings()) -> None:
+    def __init__(self, model: Model, settings: SeekerSettings = SeekerSettings()) -> None:
         self.model, self.settings = model, settings
 
     @property

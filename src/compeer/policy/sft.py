@@ -20,22 +20,20 @@ from typing import Any, Literal
 import msgspec
 
 from compeer.cer.item import Item, Split, read_items, without_images
+from compeer.config import load
 from compeer.errors import UserError
-from compeer.policy.grpo.config import overridden
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import Example, Words, encode
-from compeer.training.model import Lora, find_adapter, shape_of, start_identity
-from compeer.training.model import Settings as ModelSettings
+from compeer.training.encode import ChatTokenizer, Example, encode
+from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.sft import Plan
-from compeer.typed import from_plain
 
 #: settings that may change when a run goes on; data and model are compared by what they are, not by where they lie
 FREE = ("out", "name", "model", "adapter", "data", "valid", "log_every", "keep", "micro_batch", "device",
         "gradient_checkpointing")  # fmt: skip
 
 
-class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cold start: what is here, and all of `Plan`. The paper says nothing of it; the defaults are its judge's."""
 
     out: str
@@ -71,26 +69,20 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings in a YAML file, with `name=value` or `lora.r=8` put over them; errors name the field."""
-    import yaml
-
-    try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        return from_plain(overridden(raw if isinstance(raw, dict) else {}, overrides), Config, strict=False)
-    except OSError as error:
-        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"The configuration {path} is not usable: {error}.") from None
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> SftConfig:
+    """The settings of a YAML file, with overrides such as `epochs=2` or `lora.r=8`."""
+    return load(path, SftConfig, overrides)
 
 
-def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
+def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Train, or go on, or tell what a finished run came to."""
     from compeer.models.checkpoint import open_tokenizer
     from compeer.training.run import Record, data_file, is_main, open_run
     from compeer.training.sft import sft
 
-    files = {"train": config.data, **({"valid": config.valid} if config.valid else {})}
+    files: dict[Split, tuple[str, ...]] = {"train": config.data}
+    if config.valid:
+        files["valid"] = config.valid
     record = Record(
         kind="policy-sft",
         config=msgspec.to_builtins(config),
@@ -101,7 +93,7 @@ def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bo
     run = open_run(config.out, record, free=FREE, force=force, fresh=fresh)
     try:
         if not run.finished:
-            words = Words(*open_tokenizer(config.model))
+            words = ChatTokenizer(*open_tokenizer(config.model))
             counted = {role: examples(items_of(paths, role), words, config) for role, paths in files.items()}
             learnt, counts = counted["train"]
             outcome = sft(
@@ -123,7 +115,7 @@ def train(config: Config, *, force: bool = False, fresh: bool = False, quiet: bo
         run.close()
 
 
-def examples(items: Iterable[Item], words: Words, config: Config) -> tuple[list[Example], dict[str, int]]:
+def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> tuple[list[Example], dict[str, int]]:
     """What is learned from the items, and what became of each of them."""
     found: list[Example] = []
     counts = dict.fromkeys(("learned", "shortened", "no reasoning", "not renderable", "too long", "repeated"), 0)

@@ -1,11 +1,24 @@
-"""Training the judge: `compeer reward train CONFIG`.
+"""Training the judge (equation 4): rows from CER items, then `compeer reward train CONFIG`.
 
 The paper trains UnifiReward from Qwen2.5-VL-7B with a learning rate of 1e-5 and a batch of 64, vision tower frozen;
 these are the defaults. It says nothing about epochs, schedule or length: those are ours (`compeer.training.sft.Plan`).
-PRM and ORM are trained in the same way on the same items, for comparison.
+PRM and ORM are trained in the same way on the same items, for comparison. A row is a conversation with its answers:
 
-The run's folder is described in `compeer.training.run`. RUN/model also holds `judge.json`, from which a judge opened
-on that folder knows what it is. Run the same command again to go on where it stopped; with several GPUs:
+    unified    one row per item: up to four questions in one conversation
+    prm        one row per step, each alone
+    orm        the pair of replies alone
+
+An answer is the verdict and, for a share of the items, a reason: scoring reads verdicts, people read reasons, and the
+judge must know both forms. Reasons exist only for silver items, whose trace says how each wrong step and each reply
+was made. The sentences (`training_reasons.json`) say no more than that, in the item's language, and vary, so that a
+judge learns what to look at and not one phrase.
+
+A question without a label is left out like a missing step; an item without any label gives no row. The order of the
+two replies is drawn from the seed and the item's id, or both orders are shown. A row that is too long loses the oldest
+turns of its history, never its end, and is counted.
+
+The run's folder is described in `compeer.training.run`. RUN/model also holds `judge.json`, which tells a judge opened
+on that folder what it is. Run the same command again to continue. With several GPUs:
 
     accelerate launch -m compeer.cli reward train configs/reward/paper.yaml
 """
@@ -14,52 +27,67 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Item, Split, read_items, without_images
+from compeer.cer.item import QUESTIONS, Item, Question, Split, read_items, without_images
+from compeer.config import load
+from compeer.dialogue import trim
 from compeer.errors import UserError
-from compeer.reward.training_rows import Choices, Made, make
-from compeer.reward.verdict import Kind
+from compeer.reasoning.ontology import Language
+from compeer.reasoning.schema import write_value
+from compeer.reward.case import Case, case_of, drop_oldest_turns
+from compeer.reward.conversation import messages, threads
+from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
+from compeer.training.encode import ChatTokenizer, Example, encode
 from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.run import Record, Run, data_file, is_main, open_run, revision
 from compeer.training.sft import Outcome, Plan, sft
-from compeer.typed import from_plain
+from compeer.typed import from_json
 
-Files = Annotated[tuple[str, ...], Meta(min_length=1)]
-#: settings that may differ when a run is resumed: where things lie, how much is shown and kept, what fits a device
+Share = Annotated[float, Meta(ge=0, le=1)]
+_JOINT: dict[Language, str] = {"en": " ", "zh": ""}
+#: labels that can be the wrong one of a step, and the label that a sentence names otherwise
+_LABELS = ("stage", "emotion", "intensity", "strategy")
+_MAIN_LABEL = {"history": "stage", "emotion": "emotion", "strategy": "strategy"}
+_UNNAMED = ("others", "其他")
+#: settings that may change when a run is resumed: places, logging, and what fits a device
 FREE = (
-    "out",
-    "train",
-    "valid",
-    "base",
-    "adapter",
-    "log_every",
-    "keep",
-    "micro_batch",
-    "device",
-    "gradient_checkpointing",
-)
+    "out", "train", "valid", "base", "adapter", "log_every", "keep", "micro_batch", "device", "gradient_checkpointing",
+)  # fmt: skip
 
 
-class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A training of the judge, as its YAML file says it: what is here, and all of `Plan`."""
+class RowSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows are made from an item."""
+
+    kind: Kind = "unified"
+    seed: int = 0
+    reasons: Share = 0.5  # share of the items whose answers give reasons
+    orders: Literal["one", "both"] = "one"
+    repeat_false: Annotated[float, Meta(ge=1)] = 1.0  # how often rows with a False step are shown
+
+
+class JudgeTraining(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The configuration of a training run: these settings and all of `Plan`."""
 
     out: str
     base: str
-    train: Files  # CER items, JSON lines, plain or compressed
+    train: Annotated[tuple[str, ...], Meta(min_length=1)]  # CER items: files or published folders
     valid: tuple[str, ...] = ()
     kind: Kind = "unified"
-    lora: Lora | None = None  # without it all of the language model is trained; {} takes the defaults
-    adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
+    lora: Lora | None = None  # without it the whole language model is trained; {} takes the defaults
+    adapter: str | None = None  # to start from: a folder saved by peft, or "shipped"; it brings its own shape
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gradient_checkpointing: bool | None = None
-    reasons: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    reasons: Share = 0.5
     orders: Literal["one", "both"] = "one"
     repeat_false: Annotated[float, Meta(ge=1)] = 1.0
     pictures: Literal["keep", "drop"] = "keep"
@@ -80,8 +108,8 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     @property
-    def choices(self) -> Choices:
-        return Choices(
+    def rows(self) -> RowSettings:
+        return RowSettings(
             kind=self.kind,
             seed=self.seed,
             reasons=self.reasons,
@@ -90,38 +118,234 @@ class Config(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class TrainingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation to learn, before it is made to fit a model."""
+
+    item: Item
+    case: Case
+    kind: Kind
+    candidate_first: bool
+    question: Question | None = None  # the only question of a PRM row
+    reasoned: bool = False
+    copy: int = 0
+    seed: int = 0
+
+
+class TrainingSet(msgspec.Struct, frozen=True):
+    """Encoded rows, and what became of the items."""
+
+    examples: list[Example]
+    counts: dict[str, int]
+    languages: tuple[str, ...]
+    label_sources: tuple[str, ...]
+    licences: tuple[str, ...]
+    dialogues: frozenset[str]
+
+
 class Trained(msgspec.Struct, frozen=True):
-    """A finished training."""
+    """A finished training run."""
 
     run: str
     model: str
     results: dict[str, Any]
-    already: bool = False  # it had been finished before
+    already: bool = False  # it was finished before
 
 
-def read_config(path: str | Path, changes: Sequence[str] = ()) -> tuple[Config, str]:
-    """The configuration in a YAML file, with `key=value` changes, and its text; errors name the field."""
-    import yaml
+def rows(item: Item, settings: RowSettings) -> Iterator[TrainingRow]:
+    """The rows of one item; none when it has no label that this kind of judge learns."""
+    case = only_labelled(case_of(item), item)
+    for copy in range(_copies(item, settings)):
+        drawn = _draw(settings, item, "order", copy) < 0.5
+        reasoned = _draw(settings, item, "reasons", copy) < settings.reasons
+        for first in (True, False) if settings.orders == "both" else (drawn,):
+            if settings.kind == "prm" and first is not drawn:
+                continue  # a step alone has no order
+            for thread in threads(case, settings.kind, first):
+                question = thread.turns[0].question if settings.kind == "prm" else None
+                if copy and question and getattr(item.labels, question) is not False:
+                    continue
+                yield TrainingRow(
+                    item=item,
+                    case=case,
+                    kind=settings.kind,
+                    candidate_first=first,
+                    question=question,
+                    reasoned=reasoned,
+                    copy=copy,
+                    seed=settings.seed,
+                )
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-    except OSError as error:
-        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"The configuration {path} is not usable: {error}.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"The configuration {path} is not usable: it must be a list of settings, `name: value`.")
-    for change in changes:
-        _set(values, change)
-    try:
-        return from_plain(_numbers(values), Config), text
-    except msgspec.ValidationError as error:
-        raise UserError(f"The configuration {path} is not usable: {error}.") from None
+
+def only_labelled(case: Case, item: Item) -> Case:
+    """The case without what has no label: an unlabelled step counts as missing, and so does an unlabelled pair."""
+    first, second, third = (
+        step if getattr(item.labels, question) is not None else None
+        for question, step in zip(QUESTIONS, case.steps, strict=False)
+    )
+    reference = case.reference if item.labels.preference is not None else ""
+    return msgspec.structs.replace(case, steps=(first, second, third), reference=reference)
 
 
-def train(config: Config, given: str | None = None, *, force: bool = False, fresh: bool = False) -> Trained:
-    """Train, or go on with training; the result lies in RUN/model."""
+def chat(row: TrainingRow, left_out: int = 0) -> list[dict[str, Any]]:
+    """The row's messages with the answers to learn, without the oldest `left_out` turns of the history."""
+    case = drop_oldest_turns(row.case, left_out) if left_out else row.case
+    thread = next(
+        thread
+        for thread in threads(case, row.kind, row.candidate_first)
+        if row.question is None or thread.turns[0].question == row.question
+    )
+    return messages(thread, [_answer(row, turn.question) for turn in thread.turns])
+
+
+def fit(row: TrainingRow, words: ChatTokenizer, max_length: int) -> tuple[Example, int] | None:
+    """The row encoded, and how many turns it lost to fit; None when its last turn alone does not fit."""
+    tried: dict[int, Example] = {}
+
+    def example(left_out: int) -> Example:
+        if left_out not in tried:
+            tried[left_out] = encode(chat(row, left_out), words)
+        return tried[left_out]
+
+    turns = row.case.history
+    kept = trim(turns, lambda end: len(example(len(turns) - len(end))) <= max_length, starts=lambda turn: True)
+    left_out = len(turns) - len(kept)
+    found = example(left_out)
+    return (found, left_out) if len(found) <= max_length else None
+
+
+def make(items: Iterable[Item], settings: RowSettings, words: ChatTokenizer, max_length: int) -> TrainingSet:
+    """The encoded rows of all items, in the order of the items."""
+    examples: list[Example] = []
+    counts: Counter[str] = Counter()
+    seen: dict[str, set[str]] = {"languages": set(), "sources": set(), "licences": set(), "dialogues": set()}
+    for item in items:
+        counts["items"] += 1
+        made = list(rows(item, settings)) if item.candidate is not None else []
+        counts["items without a row"] += not made
+        for row in made:
+            fitted = fit(row, words, max_length)
+            if fitted is None:
+                counts["rows too long"] += 1
+                continue
+            example, lost = fitted
+            examples.append(example)
+            counts["rows"] += 1
+            counts["rows shortened"] += lost > 0
+            counts["rows with pictures"] += bool(example.images)
+            counts["tokens"] += len(example)
+            counts["tokens learnt"] += sum(end - start for start, end in example.spans)
+        if made:
+            seen["languages"].add(item.language)
+            seen["sources"].add(item.label_source or "unknown")
+            seen["licences"].add(item.licence)
+            seen["dialogues"].add(item.dialogue)
+    return TrainingSet(
+        examples,
+        {name: count for name, count in counts.items() if count},
+        tuple(sorted(seen["languages"])),
+        tuple(sorted(seen["sources"])),
+        tuple(sorted(seen["licences"])),
+        frozenset(seen["dialogues"]),
+    )
+
+
+def _answer(row: TrainingRow, question: Question) -> str:
+    item, language = row.item, row.item.language
+    label = getattr(item.labels, question)
+    if question == "preference":
+        verdict = PAIR_WORDS[language][choice_of(label, row.candidate_first)]
+    else:
+        verdict = STEP_WORDS[language][label]
+    rng = Random(f"{row.seed} {item.id} {question} {row.copy} {row.candidate_first}")
+    why = reason(item, question, row.candidate_first, rng) if row.reasoned else None
+    return verdict if why is None else verdict + _JOINT[language] + why
+
+
+def _copies(item: Item, settings: RowSettings) -> int:
+    """1, or `repeat_false` where a step is False; the fraction of it by chance."""
+    steps = [getattr(item.labels, question) for question in QUESTIONS[:3]]
+    if settings.kind == "orm" or False not in steps:
+        return 1
+    whole = int(settings.repeat_false)
+    return whole + (_draw(settings, item, "copies", 0) < settings.repeat_false - whole)
+
+
+def _draw(settings: RowSettings, item: Item, what: str, copy: int) -> float:
+    return Random(f"{settings.seed} {item.id} {what} {copy}").random()
+
+
+class _Reasons(msgspec.Struct, frozen=True):
+    """Sentences in one language, by what is wrong.
+
+    {given}: what the candidate concluded; {right}: what people noted; {good}, {bad}: the places of the replies.
+    """
+
+    steps: dict[str, dict[str, tuple[str, ...]]]
+    pair: dict[str, tuple[str, ...]]
+    places: tuple[str, str]
+
+
+@cache
+def _reasons() -> dict[Language, _Reasons]:
+    return from_json(Path(__file__).with_name("training_reasons.json").read_bytes(), dict[Language, _Reasons])
+
+
+def reason(item: Item, question: Question, candidate_first: bool, rng: Random) -> str | None:
+    """A sentence that says why the item's label is what it is, or None when nothing is known."""
+    trace = item.trace.get("silver")
+    if not isinstance(trace, dict) or item.label_source != "silver":
+        return None
+    if question == "preference":
+        return _pair_reason(item, trace, candidate_first, rng)
+    return _step_reason(item, question, trace, rng)
+
+
+def _step_reason(item: Item, step: Question, trace: Mapping[str, Any], rng: Random) -> str | None:
+    candidate = item.candidate.reasoning if item.candidate else None
+    label = getattr(item.labels, step)
+    wrong = trace.get(step, {}).get("wrong")
+    if candidate is None or label is None or label is not (wrong is None):
+        return None
+    kind = str(wrong) if wrong else "right"
+    named = kind if kind in _LABELS else _MAIN_LABEL[step]
+    values = {"given": write_value(named, candidate.label(named), item.language)}
+    if item.reference_reasoning is not None:
+        values["right"] = write_value(named, item.reference_reasoning.label(named), item.language)
+    bank = _reasons()[item.language].steps[step].get(kind, ())
+    sentences = [text for text in bank if _usable_sentence(text, values)]
+    return _capitalised(rng.choice(sentences).format(**values)) if sentences else None
+
+
+def _pair_reason(item: Item, trace: Mapping[str, Any], candidate_first: bool, rng: Random) -> str | None:
+    preference, made = item.labels.preference, trace.get("reply", {}).get("kind")
+    kind = made if preference == "reference" else preference
+    words = _reasons()[item.language]
+    first, second = words.places
+    better_first = candidate_first == (preference == "candidate")
+    places = {"good": first if better_first else second, "bad": second if better_first else first}
+    sentences = words.pair.get(str(kind), ())
+    return _capitalised(rng.choice(sentences).format(**places)) if sentences else None
+
+
+def _usable_sentence(text: str, values: Mapping[str, str]) -> bool:
+    """Everything that the sentence names is known, and none of it is the strategy without a name of its own."""
+    named = [name for name in ("given", "right") if f"{{{name}}}" in text]
+    if "right" in named and values.get("right") == values["given"]:
+        return False
+    return all(name in values and values[name] not in _UNNAMED for name in named)
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> JudgeTraining:
+    """The configuration in a YAML file with `name=value` overrides; errors name the field."""
+    return load(path, JudgeTraining, overrides)
+
+
+def train(config: JudgeTraining, given: str | None = None, *, force: bool = False, fresh: bool = False) -> Trained:
+    """Train, or continue training; the result is in RUN/model. `given` is the text of the configuration file."""
     if config.device == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"  # before the processes find each other
     run = open_run(config.out, _record(config), given=given, free=FREE, force=force, fresh=fresh)
@@ -133,16 +357,15 @@ def train(config: Config, given: str | None = None, *, force: bool = False, fres
         run.close()
 
 
-def _train(config: Config, run: Run) -> Trained:
+def _train(config: JudgeTraining, run: Run) -> Trained:
     from compeer.models.checkpoint import open_tokenizer
-    from compeer.training.encode import ChatTokenizer
 
     words = ChatTokenizer(*open_tokenizer(config.base))
+    files: tuple[tuple[Split, tuple[str, ...]], ...] = (("train", config.train), ("valid", config.valid))
     made, checked = (
-        make(_items(files, config, split), config.choices, words, config.max_length)
-        for split, files in (("train", config.train), ("valid", config.valid))
+        make(_items(paths, config, split), config.rows, words, config.max_length) for split, paths in files
     )
-    _tell(made, checked)
+    _print_counts(made, checked)
     judge = {
         "kind": config.kind,
         "base": str(Path(config.base).resolve()) if Path(config.base).is_dir() else config.base,
@@ -168,7 +391,7 @@ def _train(config: Config, run: Run) -> Trained:
     return Trained(str(run.folder), str(run.model), run.record.results)
 
 
-def _record(config: Config) -> Record:
+def _record(config: JudgeTraining) -> Record:
     """What identifies the run. Only the first process hashes the files."""
     if not is_main():
         return Record(kind="judge", config={}, data={}, base={})
@@ -182,8 +405,8 @@ def _record(config: Config) -> Record:
     )
 
 
-def _items(files: Sequence[str], config: Config, split: Split = "train") -> Iterator[Item]:
-    """Items to learn from. Those of a test set are refused: nobody could measure the judge any more."""
+def _items(files: Sequence[str], config: JudgeTraining, split: Split = "train") -> Iterator[Item]:
+    """Items to learn from. Items of a test set are refused, because they could no longer measure the judge."""
     count = 0
     for path in files:
         for item in read_items(path, split=split):
@@ -195,41 +418,52 @@ def _items(files: Sequence[str], config: Config, split: Split = "train") -> Iter
             yield item if config.pictures == "keep" else without_images(item)
 
 
-def _results(outcome: Outcome, made: Made, checked: Made) -> dict[str, Any]:
+def _results(outcome: Outcome, made: TrainingSet, checked: TrainingSet) -> dict[str, Any]:
     results: dict[str, Any] = {"steps": outcome.steps, "best_step": outcome.best_step, **outcome.results}
     results |= {"train": made.counts, "valid": checked.counts}
     return {name: value for name, value in results.items() if value not in (None, {})}
 
 
-def _tell(made: Made, checked: Made) -> None:
+def _print_counts(made: TrainingSet, checked: TrainingSet) -> None:
     if not is_main():
         return
     for role, part in (("train", made), ("valid", checked)):
         if part.counts:
-            told = ", ".join(f"{count:,} {name}" for name, count in part.counts.items())
-            print(f"{role}: {told}", file=sys.stderr)
+            counts = ", ".join(f"{count:,} {name}" for name, count in part.counts.items())
+            print(f"{role}: {counts}", file=sys.stderr)
     if shared := made.dialogues & checked.dialogues:
         print(
-            f"{len(shared)} dialogues, such as {min(shared)}, stand in both training and validation: "
+            f"{len(shared)} dialogues, such as {min(shared)}, are in both training and validation: "
             "the validation loss will look better than it is.",
             file=sys.stderr,
         )
 
 
-def _write_card(run: Run, config: Config, made: Made) -> None:
+def _write_card(run: Run, config: JudgeTraining, made: TrainingSet) -> None:
     from compeer.training.card import CardText, write_card
 
-    asked = {
+    judged = {
         "unified": "three steps of reasoning and the reply of a supporter, in one conversation of four turns",
         "prm": "each step of a supporter's reasoning, one at a time",
         "orm": "a supporter's reply against a reference, without its reasoning",
     }[config.kind]
-    silver = "silver" in made.label_sources
+    limits = [
+        "It says whether reasoning and reply fit a conversation. It cannot tell whether advice is safe, and must not "
+        "decide about a person in danger.",
+        f"It reads {config.max_length} tokens; longer histories lose their oldest turns.",
+        "The figures above are losses on data of its own kind; compeer reward eval measures F1 and recall.",
+    ]
+    if "silver" in made.label_sources:
+        silver = (
+            "Silver labels were made by rule from what a corpus's annotators noted, not by people who read the "
+            "candidates. Measure it on human labels before relying on it."
+        )
+        limits.insert(1, silver)
     write_card(
         run,
         CardText(
             title=f"A judge of emotional support ({config.kind})",
-            what=f"It judges {asked}, after UnifiReward (arXiv:2508.09521). "
+            what=f"It judges {judged}, after UnifiReward (arXiv:2508.09521). "
             f"{'An adapter (LoRA) for' if config.model.lora else 'Trained from'} {config.base}; labels: "
             f"{', '.join(made.label_sources) or 'none'}.",
             use=f"    compeer reward score items.jsonl --model hf:{run.model} --out scores.jsonl\n"
@@ -237,46 +471,7 @@ def _write_card(run: Run, config: Config, made: Made) -> None:
             base=config.base,
             languages=made.languages,
             licences=made.licences,
-            limits=[
-                "It says whether reasoning and reply fit a conversation. It cannot tell whether advice is safe, and "
-                "must not decide about a person in danger.",
-                *(["Silver labels were made by rule from what a corpus's annotators noted, not by people who read "
-                   "the candidates. Measure it on human labels before relying on it."] if silver else []),
-                f"It reads {config.max_length} tokens; longer histories lose their oldest turns.",
-                "The figures above are losses on data of its own kind; compeer reward eval measures F1 and recall.",
-            ],
+            limits=limits,
             tags=("reward-model", "emotional-support"),
         ),
-    )  # fmt: skip
-
-
-def _set(values: dict[str, Any], change: str) -> None:
-    """`lora.r=8` into nested settings.
-
-    >>> values = {"seed": 0}
-    >>> _set(values, "lora.r=8"); values
-    {'seed': 0, 'lora': {'r': 8}}
-    """
-    import yaml
-
-    name, equals, written = change.partition("=")
-    if not equals or not name:
-        raise UserError(f"--set takes name=value, not {change!r}.")
-    *above, last = name.strip().split(".")
-    for part in above:
-        if not isinstance(values.get(part), dict):
-            values[part] = {}
-        values = values[part]
-    values[last] = yaml.safe_load(written)
-
-
-def _numbers(values: Any) -> Any:
-    """YAML 1.1 takes 1e-5 for text; here it is a number."""
-    if isinstance(values, dict):
-        return {name: _numbers(value) for name, value in values.items()}
-    if isinstance(values, str) and "e" in values.lower():
-        try:
-            return float(values)
-        except ValueError:
-            return values
-    return values
+    )

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from compeer.config import dump_yaml
 from compeer.training.run import Run
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class CardText(msgspec.Struct, frozen=True, kw_only=True):
     """What the record does not know."""
 
     title: str
@@ -29,7 +30,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     tags: Sequence[str] = ()
 
 
-def write_card(run: Run, about: About) -> None:
+def write_card(run: Run, about: CardText) -> None:
     """README.md into the run's folder and beside the model."""
     if run.main:
         text = card(run, about)
@@ -39,7 +40,7 @@ def write_card(run: Run, about: About) -> None:
             shutil.copyfile(run.folder / "curves.png", run.model / "curves.png")
 
 
-def card(run: Run, about: About) -> str:
+def card(run: Run, about: CardText) -> str:
     record, last = run.record, run.record.sessions[-1]
     parts = [
         _header(about),
@@ -69,19 +70,19 @@ def card(run: Run, about: About) -> str:
         "## Limits",
         "\n".join(f"- {limit}" for limit in about.limits) or "- Not measured yet.",
         "## Configuration",
-        "```yaml\n" + _yaml(record.config) + "```",
+        "```yaml\n" + dump_yaml(record.config) + "```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _header(about: About) -> str:
+def _header(about: CardText) -> str:
     """What hubs read."""
     values: dict[str, Any] = {"license": about.licence, "library_name": "transformers"}
     values["pipeline_tag"] = "text-generation"
     if about.base != "embedded":
         values["base_model"] = about.base
     values |= {"language": list(about.languages), "tags": ["compeer", *about.tags]}
-    return "---\n" + _yaml({key: value for key, value in values.items() if value}) + "---"
+    return "---\n" + dump_yaml({key: value for key, value in values.items() if value}) + "---"
 
 
 def _data(run: Run) -> str:
@@ -116,10 +117,3 @@ def _said(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if value > 9999 else str(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _yaml(values: Mapping[str, Any]) -> str:
-    import yaml
-
-    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
-    return text

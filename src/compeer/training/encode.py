@@ -56,7 +56,7 @@ class Example(msgspec.Struct, frozen=True):
         return labels
 
 
-class Words:
+class ChatTokenizer:
     """A model's tokenizer and processor, and the template that both apply."""
 
     def __init__(self, tokenizer: Any, processor: Any | None = None) -> None:
@@ -105,7 +105,7 @@ class Words:
         return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
 
 
-def encode(messages: Sequence[Message], words: Words, taught: Taught = "all") -> Example:
+def encode(messages: Sequence[Message], words: ChatTokenizer, taught: Taught = "all") -> Example:
     """The tokens of a conversation, with the assistant's turns marked."""
     images = pictures(messages)
     if images and not words.sees:
@@ -132,7 +132,7 @@ def pictures(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(part["path"] for content in contents for part in content if part["type"] == "image")
 
 
-def _answer(chat: Sequence[Message], place: int, whole: str, words: Words) -> tuple[int, int]:
+def _answer(chat: Sequence[Message], place: int, whole: str, words: ChatTokenizer) -> tuple[int, int]:
     """Where an answer stands in the rendered conversation, its end-of-turn token included."""
     before, after = words.render(chat[:place], ask=True), words.render(chat[: place + 1])
     if not (after.startswith(before) and whole.startswith(after)):
@@ -156,7 +156,7 @@ def _tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[i
 
 
 def _with_pictures(
-    ids: Sequence[int], spans: Sequence[tuple[int, int]], images: tuple[str, ...], words: Words
+    ids: Sequence[int], spans: Sequence[tuple[int, int]], images: tuple[str, ...], words: ChatTokenizer
 ) -> Example:
     """Each picture's one token, as many times as the picture has patches."""
     sizes = [_patches(path, words) for path in images]
@@ -179,7 +179,7 @@ def _with_pictures(
     return Example(widened, tuple((now(start), now(end)) for start, end in spans), images)
 
 
-def _patches(path: str, words: Words) -> int:
+def _patches(path: str, words: ChatTokenizer) -> int:
     from PIL import Image
 
     processor: Any = words.processor.image_processor if words.processor is not None else None
@@ -218,7 +218,7 @@ def order(examples: Sequence[Example], batch: int, processes: int, rng: Random |
     return [at for each in chunks for at in each]
 
 
-class Order:
+class BatchOrder:
     """A sampler for torch: the order of the epoch that `epoch()` says, or always the same one without it."""
 
     def __init__(
@@ -239,7 +239,7 @@ class Order:
 class Collator:
     """Numbers of examples to a padded batch."""
 
-    def __init__(self, examples: Sequence[Example], words: Words) -> None:
+    def __init__(self, examples: Sequence[Example], words: ChatTokenizer) -> None:
         self.examples, self.words = examples, words
 
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     targets: tuple[str, ...] | None = None
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which model is trained, and how it is held. Without `lora` all of it is trained."""
 
     base: str  # a folder, a hub name, or "embedded"
@@ -72,7 +72,7 @@ class Trainable(msgspec.Struct, frozen=True):
     model: Any
     tokenizer: Any
     processor: Any | None
-    settings: Settings
+    settings: ModelSettings
 
     @property
     def processing(self) -> Any:
@@ -85,7 +85,7 @@ class Trainable(msgspec.Struct, frozen=True):
         return sum(size for size, trained in counts if trained), sum(size for size, _ in counts)
 
 
-def open_model(settings: Settings, seed: int = 0) -> Trainable:
+def open_model(settings: ModelSettings, seed: int = 0) -> Trainable:
     """Load the base, freeze what is not trained, add the adapter. Same seed, same new weights."""
     import transformers
 
@@ -110,7 +110,7 @@ def open_model(settings: Settings, seed: int = 0) -> Trainable:
     return Trainable(model.train(), opened.tokenizer, opened.processor, settings)
 
 
-def arguments(settings: Settings) -> dict[str, Any]:
+def arguments(settings: ModelSettings) -> dict[str, Any]:
     """What a trainer of transformers or TRL must be told about device and precision."""
     _check_gpus(settings)
     checkpointing = settings.gradient_checkpointing
@@ -126,7 +126,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
     }
 
 
-def on_gpu(settings: Settings) -> bool:
+def on_gpu(settings: ModelSettings) -> bool:
     import torch
 
     if settings.device == "cuda" and not torch.cuda.is_available():
@@ -134,7 +134,7 @@ def on_gpu(settings: Settings) -> bool:
     return settings.device != "cpu" and torch.cuda.is_available()
 
 
-def precision(settings: Settings) -> str:
+def precision(settings: ModelSettings) -> str:
     """The dtype of the arithmetic."""
     import torch
 
@@ -143,7 +143,7 @@ def precision(settings: Settings) -> str:
     return "bfloat16" if on_gpu(settings) and torch.cuda.is_bf16_supported() else "float32"
 
 
-def _check_gpus(settings: Settings) -> None:
+def _check_gpus(settings: ModelSettings) -> None:
     """One process and several GPUs would make a trainer copy the model to all of them, which TRL refuses."""
     import torch
 
@@ -310,7 +310,7 @@ def start_identity(base: str, folder: Path | None) -> dict[str, Any]:
     return found if folder is None else found | {"adapter": base_identity(str(folder))["sha256"]}
 
 
-def open_with(folder: Path | None, settings: Settings, seed: int) -> Trainable:
+def open_with(folder: Path | None, settings: ModelSettings, seed: int) -> Trainable:
     """The model, ready to be trained, with the adapter's matrices where there is one."""
     opened = open_model(settings, seed)
     if folder is not None:

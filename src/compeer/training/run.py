@@ -39,6 +39,7 @@ from typing import IO, Any
 import msgspec
 
 import compeer
+from compeer.config import dump_yaml
 from compeer.errors import UserError
 from compeer.pipeline.ledger import measure
 from compeer.typed import from_json
@@ -331,7 +332,7 @@ def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str],
     run = Run(home, record, None, None)
     record.sessions = [*record.sessions, session(processes(), str(last) if last else None, differences)]
     run.write_record()
-    _write(home / "config.yaml", _yaml(record.config))
+    _write(home / "config.yaml", dump_yaml(record.config).encode())
     if given is not None:
         _write(home / "config.given.yaml", given.encode())
 
@@ -414,9 +415,3 @@ def _write(path: Path, data: bytes) -> None:
 def _plain(value: Any) -> Any:
     """Numbers of numpy and torch as Python's own."""
     return value.item() if hasattr(value, "item") else str(value)
-
-
-def _yaml(config: Mapping[str, Any]) -> bytes:
-    import yaml
-
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode()

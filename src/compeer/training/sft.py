@@ -23,8 +23,8 @@ import msgspec
 from msgspec import Meta
 
 from compeer.errors import UserError
-from compeer.training.encode import Collator, Example, Order, Words
-from compeer.training.model import Settings, Trainable, arguments, on_gpu, save_model
+from compeer.training.encode import BatchOrder, ChatTokenizer, Collator, Example
+from compeer.training.model import ModelSettings, Trainable, arguments, on_gpu, save_model
 from compeer.training.run import Run, processes
 
 Count = Annotated[int, Meta(ge=1)]
@@ -60,9 +60,9 @@ def sft(
     train: Sequence[Example],
     valid: Sequence[Example],
     *,
-    model: Settings,
+    model: ModelSettings,
     plan: Plan,
-    words: Words,
+    words: ChatTokenizer,
     run: Run,
     name: str,
     beside: Mapping[str, Any] | None = None,
@@ -92,8 +92,8 @@ def sft(
         eval_dataset=datasets.Dataset.from_dict({"number": list(numbers[1])}) if valid else None,
     )
     micro, each = config.per_device_train_batch_size, processes()
-    trainer.train_order = Order(train, micro, each, plan.seed, lambda: math.floor(trainer.state.epoch or 0))
-    trainer.eval_order = Order(valid, micro, each, plan.seed, None)
+    trainer.train_order = BatchOrder(train, micro, each, plan.seed, lambda: math.floor(trainer.state.epoch or 0))
+    trainer.eval_order = BatchOrder(valid, micro, each, plan.seed, None)
     watch(trainer, run, name, keep=plan.keep, quiet=quiet)
     trainer.train(resume_from_checkpoint=run.resume_from)
     return _finish(trainer, opened, valid, run, beside)
@@ -129,11 +129,11 @@ def _check(train: Sequence[Example], valid: Sequence[Example], max_length: int) 
         )
 
 
-def _config(train: Sequence[Example], valid: Sequence[Example], model: Settings, plan: Plan, run: Run) -> Any:
+def _config(train: Sequence[Example], valid: Sequence[Example], model: ModelSettings, plan: Plan, run: Run) -> Any:
     from trl import SFTConfig
 
     micro, accumulated = micro_batch(plan, on_gpu(model), processes())
-    rows = len(Order(train, micro, processes(), plan.seed, None))
+    rows = len(BatchOrder(train, micro, processes(), plan.seed, None))
     steps = math.ceil(math.ceil(rows / (micro * processes())) / accumulated)  # an epoch's
     every = plan.save_every or max(1, steps // 4)
     with_images = any(example.images for example in (*train, *valid))
@@ -171,13 +171,13 @@ def _trainer() -> Callable[..., Any]:
     from trl import SFTTrainer
 
     class Trainer(SFTTrainer):  # type: ignore[misc]
-        train_order: Order
-        eval_order: Order
+        train_order: BatchOrder
+        eval_order: BatchOrder
 
-        def _get_train_sampler(self, train_dataset: Any = None) -> Order:
+        def _get_train_sampler(self, train_dataset: Any = None) -> BatchOrder:
             return self.train_order
 
-        def _get_eval_sampler(self, eval_dataset: Any) -> Order:
+        def _get_eval_sampler(self, eval_dataset: Any) -> BatchOrder:
             return self.eval_order
 
         def create_model_card(self, *args: Any, **kwargs: Any) -> None:

@@ -99,7 +99,7 @@ def _panel(axes: Any, name: str, parts: Mapping[str, list[tuple[float, float]]])
 MOST = 3  # steps in a row
 
 
-class Sound(TrainerCallback):  # type: ignore[misc]
+class GradientGuard(TrainerCallback):  # type: ignore[misc]
     """Looks at the gradients before the optimiser does."""
 
     def __init__(self, run: Run, name: str) -> None:
@@ -146,12 +146,12 @@ def watch(trainer: Any, run: Run, name: str, *, keep: int = 2, quiet: bool = Fal
     """
     for ours in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(ours)
-    trainer.add_callback(Sound(run, name))
-    trainer.add_callback(Watch(run, name, quiet=quiet, panels=panels))
+    trainer.add_callback(GradientGuard(run, name))
+    trainer.add_callback(ProgressWatch(run, name, quiet=quiet, panels=panels))
     trainer.add_callback(Checkpoints(run, keep))
 
 
-class Watch(TrainerCallback):  # type: ignore[misc]
+class ProgressWatch(TrainerCallback):  # type: ignore[misc]
     """Metrics to the run's file, progress to standard error."""
 
     def __init__(self, run: Run, name: str, *, quiet: bool = False, panels: Sequence[str] = ()) -> None:

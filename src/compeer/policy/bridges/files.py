@@ -20,38 +20,39 @@ from typing import Any
 
 import msgspec
 
+from compeer.config import read_yaml
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.arguments import find_start
-from compeer.policy.grpo.config import Config, config_of
+from compeer.policy.grpo.config import GrpoConfig, config_of
 from compeer.policy.prompts import encoded
 
 PLACE = "<image>"
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One prompt. `asked` is the record that the reward wants back, as JSON."""
+class BridgeRow(msgspec.Struct, frozen=True):
+    """One prompt. `prompt_record` is the record that the reward wants back, as JSON."""
 
     messages: list[dict[str, str]]
     images: list[str]
-    asked: str
+    prompt_record: str
     reference: str
 
 
-def rows(config: Config) -> Iterator[Row]:
+def rows(config: GrpoConfig) -> Iterator[BridgeRow]:
     """The prompts of a GRPO configuration, shortened to fit as they are there."""
     from compeer.models.checkpoint import open_tokenizer
     from compeer.policy.prompts import fitting
     from compeer.policy.sft import items_of
-    from compeer.training.encode import Words
+    from compeer.training.encode import ChatTokenizer
 
-    words = Words(*open_tokenizer(find_start(config).base))
+    words = ChatTokenizer(*open_tokenizer(find_start(config).base))
     reviewed = config.include_crisis
     found, _ = fitting(items_of(config.data), words, config.max_prompt, config.length, include_crisis=reviewed)
     for one in found:
         messages, images = placed(one.messages)
-        yield Row(messages, images, encoded(one.asked), one.asked.reference)
+        yield BridgeRow(messages, images, encoded(one.prompt_record), one.prompt_record.reference)
 
 
 def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[str]]:
@@ -83,24 +84,11 @@ def opened(path: str | None = None) -> CompositeReward:
     return _opened(str(Path(name).resolve()))
 
 
-def read(path: str) -> Config:
-    """The part of a configuration that concerns the reward, the rest filled in with nothing."""
-    import msgspec
-    import yaml
-
-    try:
-        raw: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"The reward's configuration {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"The reward's configuration {path} is not usable: {error}.") from None
-    if not isinstance(raw, dict):
-        raise UserError(f"The reward's configuration {path} is not usable: it must be a list of settings.")
-    kept = {name: raw[name] for name in _READ if raw.get(name) is not None}
-    try:
-        return config_of({"out": "-", "model": "-", "data": ["-"], **kept})
-    except msgspec.ValidationError as error:
-        raise UserError(f"The reward's configuration {path} is not usable: {error}.") from None
+def read(path: str) -> GrpoConfig:
+    """The part of a configuration that concerns the reward; the rest is left empty."""
+    values = read_yaml(path)
+    kept = {name: values[name] for name in _READ if values.get(name) is not None}
+    return config_of({"out": "-", "model": "-", "data": ["-"], **kept}, path)
 
 
 @functools.cache
@@ -111,6 +99,6 @@ def _opened(path: str) -> CompositeReward:
         from compeer.reward.client import JudgeClient
         from compeer.reward.spec import open_judge
 
-        asked = open_judge(config.judge.spec, base_url=config.judge.base_url)
-        judge = JudgeClient(asked, budget=config.judge.budget, orders=config.judge.orders)
+        prompt_record = open_judge(config.judge.spec, base_url=config.judge.base_url)
+        judge = JudgeClient(prompt_record, budget=config.judge.budget, orders=config.judge.orders)
     return CompositeReward(judge, Embedder(config.embedder), config.reward)

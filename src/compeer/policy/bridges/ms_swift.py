@@ -18,7 +18,7 @@ from typing import Any
 
 from compeer.errors import UserError
 from compeer.policy.bridges.files import opened
-from compeer.policy.composite import Asked
+from compeer.policy.composite import PromptRecord
 from compeer.typed import from_json
 
 
@@ -30,21 +30,21 @@ class CompeerReward:
         sizes = (getattr(args, name, None) for name in ("num_generations", "num_generations_eval"))
         self.sizes = tuple(dict.fromkeys(size for size in sizes if size))
 
-    def __call__(self, completions: Sequence[str], asked: Sequence[str] = (), **kwargs: Any) -> list[float]:
+    def __call__(self, completions: Sequence[str], prompt_record: Sequence[str] = (), **kwargs: Any) -> list[float]:
         """One reward for each output, in their order."""
-        if len(asked) != len(completions):
+        if len(prompt_record) != len(completions):
             raise UserError(
-                f"{len(completions)} outputs came with {len(asked)} rows of the column `asked`. "
+                f"{len(completions)} outputs came with {len(prompt_record)} rows of the column `prompt_record`. "
                 "Make the dataset with python -m compeer.policy.bridges.ms_swift."
             )
-        scored = opened(self.config).score(self._groups(completions, asked))
+        scored = opened(self.config).score(self._groups(completions, prompt_record))
         return [row.reward for row in scored]
 
-    def _groups(self, completions: Sequence[str], asked: Sequence[str]) -> list[tuple[Asked, list[str]]]:
-        groups: list[tuple[Asked, list[str]]] = []
-        for record, rows in groupby(zip(asked, completions, strict=True), lambda row: row[0]):
+    def _groups(self, completions: Sequence[str], prompt_record: Sequence[str]) -> list[tuple[PromptRecord, list[str]]]:
+        groups: list[tuple[PromptRecord, list[str]]] = []
+        for record, rows in groupby(zip(prompt_record, completions, strict=True), lambda row: row[0]):
             outputs = [output for _, output in rows]
-            what = from_json(record, Asked)
+            what = from_json(record, PromptRecord)
             size = next((size for size in self.sizes if len(outputs) % size == 0), None)
             if self.sizes and size is None:
                 wanted = " or ".join(map(str, self.sizes))
@@ -78,7 +78,10 @@ def main(words: Sequence[str]) -> None:
 
     if len(words) != 2:
         raise SystemExit("python -m compeer.policy.bridges.ms_swift CONFIG OUT.jsonl")
-    made = ({"messages": row.messages, "images": row.images, "asked": row.asked} for row in rows(read_config(words[0])))
+    made = (
+        {"messages": row.messages, "images": row.images, "prompt_record": row.prompt_record}
+        for row in rows(read_config(words[0]))
+    )
     print(f"{write_rows(words[1], made):,} prompts in {words[1]}")
 
 

@@ -26,7 +26,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.policy.bridges.files import opened
-from compeer.policy.composite import Asked, CompositeReward, Scored
+from compeer.policy.composite import CompositeReward, PromptRecord, Scored
 from compeer.typed import from_json
 
 Extra = Mapping[str, Any]
@@ -37,17 +37,17 @@ PATIENCE = 600.0
 class Meeting:
     """Where the outputs to one prompt wait until all of them are there."""
 
-    def __init__(self, score: Callable[[Asked, list[str]], list[Scored]], patience: float = PATIENCE) -> None:
+    def __init__(self, score: Callable[[PromptRecord, list[str]], list[Scored]], patience: float = PATIENCE) -> None:
         self.score, self.patience = score, patience
         self.incomplete = 0  # groups that were scored without all of their outputs
         self._tables: dict[str, _Table] = {}
 
-    async def join(self, asked: str, group: int, output: str) -> Scored:
+    async def join(self, prompt_record: str, group: int, output: str) -> Scored:
         """This output's row, once its group is complete or its patience is over."""
         loop = asyncio.get_running_loop()
-        table = self._tables.get(asked)
+        table = self._tables.get(prompt_record)
         if table is None:
-            table = self._tables[asked] = _Table(asked, group)
+            table = self._tables[prompt_record] = _Table(prompt_record, group)
             table.timer = loop.call_later(self.patience, self._rise, table)
         seat: asyncio.Future[Scored] = loop.create_future()
         table.seats.append((output, seat))
@@ -57,8 +57,8 @@ class Meeting:
 
     def _rise(self, table: _Table) -> None:
         """Nobody joins this table any more; its outputs are scored, elsewhere, because that takes a while."""
-        if self._tables.get(table.asked) is table:
-            del self._tables[table.asked]
+        if self._tables.get(table.prompt_record) is table:
+            del self._tables[table.prompt_record]
             if table.timer is not None:
                 table.timer.cancel()
             self.incomplete += len(table.seats) < table.group
@@ -67,8 +67,8 @@ class Meeting:
     async def _served(self, table: _Table) -> None:
         outputs = [output for output, _ in table.seats]
         try:
-            asked = from_json(table.asked, Asked)
-            rows = await asyncio.to_thread(self.score, asked, outputs)
+            prompt_record = from_json(table.prompt_record, PromptRecord)
+            rows = await asyncio.to_thread(self.score, prompt_record, outputs)
         except Exception as error:  # everybody who waits must hear of it
             for _, seat in table.seats:
                 if not seat.done():
@@ -80,8 +80,8 @@ class Meeting:
 
 
 class _Table:
-    def __init__(self, asked: str, group: int) -> None:
-        self.asked, self.group = asked, group
+    def __init__(self, prompt_record: str, group: int) -> None:
+        self.prompt_record, self.group = prompt_record, group
         self.seats: list[tuple[str, asyncio.Future[Scored]]] = []
         self.timer: asyncio.TimerHandle | None = None
         self.work: asyncio.Task[None] | None = None
@@ -101,12 +101,12 @@ async def compute_score(
     **kwargs: Any,
 ) -> dict[str, float]:
     """verl's signature, with equation 5. `config` and `patience` can be given as reward_kwargs."""
-    asked, group = _record(extra_info)
+    prompt_record, group = _record(extra_info)
     reward = opened(config)
     key = (id(asyncio.get_running_loop()), patience, config)
     if key not in _meetings:
         _meetings[key] = Meeting(lambda what, outputs: reward.score([(what, outputs)]), patience)
-    return _told(await _meetings[key].join(asked, group, solution_str))
+    return _told(await _meetings[key].join(prompt_record, group, solution_str))
 
 
 def compute_scores(
@@ -122,14 +122,17 @@ def compute_scores(
     places: dict[str, list[int]] = {}
     sizes: dict[str, int] = {}
     for place, extra in enumerate(extra_infos):
-        asked, sizes[asked] = _record(extra)
-        places.setdefault(asked, []).append(place)
+        prompt_record, sizes[prompt_record] = _record(extra)
+        places.setdefault(prompt_record, []).append(place)
     groups: list[tuple[str, list[int]]] = []
-    for asked, found in places.items():
-        size = sizes[asked] if len(found) % sizes[asked] == 0 else len(found)
-        groups += [(asked, found[at : at + size]) for at in range(0, len(found), size)]
+    for prompt_record, found in places.items():
+        size = sizes[prompt_record] if len(found) % sizes[prompt_record] == 0 else len(found)
+        groups += [(prompt_record, found[at : at + size]) for at in range(0, len(found), size)]
     rows = opened(config).score(
-        [(from_json(asked, Asked), [solution_strs[at] for at in found]) for asked, found in groups]
+        [
+            (from_json(prompt_record, PromptRecord), [solution_strs[at] for at in found])
+            for prompt_record, found in groups
+        ]
     )
     order = [place for _, found in groups for place in found]
     told = {place: _told(row) for place, row in zip(order, rows, strict=True)}
@@ -146,8 +149,8 @@ def compute_total(
     **kwargs: Any,
 ) -> dict[str, float]:
     """verl's signature for one output by itself: the total before equation 5."""
-    asked, _ = _record(extra_info)
-    row = _alone(opened(config)).score([(from_json(asked, Asked), [solution_str])])[0]
+    prompt_record, _ = _record(extra_info)
+    row = _alone(opened(config)).score([(from_json(prompt_record, PromptRecord), [solution_str])])[0]
     return _told(row)
 
 
@@ -156,11 +159,12 @@ def _alone(reward: CompositeReward) -> CompositeReward:
 
 
 def _record(extra: Extra | None) -> tuple[str, int]:
-    if not extra or "asked" not in extra:
+    if not extra or "prompt_record" not in extra:
         raise UserError(
-            "A row has no `asked` in its extra_info. Make the dataset with python -m compeer.policy.bridges.verl."
+            "A row has no `prompt_record` in its extra_info. Make the dataset with "
+            "python -m compeer.policy.bridges.verl."
         )
-    return str(extra["asked"]), max(1, int(extra.get("group") or 1))
+    return str(extra["prompt_record"]), max(1, int(extra.get("group") or 1))
 
 
 def _told(row: Scored) -> dict[str, float]:
@@ -195,7 +199,7 @@ def main(words: Sequence[str]) -> None:
             "images": row.images,
             "ability": "support",
             "reward_model": {"style": "rule", "ground_truth": row.reference},
-            "extra_info": {"asked": row.asked, "group": group, "index": index},
+            "extra_info": {"prompt_record": row.prompt_record, "group": group, "index": index},
         }
         for index, row in enumerate(rows(config))
     ]

@@ -34,15 +34,15 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.models.shipped import is_adapter
-from compeer.policy.grpo.config import Config
-from compeer.training.model import Lora, Settings, Trainable, on_gpu, open_with, shape_of, start_identity
+from compeer.policy.grpo.config import GrpoConfig
+from compeer.training.model import Lora, ModelSettings, Trainable, on_gpu, open_with, shape_of, start_identity
 from compeer.training.model import arguments as device_arguments
 from compeer.training.run import Run, processes
 
 AT_ONCE = 8  # outputs a micro batch, where nobody says otherwise: fits 7B with LoRA on one large GPU
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class StepLayout(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a step. `micro_batch` outputs at once in each process, `accumulation` times."""
 
     batch: int
@@ -70,7 +70,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(
     batch: int, group: int, processes: int = 1, micro_batch: int | None = None, accumulation: int | None = None
-) -> Layout:
+) -> StepLayout:
     """The layout of a step, or a UserError with the arithmetic that does not work out.
 
     >>> str(plan(batch=32, group=4, processes=2))
@@ -104,7 +104,7 @@ def plan(
             f"x {group} outputs / {processes} processes = {share}{split}. Leave one of them out, or set "
             f"accumulation to {times}."
         )
-    return Layout(batch=batch, group=group, processes=processes, micro_batch=micro_batch, accumulation=times)
+    return StepLayout(batch=batch, group=group, processes=processes, micro_batch=micro_batch, accumulation=times)
 
 
 def _divided(share: int, by: int, name: str, batch: int, group: int, processes: int) -> int:
@@ -134,7 +134,7 @@ def _counts(batch: int) -> str:
     return ", ".join(map(str, found[:-1])) + f" or {found[-1]}" if len(found) > 1 else "1"
 
 
-class Start(msgspec.Struct, frozen=True):
+class PolicyStart(msgspec.Struct, frozen=True):
     """The base, and the adapter that lies on it already."""
 
     base: str
@@ -146,7 +146,7 @@ class Start(msgspec.Struct, frozen=True):
         return start_identity(self.base, self.adapter)
 
 
-def find_start(config: Config) -> Start:
+def find_start(config: GrpoConfig) -> PolicyStart:
     """What `model` names. An adapter brings its own shape; settings that contradict it are refused."""
     given = Path(config.model)
     if (given / "run.json").is_file() and not is_adapter(given):
@@ -157,17 +157,17 @@ def find_start(config: Config) -> Start:
             )
     shape = given / "adapter_config.json"
     if not shape.is_file():
-        return Start(str(given) if given.is_dir() else config.model, None, config.lora)
+        return PolicyStart(str(given) if given.is_dir() else config.model, None, config.lora)
     known = msgspec.json.decode(shape.read_bytes())
-    return Start(str(known["base_model_name_or_path"]), given, shape_of(given, config.lora))
+    return PolicyStart(str(known["base_model_name_or_path"]), given, shape_of(given, config.lora))
 
 
-def open_start(start: Start, settings: Settings, seed: int) -> Trainable:
+def open_start(start: PolicyStart, settings: ModelSettings, seed: int) -> Trainable:
     """The model, ready to be trained, with the adapter's weights where there is one."""
     return open_with(start.adapter, settings, seed)
 
 
-def rollout_of(config: Config, start: Start) -> str:
+def rollout_of(config: GrpoConfig, start: PolicyStart) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
         gpu = on_gpu(config.training(start.base, start.lora))
@@ -184,7 +184,7 @@ def rollout_of(config: Config, start: Start) -> str:
 
 
 def grpo_arguments(
-    config: Config, layout: Layout, start: Start, run: Run, way: str, *, held_out: int, sees: bool
+    config: GrpoConfig, layout: StepLayout, start: PolicyStart, run: Run, way: str, *, held_out: int, sees: bool
 ) -> Any:
     """TRL's GRPOConfig. Make it before the model is loaded: ZeRO-3 shards while loading."""
     from trl import GRPOConfig
@@ -237,7 +237,7 @@ def grpo_arguments(
     )
 
 
-def _vllm(config: Config, way: str) -> dict[str, Any]:
+def _vllm(config: GrpoConfig, way: str) -> dict[str, Any]:
     if not way.startswith("vllm"):
         return {}
     return {
@@ -250,12 +250,12 @@ def _vllm(config: Config, way: str) -> dict[str, Any]:
     }
 
 
-def _most(config: Config) -> int:
+def _most(config: GrpoConfig) -> int:
     """Tokens that may stand before an output; in a conversation earlier turns do."""
     return max(config.max_prompt, config.conversation.talks.longest if config.conversation else 0)
 
 
-def _logging(config: Config, run: Run) -> dict[str, Any]:
+def _logging(config: GrpoConfig, run: Run) -> dict[str, Any]:
     for name in config.log_to:
         if not importlib.util.find_spec(name):
             raise UserError(f"log_to names {name}, which is not installed: pip install {name}.")

@@ -1,4 +1,4 @@
-"""The settings of a GRPO run, with the paper's values as defaults: a YAML file, overrides, presets.
+"""Settings of a GRPO run. The defaults are the paper's values.
 
     out: runs/out/policy
     model: runs/out/sft                      # where it starts: a model, an adapter, or the run of an SFT
@@ -6,7 +6,7 @@
     variant: urp                             # por, ur or urp: the paper's variants of the reward
     judge: { spec: "http://127.0.0.1:8020" }  # compeer reward serve; for por two of them: PRM,ORM
 
-A field that does not exist is refused by name, and so is a variant that contradicts what stands beside it.
+A variant that contradicts a setting of the reward is refused.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from compeer.config import convert, load
 from compeer.errors import UserError
-from compeer.policy.composite import Settings as Reward
-from compeer.policy.multi_turn import Settings as TalkSettings
-from compeer.policy.multi_turn import Weights as TalkWeights
-from compeer.policy.seeker import Settings as SeekerSettings
+from compeer.policy.composite import RewardSettings
+from compeer.policy.multi_turn import TalkSettings, TalkWeights
+from compeer.policy.seeker import SeekerSettings
 from compeer.reasoning.prompt import Length
 from compeer.reward.judge import Orders
-from compeer.training.model import Lora
-from compeer.training.model import Settings as ModelSettings
-from compeer.typed import from_plain
+from compeer.training.model import Lora, ModelSettings
 
 Rollout = Literal["auto", "transformers", "llamacpp", "vllm-server", "vllm-colocate"]
 #: what the names of the paper mean for the reward
@@ -35,14 +33,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ur": {"source": "unified", "reweight": False},
     "urp": {"source": "unified", "reweight": True},
 }
-#: settings that may change when a run goes on: where things lie and what is shown, not what is learnt; the judge is
-#: compared by what it is, not by where it lives
+#: settings that may change when a run is resumed: paths and logging, not what is learnt; the judge is compared by what
+#: it is, not by its address
 FREE = ("out", "micro_batch", "accumulation", "judge", "second_judge", "vllm", "save_every", "keep", "log_every",
         "samples", "log_to")  # fmt: skip
 
 
-class Judge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A judge and how it is asked. `budget`: seconds a step may wait for it; what is not judged then is marked."""
+class JudgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A judge. `budget`: maximum seconds per step; outputs that are not judged by then are marked."""
 
     spec: str
     base_url: str | None = None
@@ -50,10 +48,10 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     orders: Orders = "one"
 
 
-class SecondJudge(Judge, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A judge that the policy is not trained on, asked every so many steps about answers to held-out prompts.
+class SecondJudgeConfig(JudgeConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A judge that the policy is not trained on. Every so many steps it scores answers to held-out prompts.
 
-    Without `data` the prompts are taken out of the training data.
+    Without `data` the prompts are held out of the training data.
     """
 
     every: int = 50
@@ -61,10 +59,10 @@ class SecondJudge(Judge, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: tuple[str, ...] = ()
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whole conversations with a simulated seeker in the place of single outputs (`multi_turn`).
+class TalkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whole conversations with a simulated seeker instead of single outputs (`multi_turn`).
 
-    `seeker` names the model that plays it, as everywhere: embedded, hf:…, openai:….
+    `seeker` names the model that plays the seeker: embedded, hf:…, openai:….
     """
 
     seeker: str
@@ -74,39 +72,39 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     settings: SeekerSettings = SeekerSettings()
 
 
-class Vllm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where vLLM is, for the rollouts that use it: a server's address, or a share of this machine's GPUs."""
+class VllmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """vLLM, for rollouts: the address of a server, or a share of this machine's GPU memory."""
 
     server: str = "http://127.0.0.1:8000"
     memory: float = 0.3
     tensor_parallel: int = 1
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GrpoConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A GRPO run."""
 
     out: str
-    model: str  # embedded, a folder, a hub name, a folder with an adapter, or the run of an SFT
+    model: str  # embedded, a folder, a hub name, a folder with an adapter, or an SFT run
     data: tuple[str, ...]
     name: str = "policy"
     variant: str | None = None
-    reward: Reward = Reward()
-    judge: Judge | None = None
-    second_judge: SecondJudge | None = None
-    conversation: Conversation | None = None
+    reward: RewardSettings = RewardSettings()
+    judge: JudgeConfig | None = None
+    second_judge: SecondJudgeConfig | None = None
+    conversation: TalkConfig | None = None
     embedder: str | None = None  # a sentence-transformers model, instead of the packaged ones
 
-    include_crisis: bool = False  # crisis items were reviewed and may be trained on
+    include_crisis: bool = False  # train on crisis items, after a person has reviewed them
     length: Length = "full"  # of the reasoning that the prompt asks for
     max_prompt: int = 2048  # tokens; the oldest turns go first
     max_completion: int = 1024
     temperature: float = 1.0
     rollout: Rollout = "auto"
-    vllm: Vllm = Vllm()
+    vllm: VllmConfig = VllmConfig()
 
-    batch: int = 32  # prompts a step
-    group: int = 4  # outputs a prompt
-    micro_batch: int | None = None  # outputs at once in a process; derived where it is not given
+    batch: int = 32  # prompts per step
+    group: int = 4  # outputs per prompt
+    micro_batch: int | None = None  # outputs at once in a process; derived by default
     accumulation: int | None = None
     steps: int | None = None  # instead of epochs
     epochs: float = 1.0
@@ -118,7 +116,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     iterations: int = 1  # passes over the same outputs
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = "grpo"
     scale: Literal["group", "batch", "none"] = "group"  # what equation 3 divides by
-    level: Literal["token", "sequence"] = "token"  # of the ratio in equation 2
+    # of the ratio in equation 2. sequence: one length-normalised ratio per output (GSPO's), which is not the plain
+    # ratio of the printed equation
+    level: Literal["token", "sequence"] = "token"
     max_grad_norm: float = 1.0
 
     lora: Lora | None = None  # without it the whole language model is trained
@@ -130,7 +130,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     save_every: int = 50  # steps
     keep: int = 2  # checkpoints
     log_every: int = 1
-    samples: int = 8  # outputs a step that are kept with all their parts
+    samples: int = 8  # outputs per step that are saved with all parts of their reward
     log_to: tuple[Literal["tensorboard", "trackio"], ...] = ()
 
     def __post_init__(self) -> None:
@@ -160,22 +160,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-def read_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings in a YAML file, with `name=value` or `judge.budget=30` put over them; errors name the field."""
-    import yaml
-
-    try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        return config_of(overridden(raw if isinstance(raw, dict) else {}, overrides))
-    except OSError as error:
-        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"The configuration {path} is not usable: {error}.") from None
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> GrpoConfig:
+    """The settings of a YAML file, with overrides such as `batch=8` or `judge.budget=30`."""
+    return load(path, GrpoConfig, overrides, prepare=with_variant)
 
 
-def config_of(raw: dict[str, Any]) -> Config:
-    """The settings from a plain dictionary, the variant's reward filled in."""
-    variant, given = raw.get("variant"), raw.get("reward") or {}
+def config_of(values: dict[str, Any], source: str | Path = "of this GRPO run") -> GrpoConfig:
+    """The settings of a plain dictionary. `source` names them in an error."""
+    return convert(with_variant(values), GrpoConfig, source)
+
+
+def with_variant(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the reward that the variant stands for filled in."""
+    variant, given = values.get("variant"), values.get("reward") or {}
     if variant == "sft":
         raise UserError("The variant sft is trained without a reward: compeer policy sft.")
     if variant is not None and variant not in VARIANTS:
@@ -186,27 +183,4 @@ def config_of(raw: dict[str, Any]) -> Config:
             raise UserError(
                 f"variant: {variant} means reward.{name}: {value}, but it is {given[name]}. Leave one of them out."
             )
-    # not strict, because YAML takes 1e-6 for text
-    return from_plain({**raw, "reward": {**given, **preset}}, Config, strict=False)
-
-
-def overridden(raw: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Settings with some of them replaced, each given as NAME=VALUE; a dot goes into a group, the value is YAML.
-
-    >>> overridden({"judge": {"spec": "embedded"}}, ["judge.budget=30", "batch=8"])
-    {'judge': {'spec': 'embedded', 'budget': 30}, 'batch': 8}
-    """
-    import yaml
-
-    made = from_plain(raw, dict[str, Any])
-    for one in overrides:
-        name, equals, text = one.partition("=")
-        if not equals or not name:
-            raise UserError(f"{one!r} is no setting; write NAME=VALUE, for example learning_rate=1e-5.")
-        *groups, last = name.split(".")
-        place = made
-        for group in groups:
-            inner = place.get(group)
-            place[group] = place = dict(inner) if isinstance(inner, dict) else {}
-        place[last] = yaml.safe_load(text)
-    return made
+    return {**values, "reward": {**given, **preset}}

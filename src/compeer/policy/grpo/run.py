@@ -22,14 +22,14 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
-from compeer.policy.grpo.arguments import Start, find_start, grpo_arguments, open_start, plan, rollout_of
-from compeer.policy.grpo.config import FREE, Config, Conversation, Judge
+from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, open_start, plan, rollout_of
+from compeer.policy.grpo.config import FREE, GrpoConfig, JudgeConfig, TalkConfig
 from compeer.policy.grpo.watch import FIGURE, Alerts, HeldOut, WatchedReward
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
 from compeer.reward.client import JudgeClient
-from compeer.training.encode import Words, pictures
+from compeer.training.encode import ChatTokenizer, pictures
 from compeer.training.model import on_gpu
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 
@@ -42,7 +42,7 @@ RewardOf = Callable[[CompositeReward], Callable[..., list[float]]]
 
 
 def train(
-    config: Config,
+    config: GrpoConfig,
     *,
     given: str | None = None,
     force: bool = False,
@@ -55,7 +55,7 @@ def train(
 
     `rollout_func` and `reward_of` put another way of writing outputs, and of rewarding them, in the place of ours.
     """
-    session = Session(config, quiet=quiet)
+    session = GrpoSession(config, quiet=quiet)
     try:
         run = session.open(given=given, force=force, fresh=fresh)
         try:
@@ -69,13 +69,13 @@ def train(
         session.close()
 
 
-class Session:
+class GrpoSession:
     """One start of a GRPO run: what is known before the model is loaded, then the training."""
 
-    def __init__(self, config: Config, *, quiet: bool = False) -> None:
+    def __init__(self, config: GrpoConfig, *, quiet: bool = False) -> None:
         self.config, self.quiet = config, quiet
         self.layout = plan(config.batch, config.group, processes(), config.micro_batch, config.accumulation)
-        self.start: Start = find_start(config)
+        self.start: PolicyStart = find_start(config)
         self.judge = _client(config.judge if config.reward.source != "rules" else None)
         self.second = _client(config.second_judge)
         device = "cuda" if on_gpu(config.training(self.start.base, self.start.lora)) else "cpu"
@@ -117,7 +117,7 @@ class Session:
         from transformers.utils.logging import disable_progress_bar
 
         from compeer.models.checkpoint import open_tokenizer
-        from compeer.policy.grpo.trainer import Memory, Order, Watching, trainer_class
+        from compeer.policy.grpo.trainer import AlertCallback, StepOrder, VectorMemory, trainer_class
         from compeer.training.watch import watch
 
         config, layout = self.config, self.layout
@@ -125,7 +125,7 @@ class Session:
         disable_progress_bar()  # of every checkpoint that is written
         if self.seeker is not None and config.conversation is not None:
             rollout_func, reward_of = self._conversations(config.conversation, self.seeker)
-        words = Words(*open_tokenizer(self.start.base))
+        words = ChatTokenizer(*open_tokenizer(self.start.base))
         learnt, apart, counts = self._prompts(words)
         way = rollout_of(config, self.start)
         arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
@@ -148,7 +148,7 @@ class Session:
             rollout_func=rollout_func or self._rollout(way),
         )
         self.reward.ends = frozenset(trainer.eos_token_ids)
-        trainer.order = Order(
+        trainer.order = StepOrder(
             [bool(pictures(one.messages)) for one in learnt],
             layout.batch,
             layout.group,
@@ -156,23 +156,23 @@ class Session:
             config.seed,
             lambda: trainer.state.global_step // (trainer.order.steps * config.iterations),
         )
-        trainer.add_callback(Memory(self.reward.embedder, run))
+        trainer.add_callback(VectorMemory(self.reward.embedder, run))
         watch(trainer, run, config.name, keep=config.keep, quiet=self.quiet, panels=FIGURE)
-        watching = Watching(run, Alerts(), evaluates=bool(apart), quiet=self.quiet)
+        watching = AlertCallback(run, Alerts(), evaluates=bool(apart), quiet=self.quiet)
         trainer.add_callback(watching)
         if self.second is not None:
             trainer.held_out = HeldOut(self.judge, self.second, config.reward)
             trainer.held_out.recall(run.metrics())
             seen = [bool(pictures(one.messages)) for one in apart]
-            trainer.held_order = Order(seen, arguments.per_device_eval_batch_size * processes())
+            trainer.held_order = StepOrder(seen, arguments.per_device_eval_batch_size * processes())
             trainer.on_compared = functools.partial(watching.compared, trainer)
         return trainer, opened, counts
 
     def card(self, run: Run) -> None:
         """README.md, from what was done."""
-        from compeer.training.card import About, write_card
+        from compeer.training.card import CardText, write_card
 
-        about = About(
+        about = CardText(
             title=self.config.name,
             what="A peer supporter that thinks in three steps, then answers; trained with GRPO on a judge's reward.",
             use=f"    compeer chat --model {self.opens_as(run)}",
@@ -209,11 +209,11 @@ class Session:
             identity = {**(identity or {}), "seeker": self.seeker.identity}
         return identity
 
-    def _conversations(self, settings: Conversation, seeker: Seeker) -> tuple[Any, RewardOf]:
+    def _conversations(self, settings: TalkConfig, seeker: Seeker) -> tuple[Any, RewardOf]:
         """Another way of writing outputs and of rewarding them: against a seeker."""
-        from compeer.policy.multi_turn import Rollout, TalkReward
+        from compeer.policy.multi_turn import TalkReward, TalkRollout
 
-        self._talks = Rollout(seeker, settings.talks)
+        self._talks = TalkRollout(seeker, settings.talks)
         return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
 
     def _fits(self, name: str, separate: bool) -> None:
@@ -224,7 +224,7 @@ class Session:
                 f"The reward's source is {self.config.reward.source}, and {name} is {is_it}; give {needed}."
             )
 
-    def _prompts(self, words: Words) -> tuple[list[Prompt], list[Prompt], dict[str, int]]:
+    def _prompts(self, words: ChatTokenizer) -> tuple[list[Prompt], list[Prompt], dict[str, int]]:
         config, second = self.config, self.config.second_judge
         items = list(items_of(config.data))
         for item in items:
@@ -251,7 +251,7 @@ class Session:
         return self._writer
 
 
-def _client(settings: Judge | None) -> JudgeClient | None:
+def _client(settings: JudgeConfig | None) -> JudgeClient | None:
     """The judge of these settings, asked within its budget."""
     if settings is None:
         return None
@@ -262,7 +262,7 @@ def _client(settings: Judge | None) -> JudgeClient | None:
     )
 
 
-def _seeker(settings: Conversation | None) -> Seeker | None:
+def _seeker(settings: TalkConfig | None) -> Seeker | None:
     if settings is None:
         return None
     from compeer.models.spec import open_model

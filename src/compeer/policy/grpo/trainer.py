@@ -27,7 +27,7 @@ from compeer.policy.grpo.watch import Alerts, HeldOut, WatchedReward, curves
 from compeer.training.run import Run
 
 
-class Order:
+class StepOrder:
     """A sampler for torch: prompts in steps of `batch` of one kind, each `group` times, each step `repeats` times."""
 
     def __init__(
@@ -76,15 +76,15 @@ def trainer_class() -> Callable[..., Any]:
     class Trainer(GRPOTrainer):  # type: ignore[misc]
         """Set `order` before training, and `held_out` with `held_order` where there is a second judge."""
 
-        order: Order
-        held_order: Order
+        order: StepOrder
+        held_order: StepOrder
         held_out: HeldOut | None = None
         on_compared: Callable[[dict[str, float]], None]
 
-        def _get_train_sampler(self, dataset: Any = None) -> Order:
+        def _get_train_sampler(self, dataset: Any = None) -> StepOrder:
             return self.order
 
-        def _get_eval_sampler(self, eval_dataset: Any) -> Order:
+        def _get_eval_sampler(self, eval_dataset: Any) -> StepOrder:
             return self.held_order
 
         def create_model_card(self, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ def trainer_class() -> Callable[..., Any]:
     return Trainer
 
 
-class Memory(TrainerCallback):  # type: ignore[misc]
+class VectorMemory(TrainerCallback):  # type: ignore[misc]
     """The vectors that the reward remembers belong to a checkpoint (`Embedder.save`). To be added before `watch`."""
 
     def __init__(self, embedder: Embedder, run: Run) -> None:
@@ -124,7 +124,7 @@ class Memory(TrainerCallback):  # type: ignore[misc]
         return self.run.checkpoints / f"checkpoint-{step}" / f"vectors-{os.environ.get('RANK', '0')}.npz"
 
 
-class Watching(TrainerCallback):  # type: ignore[misc]
+class AlertCallback(TrainerCallback):  # type: ignore[misc]
     """Alerts as they come, a line of curves now and then, and the second judge at the very end too."""
 
     def __init__(self, run: Run, alerts: Alerts, *, evaluates: bool = False, quiet: bool = False) -> None:

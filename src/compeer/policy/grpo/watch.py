@@ -44,7 +44,7 @@ import numpy as np
 
 from compeer.models.embedding import Embedder
 from compeer.policy.advantage import zero_variance
-from compeer.policy.composite import Asked, CompositeReward, Judging, Scored, Settings, text_of
+from compeer.policy.composite import CompositeReward, Judging, PromptRecord, RewardSettings, Scored, text_of
 from compeer.policy.diversity import distinct, in_use
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, words
@@ -221,7 +221,7 @@ class Answered(msgspec.Struct):
 class HeldOut:
     """Collects the answers of one evaluation and compares the judges on them."""
 
-    def __init__(self, training: Judging | None, second: Judging, settings: Settings = Settings()) -> None:
+    def __init__(self, training: Judging | None, second: Judging, settings: RewardSettings = RewardSettings()) -> None:
         self.training, self.second, self.settings = training, second, settings
         self.answers: list[Answered] = []
         self._first: Mapping[str, float] | None = None
@@ -229,11 +229,11 @@ class HeldOut:
     def begin(self) -> None:
         self.answers = []
 
-    def score(self, asked: Sequence[str], completions: Sequence[Any]) -> list[float]:
+    def score(self, prompt_record: Sequence[str], completions: Sequence[Any]) -> list[float]:
         """Both judges on a batch; the training judge's scores, which is what a trainer wants to know."""
         cases = []
-        for row, completion in zip(asked, completions, strict=True):
-            known = from_json(row, Asked)
+        for row, completion in zip(prompt_record, completions, strict=True):
+            known = from_json(row, PromptRecord)
             parsed = parse(text_of(completion))
             cases.append(case_of_parsed(known.id, known.language, known.history, known.reference, parsed))
         training, second = (self._totals(judge, cases) for judge in (self.training, self.second))
@@ -370,20 +370,24 @@ class WatchedReward:
         self,
         *,
         completions: Sequence[Any],
-        asked: Sequence[str],
+        prompt_record: Sequence[str],
         trainer_state: Any,
         log_metric: Callable[[str, float], None],
         **columns: Any,
     ) -> list[float]:
         if self._held is not None:
             talks = columns.get("talk")  # of conversations the first answer is what a single output is
-            return self._held.score(asked, [_first(talk) for talk in talks] if talks else completions)
+            return self._held.score(prompt_record, [_first(talk) for talk in talks] if talks else completions)
         self._rows.clear()
         rewards = self.reward(
-            completions=completions, asked=asked, trainer_state=trainer_state, log_metric=log_metric, **columns
+            completions=completions,
+            prompt_record=prompt_record,
+            trainer_state=trainer_state,
+            log_metric=log_metric,
+            **columns,
         )
         began, embedding = time.perf_counter(), self.composite.embedder.seconds
-        spoken = [from_json(row, _Spoken).language for row in asked]
+        spoken = [from_json(row, _Spoken).language for row in prompt_record]
         shares: list[Share] = self.gather([self._share(spoken)])
         if self.run is None or self.run.main:
             for name, value in numbers(shares, self.composite.group or 1).items():
@@ -422,7 +426,7 @@ class WatchedReward:
 
 
 class _Spoken(msgspec.Struct):
-    """The one field of `Asked` that is needed here."""
+    """The one field of `PromptRecord` that is needed here."""
 
     language: Language
 
