@@ -18,9 +18,9 @@ from tests.policy.seeker_server import SeekerServer
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.policy.advantage import advantages, objective
+from compeer.policy.grpo.alerts import Alerts
 from compeer.policy.grpo.run import GrpoSession, train
 from compeer.policy.grpo.trainer import AlertCallback, StepOrder
-from compeer.policy.grpo.watch import Alerts
 from compeer.training.run import Record, open_run
 
 
@@ -144,7 +144,7 @@ def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp
     for name in ("run.json", "config.yaml", "curves.png", "model/config.json"):
         assert (run / name).is_file(), name
     card = (run / "README.md").read_text()
-    assert "CC0-1.0" in card and f"compeer chat --model hf:{run / 'model'}" in card and "no therapist" in card
+    assert "CC0-1.0" in card and f"compeer chat --model hf:{run / 'model'}" in card and "not a therapist" in card
     record = json.loads((run / "run.json").read_text())
     assert record["judge"] == {"rule": "letter", "letter": "e", "orders": "one"}
     assert record["data"]["train"][0]["rows"] == 12 and len(record["data"]["train"][0]["sha256"]) == 64
@@ -233,7 +233,7 @@ def test_the_order_is_that_of_the_epoch_and_no_step_mixes_kinds() -> None:
 def test_too_few_prompts_and_a_split_group_are_refused_before_a_model_is_loaded(
     tmp_path: Path, tiny_model_dir: Path, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match=r"A step takes 32 prompts, and there are 12 \(prompts 12"):
+    with pytest.raises(UserError, match=r"A step needs 32 prompts, and there are 12 \(prompts 12"):
         train(toy.config(tmp_path, tiny_model_dir, judge, batch=32, micro_batch=8), quiet=True)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=r"3 prompts x 4 outputs = 12 outputs over 2 processes are 6 each"):

@@ -11,7 +11,8 @@ import pytest
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import PromptRecord, RewardSettings, Scored
 from compeer.policy.diversity import self_similarity
-from compeer.policy.grpo.watch import Alerts, HeldOut, Share, chosen, curves, likeness, numbers, spark
+from compeer.policy.grpo.alerts import Alerts, HeldOut
+from compeer.policy.grpo.watch import Share, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict
 
@@ -89,7 +90,7 @@ def test_noise_alone_alerts_nobody(seed: int) -> None:
     ("name", "before", "after", "words"),
     [
         ("diversity/distinct_2", 0.8, 0.4, "different word pairs in the replies has fallen from 0.8"),
-        ("diversity/self_similarity", 0.3, 0.7, "likeness of the replies to each other has risen from 0.3"),
+        ("diversity/self_similarity", 0.3, 0.7, "similarity of the replies to each other has risen from 0.3"),
         ("diversity/strategies", 6.0, 1.5, "number of strategies in use has fallen from 6"),
         ("entropy", 2.0, 0.5, "entropy of the policy has fallen from 2"),
         ("length/reply_words", 20.0, 60.0, "length of the replies in words has risen from 20"),

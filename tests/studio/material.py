@@ -99,7 +99,7 @@ def policy_run(folder: Path, steps: int = 240, *, finished: bool = True, **confi
         {
             "step": steps * 3 // 4,
             "alert": "The share of different word pairs in the replies has fallen from 0.93 (steps 1 to 50) to 0.71 "
-            "(steps 171 to 180). Replies are becoming alike: raise reward.tau_scale, lower the learning rate, or stop "
+            "(steps 171 to 180). Replies are becoming similar: raise reward.tau_scale, lower the learning rate, or stop "
             "and take a checkpoint.",
         }
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 from array import array
+from pathlib import Path
 
 import pytest
 
 from compeer.errors import UserError
 from compeer.training.encode import Example
-from compeer.training.sft import Plan, _check, micro_batch
+from compeer.training.sft import ATTRIBUTES, INTERNALS, Plan, _check, micro_batch
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,16 @@ def test_rows_that_are_too_long_are_refused_and_counted() -> None:
         _check([short, long], [long], 20)
     with pytest.raises(UserError, match="nothing to train on"):
         _check([], [short], 20)
+
+
+@pytest.mark.parametrize("name", INTERNALS)
+def test_the_internals_of_the_trainers_are_where_they_were(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None, INTERNALS[name]
+
+
+def test_so_are_the_attributes() -> None:
+    import trl.trainer.sft_trainer as module
+
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    for name, reason in ATTRIBUTES.items():
+        assert f"self.{name}" in source, reason

@@ -1,14 +1,21 @@
-"""One way to ask a language model, three places it can live.
+"""One way to ask a language model, three places it can run.
 
-request     what is asked and what comes back
-embedded    SmolLM2-135M-Instruct in this process, through llama.cpp; weights, its file; room, its context
-endpoint    any OpenAI-compatible server, the wire protocol over aiohttp; retry, its patience
-local       a transformers model in this process, with an optional LoRA adapter; checkpoint, sampling
-cache       answers on disk, keyed on the rendered request
-spec        "embedded", "embedded:plain", "hf:DIR+ADAPTER", "openai:MODEL"
-shipped     the supporter's and the judge's adapter that come along; lora_gguf converts them, tensors reads them
-reasoner    a supporter's turn through the contract
-meter       what services in front of a model count, as Prometheus reads it
+request       what is asked and what comes back; retries
+ask           a supporter's turn through the contract; answers as JSON of a given type
+spec          names of models: "embedded", "embedded:plain", "hf:DIR+ADAPTER", "openai:MODEL"
+cache         answers on disk, keyed on the rendered request
+endpoint      any OpenAI-compatible server
+local         a transformers model in this process, with an optional LoRA adapter
+checkpoint    a transformers checkpoint: what is in its folder, and how it is opened
+sampling      grammar, temperature and seed for each row of a transformers batch
+embedded      SmolLM2-135M-Instruct in this process, through llama.cpp
+llama_server  llama.cpp's server in this process: opened, asked, closed
+weighing      the probability of some tokens against each other, by llama.cpp
+weights       the embedded model's file, found or fetched once, by hash
+lora_gguf     LoRA adapters as llama.cpp loads them
+shipped       the adapters in the package: supporter and judge
+embedding     sentence vectors
+meter         counters of a service, as Prometheus reads them
 """
 
 from compeer.models.ask import Reasoned, reason, reason_stream, request_for

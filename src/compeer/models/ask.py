@@ -1,13 +1,11 @@
-"""A question whose answer must be a JSON object of a given shape.
+"""Two ways to ask: a supporter's turn through the contract, and an answer as JSON of a given type.
 
-The shape is a msgspec type; its JSON schema goes to the server. An answer that does not fit is asked for
-once more, with the error said, and counted apart; after that it is a failure of this one question.
-
-A supporter's turn through the contract: the conversation so far in, reasoning and a reply out.
-
-The grammar makes every home that knows one keep the format and the control. For servers that know none
-the output is checked, and asked for again with another seed when it falls short; what is still missing
+**Contract** (`reason`). The grammar makes every model that can use one keep the format and the control. For servers
+without grammars the output is checked, and asked for again with another seed when it falls short; what is still missing
 after that is in the result's problems, never hidden.
+
+**JSON** (`ask_json`). The shape is a msgspec type; its JSON schema goes to the server. An answer that does not fit is
+asked for once more, with the error, and counted separately; after that this one question has failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A transformers model in this process, with an optional LoRA adapter.
 
 Requests that wait at the same time are decoded together, up to `batch` of them; those with images one at a
-time. A request's answer does not depend on its neighbours in a batch, and their failures do not reach it.
+time. An answer does not depend on its neighbours in a batch, and their failures do not reach it.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
 """A LoRA adapter of a Llama model as the file that llama.cpp loads beside the weights.
 
-Two ways in: the model that is being trained, in memory (milliseconds, so that a rollout can follow every step), and a
-folder that peft has saved (so that a trained adapter can be talked to with the embedded model).
+The adapter comes from the model that is being trained, in memory (milliseconds, so that a rollout can follow every
+step), or from a folder that peft has saved (so that a trained adapter can be used with the embedded model).
 
     write_adapter(model, Path("adapter.gguf"))
     convert_adapter(Path("run/model"), Path("adapter.gguf"), weights=locate())
-    converted(Path("run/model"), locate())      the same, kept in the cache: made once for an adapter
+    converted(Path("run/model"), locate())      the same, kept in the cache
 
 llama.cpp rotates neighbouring pairs of a head's components where transformers rotates the first half against the
 second. The rows of the query and key projections are therefore in another order in the base's GGUF file, and the rows
-of their B matrices must follow. llama.cpp knows one alpha for all layers; a layer whose scale differs from it, by
-a pattern of ranks, carries the rest in its B.
+of their B matrices must follow. llama.cpp knows one alpha for all layers; a layer whose scale differs from it carries
+the rest in its B.
 
 Only what llama.cpp can add to its weights is written: matrices A and B on the seven linear layers of a block. Anything
 else in an adapter (DoRA, biases, embeddings, whole modules) is refused: leaving it out would give another model.
 
-Reading a safetensors file with numpy alone, bfloat16 included, which numpy does not have.
-
-The file is a length (eight bytes), a header in JSON that says of every tensor its kind, shape and place, and the bytes.
-A light installation has neither torch nor safetensors, and must read the adapters that come along.
+`read_tensors` reads safetensors files with numpy alone, because a light installation has neither torch nor safetensors
+and must read the shipped adapters. The file is a length (eight bytes), a header in JSON with the kind, shape and place
+of every tensor, and the bytes. bfloat16, which numpy does not have, is the upper half of a float32.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What is asked of a model and what comes back, the same for every home.
+"""What is asked of a model and what comes back, the same wherever the model runs; and when to try again.
 
-A `Model` has two verbs: `ask` for a whole answer and `stream` for its text as it is written. Many
-requests are asked with `ask_all`, which keeps a bounded number in flight and never lets one failure end
-the rest. The interface is asynchronous; `run` is for scripts that are not.
-
-Patience with a server: which failures are worth another try, how long to wait, when to give up.
+A `Model` has two verbs: `ask` for a whole answer and `stream` for its text as it is written. Many requests are asked
+with `ask_all`, which keeps a bounded number in flight; one failure does not end the rest. The interface is
+asynchronous; `run` is for scripts that are not. `Patience` says which failures of a server are worth another try, how
+long to wait, and when to give up.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Some tokens weighed against each other by llama.cpp, in this process or behind HTTP.
+"""The probability of some tokens against each other, by llama.cpp in this process or behind HTTP.
 
-Its server tells probabilities of the likeliest tokens, either before sampling (then a token that matters may not be
-among them) or after. So the tokens in question are raised far above all others, equally, and the probabilities are
-asked for after that: what comes back is how they divide among themselves.
+Its server reports probabilities of the likeliest tokens, either before sampling (then a token that matters may not be
+among them) or after. So the tokens in question are raised far above all others, equally, and the probabilities after
+sampling are asked for: the result is their share among themselves.
 
-It tells none, though, when the token it happens to draw is half a character, as in Chinese it may well be. So one
-whole character is raised still higher, for it to be drawn; it takes no part in the division.
+It reports none when the token that is drawn is half a character, as in Chinese it may well be. So one whole character
+is raised still higher, for it to be drawn; it takes no part in the shares.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 TRL's trainer computes both on tensors; these are the same formulas in plain arithmetic, for everything outside of it
 (other trainers, metrics, tests that hold TRL to the paper).
 
-Equation 3 divides by the standard deviation, which is 0 when all rewards of a group are alike. As in TRL a small
+Equation 3 divides by the standard deviation, which is 0 when all rewards of a group are equal. As in TRL a small
 number is added, so that such a group teaches nothing instead of failing. TRL's deviation is the sample's (n - 1).
 
-Equation 2 is printed with one probability for a whole output. Read literally the ratio is taken once an output
-(`level="sequence"`; TRL then takes the length-normalised ratio of GSPO, and so does this). The GRPO paper it cites
-takes it for each token and averages over the output, which is TRL's default and ours (`level="token"`).
+Equation 2 is printed with one probability for a whole output. The GRPO paper it cites takes the ratio of each token and
+averages over the output; that is TRL's default and ours (`level="token"`). `level="sequence"` takes one ratio per
+output, but the length-normalised one of GSPO, exp(mean log-ratio), as TRL does: the plain ratio of a whole output, as
+printed, would leave every clipping range after a few tokens.
 """
 
 from __future__ import annotations

@@ -4,20 +4,15 @@ Equation 5 reweights the *sum* of all parts with what the whole group said, so i
 several; this is the only one. It knows nothing of any trainer. TRL and ms-swift call it with lists of columns
 (`__call__`), everything else with groups (`score`).
 
-What is defined beyond the paper:
-- an output that the judge had no answer for earns the mean of the judged outputs of its group, after reweighting, so
+Beyond the paper:
+- an output that the judge did not answer for earns the mean of the judged outputs of its group, after reweighting, so
   that it neither gains nor loses; a group without any judgement earns 0 throughout. Both are marked and counted;
-- a part has a weight (1 for the paper's five), and further parts can be added (`parts`);
+- each part has a weight: 1 for the paper's five, 0 for the further parts `density`, `length` (both read one output)
+  and `novelty` (across prompts, see `diversity`). All parts range from -1 to 1;
 - `soft` takes the judge's probabilities instead of its verdicts, which leaves fewer groups without any difference;
-- with `whole` an output that did not come to its end within the limit has no reply and is incomplete. Without it a
-  policy can learn to talk on for ever: what was cut off reads like a long reply, and judges like those;
-- a group that is cut in two, because a batch does not hold whole groups, is refused.
-
-Further parts of the reward, by name, for whoever wants more than the paper's five.
-
-A part reads what was written and gives a number from -1 to 1; it enters the sum with its own weight, which is 0
-unless a config says otherwise. The paper's open question on Information is why `density` is here. `novelty` needs more
-than one output to be told, so it is worked out for a whole step at once (novelty.py).
+- with `whole` an output that was cut off at its limit has no reply and is incomplete. Without it a policy can learn
+  never to stop: what was cut off reads like a long reply, and judges like those;
+- a group that is split, because a batch does not hold whole groups, is refused.
 """
 
 from __future__ import annotations

@@ -1,17 +1,12 @@
-"""How varied a set of texts is: distinct n-grams, likeness to one another, and how many labels are in use.
+"""How varied a set of texts is: distinct n-grams, self-similarity, labels in use, and novelty across prompts.
 
 Distinct-n is the number of different n-grams over the number of all (Li et al. 2016), over the whole set. It falls
 as a set grows, so compare sets of the same size. Words are Latin words and single Chinese characters.
 
-How new a reply is beside what others are told: a part of the reward that looks across conversations.
-
-Equation 5 compares a reply with its own group and its own history. A policy that tells every seeker the same pleasant
-sentence once goes unnoticed by both; distinct-2 over many conversations falls. This part sees it: a word pair counts
-1 / (1 + c), where c is how many replies to *other* prompts of the step use it, and a reply's novelty is the mean over
-its pairs. Averaged over one reply to each prompt that is distinct-2 itself, where every pair counts 1 over its uses.
-
-Not in the paper. It enters the sum before equation 5 as `2 novelty - 1`, with weight 0 unless a config says otherwise.
-The replies to the same prompt are left out: how alike they are is what s_in measures already.
+`novelty` is a further part of the reward that is not in the paper. Equation 5 compares a reply with its own group and
+its own history, so a policy that tells every seeker the same pleasant sentence once goes unnoticed. Here a word pair
+counts 1 / (1 + c), where c is how many replies to *other* prompts of the step use it, and a reply's novelty is the mean
+over its pairs. Replies to the same prompt are left out: s_in measures those already.
 """
 
 from __future__ import annotations

@@ -1,43 +1,29 @@
-"""GRPO over whole conversations with a simulated seeker.
+"""GRPO over whole conversations with a simulated seeker: the record of a talk, its rollout, its reward.
 
-emotion       how a seeker's mood moves (SAGE, RLVER), in plain arithmetic
-seeker        a model that plays the seeker
-conversation  the record of a talk
-multi_turn    rollouts of talks, the seeker's tokens masked
-reward        the judge, the mood, or both
+**Rollout** (TRL's `rollout_func`). The policy answers, thinking included; the seeker reads the reply and reacts
+(`seeker`); the policy answers again, up to `turns` times. One conversation is one completion: the policy's tokens carry
+a 1 in `env_mask` and are trained, the tokens of the seeker and of the chat template between two turns carry a 0 and are
+only read. Tokens are never decoded and encoded again, so what is trained is what was sampled. Since one completion is
+one sequence, the policy also reads its own earlier thinking in later turns, which `compeer chat` leaves out.
 
-A conversation of the policy with a simulated seeker: what was said, how it felt, how it ended.
-
-GRPO against a simulated seeker: whole conversations as rollouts, through TRL's `rollout_func`.
-
-The policy answers, thinking included; the seeker reads the reply and reacts (`seeker`); the policy answers again, up
-to `turns` times. One conversation is one completion: the policy's tokens carry a 1 in `env_mask` and are trained, the
-tokens of the seeker and of the chat template between two turns carry a 0 and are only read. Tokens are never decoded
-and encoded again, so what is trained is what was sampled.
-
-    rollout = Rollout(seeker, Settings(turns=4))
+    rollout = TalkRollout(seeker, TalkSettings(turns=4))
     trainer = GRPOTrainer(rollout_func=rollout, reward_funcs=TalkReward(composite), …)
 
-What follows from one completion being one sequence: in later turns the policy also reads its own earlier thinking,
-which a conversation in `compeer chat` leaves out. The seeker never reads any.
+A conversation ends with the turn limit, a goodbye, a mood that is content or lost, an incomplete output, a seeker that
+fails, or when it grows too long; ends are counted in the log (`talk/ended/…`). The seeker reacts to the last turn, too,
+which SAGE does not ask for: otherwise nothing would be learned from that turn.
 
-A conversation ends with the turn limit, a goodbye, a mood that is content or lost, a turn that is no complete output,
-a seeker that fails, or when it grows too long; ends are counted in the log (`talk/ended/…`). After the last turn, too,
-the seeker is asked how it feels, which SAGE does not do: otherwise nothing would be learned from that turn.
+**Reward.** A weighted sum of two parts, each from -1 to 1:
 
-The reward of whole conversations: the judge on every turn, the seeker's mood at the end, or both.
+- judge: every turn of the supporter is judged with the history up to there, and the mean over the turns is taken. The
+  first turn is what single-turn training judges, with the corpus's reply to compare with and equation 5 over the group.
+  Later turns answer words that only this conversation holds: they are judged without a comparison, and in equation 5
+  only their similarity to the history counts. Each turn is divided by what it could have earned, so that a long
+  conversation earns neither more nor less for being long;
+- emotion: where the seeker's mood ended between lost and content (`seeker.relief`).
 
-A weighted sum of two parts, each from -1 to 1:
-
-- the judge: every turn of the supporter is judged as it was said, with the history up to there, and the mean over the
-  turns is taken. The first turn is what single-turn training judges, with the corpus's reply to compare with and
-  equation 5 over the group. Later turns answer words that only this conversation holds: they are judged without a
-  comparison, and in equation 5 only their likeness to the history counts. Each turn is divided by what it could have
-  earned, so that a long conversation earns neither more nor less for being long;
-- the emotion: where the seeker's mood ended between lost and content (`emotion.relief`).
-
-A turn that is no complete output counts as a lost seeker: breaking the format must not be a way out of a conversation
-that goes badly. Where a seeker never reacted the row earns the mean of its group, as with a silent judge.
+An incomplete output counts as a lost seeker: breaking the format must not be a way out of a conversation that goes
+badly. Where a seeker never reacted the row earns the mean of its group, as without an answer of the judge.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Prompts for the policy: the histories of CER items, as they are asked in conversation too.
+"""CER histories as prompts for the policy, and as rows for a trainer.
 
-The system prompt is the contract's; past reasoning is no part of a history. What does not fit the model's prompt is
-left out from the oldest turn on, and a shortened history begins with the seeker where it can.
+The system prompt is the contract's; past reasoning is no part of a history. A history that does not fit loses its
+oldest turns, and a shortened history begins with the seeker where it can.
 
-Crisis items, marked or found by the marking word list, are left out of reinforcement unless someone says that they
-were reviewed (`include_crisis`): nothing in the paper's reward mentions safety, so it could be traded away.
-
-Items to rows for the trainer: prompts that fit, some of them held out, as a dataset.
+Crisis items, marked or found by the word list, are left out of reinforcement unless `include_crisis` says that a person
+has reviewed them: nothing in the paper's reward mentions safety, so it could be traded away.
 
 A row holds what the model is asked (`prompt`, with pictures opened when the row is used) and what the reward must know
 (`prompt_record`). Control tokens in what people said are made harmless, as in training on demonstrations.

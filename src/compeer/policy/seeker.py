@@ -1,23 +1,20 @@
-"""How a simulated seeker feels: one number, how it moves, and when a conversation is over.
+"""A simulated seeker: a model that plays the person who came for help and says how each reply made it feel.
 
-After each reply of the supporter the seeker names a change. It is clipped, added, and the sum is capped at the top
-(SAGE has no floor). A conversation ends when the seeker is content, when it is lost, or with a goodbye. Nothing here
+**Mood.** One number. After each reply of the supporter the seeker names a change; it is clipped, added, and the sum is
+capped at the top. A conversation ends when the seeker is content, when it is lost, or with a goodbye. None of this
 asks a model, so training against a seeker and the SAGE evaluation share it.
 
-    SAGE    starts at 40, a change is at most 10 either way, content from 100 on, lost below 10
-    RLVER   starts at 30, changes as they come, content from 100 on, lost at 0 or less
+    SAGE    starts at 40, a change is at most 10 either way, content from 100 on, lost below 10; no floor
+    RLVER   starts at 30, changes are not clipped, content from 100 on, lost at 0 or less
 
-A simulated seeker: a model that plays the person who came for help, and says how each reply made it feel.
+**Prompts** are our own, in both languages. SAGE asks twice per turn, once for the change of mood and once for the
+words; here it is one JSON object with the fields in that order (what the words did to me, the change, what I say,
+whether I leave), which costs half and keeps the words consistent with the change.
 
-In the manner of SAGE and RLVER, with prompts of our own in both languages. SAGE asks twice a turn, once for the change
-of mood and once for the words; here it is one JSON object with the fields in that order (what the words did to me, the
-change, what I say, whether I leave), which costs half and keeps the words consistent with the change.
+The seeker sees what was said, never what was thought: only the reply of an output reaches it. Everything said is quoted
+(`reward.conversation.quote`), so that a reply cannot pose as an instruction, such as one to feel better.
 
-The seeker is shown what was said, never what was thought: only the reply of an output reaches it. Everything said
-stands in quotes (`reward.quote`), so that a reply cannot pose as an instruction, such as one to feel better.
-
-A seeker that does not answer, or answers with nothing to say although it stays, ends its conversation; what happened
-is told in `Reaction.failure` and counted by whoever asked.
+A seeker that does not answer, or stays and says nothing, ends its conversation; `Reaction.failure` says why.
 """
 
 from __future__ import annotations

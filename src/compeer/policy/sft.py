@@ -3,12 +3,11 @@
     compeer policy sft configs/policy/sft-laptop.yaml
 
 A demonstration is what the model should have written: the reference's reasoning and the reference, in the contract.
-Prompts are those of GRPO (`prompts`), so that what is learned here is what is asked there; only the output is in the
-loss. Items without reasoning, with a reference that the contract cannot hold, too long or seen before are left out and
-counted.
+Prompts are those of GRPO (`prompts`), so that training and GRPO ask the same; only the output is in the loss. Items
+without reasoning, with a reference that the contract cannot hold, too long or repeated are left out and counted.
 
-The folder is a training run (`compeer.training.run`): run again to go on. Its `model` opens as `hf:RUN/model`, or, for
-an adapter, as `hf:BASE+RUN/model`; GRPO starts from either when it is given the run.
+The folder is a training run (`compeer.training.run`): the same command resumes it. Its `model` opens as `hf:RUN/model`,
+or, for an adapter, as `hf:BASE+RUN/model`; GRPO starts from either when it is given the run.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from compeer.training.encode import ChatTokenizer, Example, encode
 from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.sft import Plan
 
-#: settings that may change when a run goes on; data and model are compared by what they are, not by where they lie
+#: settings that may change when a run is resumed; data and model are compared by content, not by path
 FREE = ("out", "name", "model", "adapter", "data", "valid", "log_every", "keep", "micro_batch", "device",
         "gradient_checkpointing")  # fmt: skip
 
 
 class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cold start: what is here, and all of `Plan`. The paper says nothing of it; the defaults are its judge's."""
+    """A cold start: these settings and all of `Plan`. The paper does not give any; the defaults are its judge's."""
 
     out: str
     model: str  # embedded, a folder, or a hub name
@@ -43,7 +42,7 @@ class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = "policy-sft"
     length: Length = "full"  # of the instruction, the same as GRPO's
     max_prompt: int = 2048  # tokens; the oldest turns go first
-    pictures: bool = True  # without them their items are learned as text
+    pictures: bool = True  # false: items with pictures are learned as text
     lora: Lora | None = None  # without it the whole language model is trained
     adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
@@ -75,7 +74,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> SftConfig:
 
 
 def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Train, or go on, or tell what a finished run came to."""
+    """Train, or resume, or return the results of a finished run."""
     from compeer.models.checkpoint import open_tokenizer
     from compeer.training.run import Record, data_file, is_main, open_run
     from compeer.training.sft import sft
@@ -116,7 +115,7 @@ def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet:
 
 
 def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> tuple[list[Example], dict[str, int]]:
-    """What is learned from the items, and what became of each of them."""
+    """Examples to learn from, and counts of used and left-out items."""
     found: list[Example] = []
     counts = dict.fromkeys(("learned", "shortened", "no reasoning", "not renderable", "too long", "repeated"), 0)
     seen: set[bytes] = set()

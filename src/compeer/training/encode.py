@@ -1,25 +1,21 @@
-"""A conversation as tokens, and which of them are to be learnt: all that the assistant says, to the end of its turn.
+"""Conversations as tokens and as batches: which tokens are learnt, and in which order examples come.
 
-TRL finds these tokens by marks in the chat template, and knows marked versions of some templates only. Here they are
-found by rendering the conversation up to each answer: what the template adds when the answer is there is the answer.
-That works with every template whose beginning does not change with what follows, needs no second template, and what
-comes before an answer is, by construction, what a model is given when it is asked. A template that rewrites earlier
-turns is refused.
+**Tokens.** All that the assistant says is learnt, to the end of its turn. TRL finds these tokens by marks in the chat
+template, and knows marked versions of some templates only. Here they are found by rendering the conversation up to each
+answer: what the template adds when the answer is there is the answer. That works with every template whose beginning
+does not change with what follows, and what comes before an answer is, by construction, what a model is given when it
+is asked. A template that rewrites earlier turns is refused.
 
-    example = encode(messages, Words(tokenizer), taught="all")
+    example = encode(messages, ChatTokenizer(tokenizer), taught="all")
     example.ids, example.labels()
 
 Pictures are parts {"type": "image", "path": …} of a message. Each becomes as many tokens as its size asks for, which
 the file's header tells; the pixels are read when a batch is made.
 
-Examples to tensors, and the order in which they come.
-
-The order depends on nothing but the seed and the epoch, so a run that was killed goes on with the very batch that
-was due. Within it, examples of like length come together, which saves padding.
-
-Text and pictures may be mixed. In one process so may a batch. With several, all of them get a batch with pictures or
-all a batch without: sharded training waits for ever when one of them passes the vision tower and another does not.
-For that each of the two kinds is filled up, from its own rows, to a whole number of rounds.
+**Order.** It depends on nothing but the seed and the epoch, so a resumed run continues with the very batch that was
+due. Examples of similar length come together, which saves padding. In one process a batch may mix text and pictures.
+With several, all of them get a batch with pictures or all a batch without: sharded training waits for ever when one
+process passes the vision tower and another does not. For that, each of the two kinds is filled up from its own rows.
 """
 
 from __future__ import annotations

@@ -1,21 +1,16 @@
 """The model to train: all of it or a LoRA adapter, text or vision, and its result on disk.
 
 Of a vision model the tower stays as it is, and the language model and the merger between the two (the paper's
-"adapter") are trained. Weights that are trained are float32, whatever the arithmetic; the base under an adapter is
-kept in the precision of the arithmetic.
+"adapter") are trained. Trained weights are float32, whatever the arithmetic; the base under an adapter is kept in the
+precision of the arithmetic.
 
-    opened = open_model(Settings(base="embedded", lora=Lora()), seed=0)
+    opened = open_model(ModelSettings(base="embedded", lora=Lora()), seed=0)
     trainer = SomeTrainer(model=opened.model, processing_class=opened.processing, args=Config(**arguments(settings)))
     save_model(trainer, opened, run.model)
 
 What is saved opens in transformers and peft, and in `compeer.models.local`: a whole model as a folder, an adapter as
-a folder beside its base.
-
-An adapter to go on from: its shape, its identity, its matrices in the model that is trained.
-
-A LoRA adapter is not merged but trained on, so that the result is again one adapter on the same base: it opens like
-the one it began with, and llama.cpp can take it for rollouts. `shipped` names the one that comes along with the package
-for the embedded model (`compeer.models.shipped`).
+a folder beside its base. An adapter to start from is not merged but trained further (`open_with`), so that the result
+is again one adapter on the same base. `shipped` names the adapter in the package (`compeer.models.shipped`).
 """
 
 from __future__ import annotations

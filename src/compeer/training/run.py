@@ -1,25 +1,20 @@
 """A training run is a folder.
 
-    run.json            what is trained, on what, by which code; sessions; results      (record)
+    run.json            what is trained, on what, by which code; sessions; results
     config.yaml         the settings as they were used; config.given.yaml as they were given
-    metrics.jsonl       one line a logging step        samples.jsonl   whatever a trainer wants to show
-    alerts.jsonl        what a trainer warned of, in words; absent where there was nothing
+    metrics.jsonl       one line per logging step      samples.jsonl   outputs that a trainer saves
+    alerts.jsonl        warnings in words; absent without any
     checkpoints/        to resume from; one counts only when it is whole
     model/              the result                     README.md, curves.png
 
-Opening a folder that holds a run resumes it. It is refused, by name of what differs, when settings, data, base model
-or judge are not those of the record; `force` goes on all the same and notes it, `fresh` begins anew. Several processes
-may open the same folder (torchrun, accelerate): only the first writes.
+Opening a folder that holds a run resumes it. It is refused, with the names of what differs, when settings, data, base
+model or judge are not those of the record: nobody could say what such a model is. `force` resumes all the same and
+records it, `fresh` starts again. Versions of packages and code may change between two sessions; each session records
+its own. Several processes may open the same folder (torchrun, accelerate): only the first writes.
 
     run = open_run(folder, Record(kind="judge", config=…, data=…, base=…, seed=0))
     trainer.train(resume_from_checkpoint=run.resume_from)
     run.finish({"eval_loss": 0.3})
-
-What identifies a training run, written beside its results, and how two runs differ, in words.
-
-A run may only go on with the settings, data, base model and judge that it began with: anything else would give a model
-of which nobody could say what it is. Versions of packages and code may change between two sessions of a run; each
-session notes its own.
 """
 
 from __future__ import annotations

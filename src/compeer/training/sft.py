@@ -1,15 +1,18 @@
 """Supervised training on TRL's SFTTrainer.
 
-    outcome = sft(train, valid, model=Settings(base="embedded", lora=Lora()), plan=Plan(), run=run, name="judge")
+    outcome = sft(train, valid, model=ModelSettings(base="embedded", lora=Lora()), plan=Plan(), run=run, name="judge")
 
 Departures from TRL's own preparation, each for a reason:
 - Conversations are encoded before (`encode`), so nothing is cut off in silence: what is too long is refused here.
 - The trainer sees numbers of examples and our collator makes the batches, so that rows with and without pictures may
-  be mixed (in TRL 1.16 they crash), and our sampler orders them, so that a resumed run is exact to the bit, in the
-  middle of an epoch and at its end.
+  be mixed (TRL 1.16 crashes on them). Our sampler orders them, so that a resumed run is exact to the bit, in the middle
+  of an epoch and at its end.
 - Epochs are whole: transformers goes a step too far when it resumes at the last step of a broken one.
 
 With validation rows the result is the checkpoint with the lowest loss on them, else the last one.
+
+`INTERNALS` lists the names of TRL and transformers that are not public and are used here and in `policy.grpo.trainer`;
+those of GRPO's loss and rollouts are in `policy.trl_internals`. A test fails when one of them moves.
 """
 
 from __future__ import annotations
@@ -28,10 +31,19 @@ from compeer.training.model import ModelSettings, Trainable, arguments, on_gpu, 
 from compeer.training.run import Run, processes
 
 Count = Annotated[int, Meta(ge=1)]
+#: names that are not public, and why each is needed
+INTERNALS = {
+    "transformers.Trainer._get_train_sampler": "the order of examples: exact when a run is resumed",
+    "transformers.Trainer._get_eval_sampler": "the same for validation",
+    "transformers.Trainer._load_callback_state": "after it the count of tokens is restored",
+    "transformers.Trainer._issue_warnings_after_load": "a checkpoint that does not fit must be an error",
+}
+#: the same for attributes that exist only on a trainer
+ATTRIBUTES = {"_total_train_tokens": "TRL counts padding as tokens, and from zero after a resume"}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long, how fast, how often. The paper gives the learning rate and the batch size; the rest is ours."""
+    """Settings of a supervised training. The paper gives the learning rate and the batch size; the rest is ours."""
 
     learning_rate: Annotated[float, Meta(gt=0)] = 1e-5
     batch_size: Count = 64  # over all devices and accumulated steps
@@ -49,7 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """The result of a training."""
 
     steps: int
     best_step: int | None

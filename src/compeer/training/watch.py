@@ -1,22 +1,15 @@
-"""Watching a trainer of transformers or TRL: numbers to files, progress to the terminal, whole checkpoints.
+"""Callbacks for trainers of transformers or TRL: metrics, progress, whole checkpoints, curves, NaN gradients.
 
     watch(trainer, run, "judge")
 
-Whatever scalars the trainer logs go to metrics.jsonl; on a terminal a bar shows the last of them, elsewhere a line
-now and then does. A checkpoint is marked as whole after every process has written its part, and older ones go only
-after that: a kill at any moment leaves one to resume from. At the end the curves are drawn.
+All scalars that the trainer logs go to metrics.jsonl; a terminal shows a bar with the last of them, anything else a
+line every 20 seconds. A checkpoint is marked as whole after every process has written its part, and older ones are
+removed only after that: a kill at any moment leaves one to resume from. At the end the curves are drawn, one panel per
+scalar; without matplotlib there is no figure, and the numbers are in metrics.jsonl.
 
-The figure of a run: one small panel for each scalar that was logged, training and validation in one.
-
-matplotlib's objects, not pyplot: no window system, no global state. Without matplotlib there is no figure, and
-training ends well all the same: the numbers are in metrics.jsonl.
-
-A step whose gradients are not numbers is left out.
-
-One micro batch whose gradient is NaN, in hours of training in half precision, makes every weight NaN: the norm by which
-gradients are clipped is NaN then, and the run goes on to its end with nothing in it. Here such a step changes no weight
-and leaves an alert. When it happens several times in a row, the weights or the settings are at fault, and the run stops
-at its last whole checkpoint.
+A single micro batch with a NaN gradient makes every weight NaN, because the norm by which gradients are clipped is NaN
+then. Such a step changes no weight here and leaves an alert. When it happens several times in a row, the weights or the
+settings are at fault, and the run stops at its last whole checkpoint.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""CER histories as rows for other trainers: the prompt, its pictures, and what the reward must know.
+"""What the bridges share: prompts as rows for other trainers, and the reward that a configuration describes.
 
-The rows hold what GRPO here would ask (`policy.rows`), in the form that ms-swift and verl share: text with an `<image>`
-where a picture stands, and the pictures' paths in a list beside it.
+Rows hold what GRPO here would ask (`policy.prompts`), in the form that ms-swift and verl share: text with an `<image>`
+for each picture, and the pictures' paths in a list beside it.
 
-The reward that a configuration describes, for a trainer that knows nothing of it but a file's name.
-
-Any configuration of `compeer policy grpo` will do; of it only `variant`, `reward`, `judge` and `embedder` are read. The
-file is named by the caller or by the environment variable COMPEER_REWARD, because most trainers make their reward
-functions without arguments. A process opens it once.
+The reward is that of any configuration of `compeer policy grpo`; only `variant`, `reward`, `judge` and `embedder` are
+read. The file is named by the caller or by the environment variable COMPEER_REWARD, because most trainers make their
+reward functions without arguments. A process opens it once.
 """
 
 from __future__ import annotations

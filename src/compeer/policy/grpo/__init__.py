@@ -1,12 +1,9 @@
 """`compeer policy grpo`.
 
-config        settings and the paper's variants
-layout        whole groups in every batch, or a refusal with the arithmetic
-start         the model to start from
-rows          prompts and the held-out set
-arguments     TRL's settings
-trainer       TRL's trainer with our order of prompts
-run           a whole training
-watch         what is measured every step; `alerts` when it goes wrong
-second_judge  a judge the policy is not trained on
+config     settings, and the paper's variants of the reward
+arguments  the layout of a step, the model to start from, the rollout program, TRL's settings
+trainer    TRL's trainer with its own order of prompts, and its callbacks
+run        a whole training
+watch      what is measured in every step
+alerts     warnings in words: collapse, gamed rewards, a second judge that disagrees
 """

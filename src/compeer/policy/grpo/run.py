@@ -1,12 +1,12 @@
 """GRPO (equations 2 and 3) on CER histories, with the composite reward of equations 5 to 7.
 
     compeer policy grpo configs/policy/laptop.yaml
-    accelerate launch --config_file configs/policy/accelerate-fsdp2.yaml -m compeer.cli policy grpo CONFIG
+    accelerate launch --config_file configs/accelerate/fsdp2.yaml -m compeer.cli policy grpo CONFIG
 
-Before anything is loaded the batch layout is checked (`layout`); before anything is trained the judge is really asked
-(`compeer.reward.client`), and its identity goes into the run's record, so that a run never goes on with another one.
-This file puts the parts together: where the policy starts (`start`), its prompts (`rows`), what TRL is told
-(`arguments`), the trainer itself (`trainer`) and what is watched (`watch`, `alerts`, `second_judge`).
+The layout of a batch is checked before anything is loaded. Before anything is trained the judge is asked for real
+(`compeer.reward.client`), and its identity goes into the run's record, so that a run is never resumed with another one.
+This file puts the parts together: settings (`config`), the start and what TRL is told (`arguments`), prompts
+(`policy.prompts`), the trainer (`trainer`), and what is watched (`watch`, `alerts`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
+from compeer.policy.grpo.alerts import Alerts, HeldOut
 from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, open_start, plan, rollout_of
 from compeer.policy.grpo.config import FREE, GrpoConfig, JudgeConfig, TalkConfig
-from compeer.policy.grpo.watch import FIGURE, Alerts, HeldOut, WatchedReward
+from compeer.policy.grpo.watch import FIGURE, WatchedReward
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
@@ -34,7 +35,7 @@ from compeer.training.model import on_gpu
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 
 LIMITS = (
-    "It is no therapist and no replacement for help in a crisis.",
+    "It is not a therapist and does not replace help in a crisis.",
     "A judge's reward is not a person's relief: the scores say what the judge prefers.",
 )
 #: another reward in TRL's signature, made of ours
@@ -51,9 +52,9 @@ def train(
     rollout_func: Any | None = None,
     reward_of: RewardOf | None = None,
 ) -> dict[str, Any]:
-    """Train, or go on, or tell what a finished run came to. Every process calls it.
+    """Train, or resume, or return the results of a finished run. Every process calls it.
 
-    `rollout_func` and `reward_of` put another way of writing outputs, and of rewarding them, in the place of ours.
+    `rollout_func` and `reward_of` replace how outputs are written and how they are rewarded.
     """
     session = GrpoSession(config, quiet=quiet)
     try:
@@ -70,7 +71,7 @@ def train(
 
 
 class GrpoSession:
-    """One start of a GRPO run: what is known before the model is loaded, then the training."""
+    """One session of a GRPO run: what is known before the model is loaded, then the training."""
 
     def __init__(self, config: GrpoConfig, *, quiet: bool = False) -> None:
         self.config, self.quiet = config, quiet
@@ -87,7 +88,7 @@ class GrpoSession:
         self._items: dict[str, set[str]] = {"languages": set(), "licences": set()}
 
     def open(self, *, given: str | None = None, force: bool = False, fresh: bool = False) -> Run:
-        """The run's folder, after the judges have shown that they judge."""
+        """The run's folder, after both judges have answered a trial."""
         config = self.config
         files = {"train": config.data, "held out": config.second_judge.data if config.second_judge else ()}
         record = Record(
@@ -101,7 +102,7 @@ class GrpoSession:
         return open_run(config.out, record, given=given, free=FREE, force=force, fresh=fresh)
 
     def train(self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None) -> dict[str, Any]:
-        """From where the run stands to the saved model."""
+        """Train from the last checkpoint to the saved model."""
         from compeer.training.model import save_model
 
         trainer, opened, counts = self.trainer(run, rollout_func, reward_of)
@@ -112,7 +113,7 @@ class GrpoSession:
     def trainer(
         self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None
     ) -> tuple[Any, Any, dict[str, int]]:
-        """The trainer, the model it trains, and what became of the items."""
+        """The trainer, the model it trains, and counts of used and left-out items."""
         from accelerate.utils import gather_object  # type: ignore[import-untyped]
         from transformers.utils.logging import disable_progress_bar
 
@@ -169,7 +170,7 @@ class GrpoSession:
         return trainer, opened, counts
 
     def card(self, run: Run) -> None:
-        """README.md, from what was done."""
+        """The model card."""
         from compeer.training.card import CardText, write_card
 
         about = CardText(
@@ -185,7 +186,7 @@ class GrpoSession:
         write_card(run, about)
 
     def opens_as(self, run: Run) -> str:
-        """The result, as other commands name a model."""
+        """The name by which other commands open the result."""
         return f"hf:{self.start.base}+{run.model}" if self.start.lora else f"hf:{run.model}"
 
     def close(self) -> None:
@@ -210,14 +211,14 @@ class GrpoSession:
         return identity
 
     def _conversations(self, settings: TalkConfig, seeker: Seeker) -> tuple[Any, RewardOf]:
-        """Another way of writing outputs and of rewarding them: against a seeker."""
+        """Rollout and reward of conversations with a seeker."""
         from compeer.policy.multi_turn import TalkReward, TalkRollout
 
         self._talks = TalkRollout(seeker, settings.talks)
         return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
 
     def _fits(self, name: str, separate: bool) -> None:
-        """A run must be what it says it is: one judge for all parts, or a PRM and an ORM."""
+        """The judge must fit the reward's source: one judge for all parts, or a PRM and an ORM."""
         if separate != (self.config.reward.source == "prm+orm"):
             is_it, needed = ("a PRM and an ORM", "one judge") if separate else ("one judge", "two, as PRM,ORM")
             raise UserError(
@@ -240,7 +241,7 @@ class GrpoSession:
             found, apart = held_out(found, second.prompts, config.seed)
         if len(found) < config.batch:
             told = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise UserError(f"A step takes {config.batch} prompts, and there are {len(found)} ({told}). Lower batch.")
+            raise UserError(f"A step needs {config.batch} prompts, and there are {len(found)} ({told}). Lower batch.")
         return found, apart, counts | {"prompts": len(found), "held out": len(apart)}
 
     def _rollout(self, way: str) -> Any | None:
@@ -252,7 +253,7 @@ class GrpoSession:
 
 
 def _client(settings: JudgeConfig | None) -> JudgeClient | None:
-    """The judge of these settings, asked within its budget."""
+    """A client for the judge of these settings."""
     if settings is None:
         return None
     from compeer.reward.spec import open_judge
@@ -271,7 +272,7 @@ def _seeker(settings: TalkConfig | None) -> Seeker | None:
 
 
 def _results(run: Run) -> dict[str, float]:
-    """The means over the first and the last steps, for whoever does not look at the curves."""
+    """Means over the first and the last steps."""
     logged = [line for line in run.metrics() if "reward" in line]
     most = max(1, min(10, len(logged) // 2))
     found = {}

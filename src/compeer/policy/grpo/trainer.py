@@ -1,8 +1,8 @@
-"""TRL's GRPOTrainer with an order of its own, a second judge, and what is watched.
+"""TRL's GRPOTrainer with its own order of prompts, a second judge, and callbacks.
 
 Departures from TRL 1.16, each for a reason:
 - **Order.** TRL shuffles with a generator that a resumed run begins anew, so its second epoch would repeat the first.
-  Here the order depends on nothing but the seed and the epoch: a resumed run is exact to the bit at any step.
+  Here the order depends only on the seed and the epoch: a resumed run is exact to the bit at any step.
 - **Pictures.** A generation batch with and without pictures crashes in these versions although it is documented, and
   sharded training would wait for ever where one process passes the vision tower and another does not. So all prompts
   of a step are of one kind; each kind is filled up from its own prompts to whole steps.
@@ -23,7 +23,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from compeer.models.embedding import Embedder
-from compeer.policy.grpo.watch import Alerts, HeldOut, WatchedReward, curves
+from compeer.policy.grpo.alerts import Alerts, HeldOut
+from compeer.policy.grpo.watch import WatchedReward, curves
 from compeer.training.run import Run
 
 
@@ -107,7 +108,7 @@ def trainer_class() -> Callable[..., Any]:
 
 
 class VectorMemory(TrainerCallback):  # type: ignore[misc]
-    """The vectors that the reward remembers belong to a checkpoint (`Embedder.save`). To be added before `watch`."""
+    """Saves the reward's remembered vectors with a checkpoint (`Embedder.save`). Add it before `watch`."""
 
     def __init__(self, embedder: Embedder, run: Run) -> None:
         self.embedder, self.run = embedder, run
@@ -125,7 +126,7 @@ class VectorMemory(TrainerCallback):  # type: ignore[misc]
 
 
 class AlertCallback(TrainerCallback):  # type: ignore[misc]
-    """Alerts as they come, a line of curves now and then, and the second judge at the very end too."""
+    """Writes alerts, prints a line of curves ten times per run, and evaluates once more at the end."""
 
     def __init__(self, run: Run, alerts: Alerts, *, evaluates: bool = False, quiet: bool = False) -> None:
         self.run, self.alerts, self.evaluates = run, alerts, evaluates
@@ -152,7 +153,7 @@ class AlertCallback(TrainerCallback):  # type: ignore[misc]
             self.tell(trainer.state.global_step, trainer.held_out.see(trainer.state.global_step, found))
 
     def tell(self, step: int, words: Sequence[str]) -> None:
-        """Write alerts to the run's folder, and show them."""
+        """Write alerts to the run's folder and print them."""
         for text in words:
             self.run.alert({"step": step, "alert": text})
             if not self.quiet:
