@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from benchmarks.measure import Ratio
-from compeer.conversation.messages import Album, asked
-from compeer.conversation.terminal import TITLES
-from compeer.conversation.turn import care_for, warm, without_helpline
-from compeer.conversation.wire import Settings, read_request
+from compeer.conversation.display import STEP_TITLES
+from compeer.conversation.engine import TurnWriter
+from compeer.conversation.guard import ConversationGuard, warm_up
+from compeer.conversation.requests import ServerSettings, asked_turn, read_request
 from compeer.models.embedded import Embedded
 from compeer.models.llama_server import LlamaServer, free_cores
 from compeer.models.weights import locate
@@ -51,7 +51,7 @@ class Told(msgspec.Struct):
 
 def run(firsts: int = 40, rounds: int = 16, tokens: int = 64) -> list[Ratio]:
     decoding = int(os.environ.get("COMPEER_THREADS") or free_cores())
-    warm()
+    warm_up()
     raw = LlamaServer(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
     with _serving(decoding) as address:
         line = http.client.HTTPConnection(address, timeout=600)
@@ -163,7 +163,7 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
     line.request("POST", "/v1/chat/completions", data, {"Content-Type": "application/json"})
     response = line.getresponse()
     assert response.status == 200, response.read()
-    title = len(TITLES["en"]["history"]) + 1
+    title = len(STEP_TITLES["en"]["history"]) + 1
     rest = b""
     while part := response.read1():
         *events, rest = (rest + part).split(b"\n\n")
@@ -185,10 +185,12 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
 def _raw(server: Any, body: dict[str, Any]) -> Told:
     """Hand llama.cpp what the server would hand it, screened beforehand: the message gives cause for care, and the
     prompt says so."""
-    settings = Settings(prompt="brief", history=600)
-    question = asked(read_request(json.dumps(body).encode()), settings, Album(), False, without_helpline)
-    _, request = asyncio.run(care_for(question))
-    given = Embedded()._body(request)
+    settings = ServerSettings(prompt="brief", history_words=600)
+    asked = asked_turn(read_request(json.dumps(body).encode()), settings, False)
+    model = Embedded()
+    turn = TurnWriter(model, asked.turn, ConversationGuard(use_locale=False))
+    asyncio.run(turn.assess())
+    given = model._body(turn.model_request())
     told = Told(0.0, 0.0, 0)
     began = time.perf_counter()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.chat.supporter import Supporter, running
+from tests.conversation.supporter import Supporter, running
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.chat.pseudo_terminal import PseudoTerminal
-from tests.chat.supporter import Supporter
 from tests.cli.command import COMPEER, compeer, environment
 from tests.cli.hidden import hide
+from tests.conversation.pseudo_terminal import PseudoTerminal
+from tests.conversation.supporter import Supporter
 
 ONCE = ("chat", "--once", "I lost my job.", "--json")
 

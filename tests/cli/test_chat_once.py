@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.chat.supporter import REPLY, WORDS, Supporter
 from tests.cli.command import compeer
 from tests.cli.test_parse import FIELDS
+from tests.conversation.supporter import REPLY, WORDS, Supporter
 from tests.endpoints.process import ScriptedEndpoint
 
 LABELS = ("stage", "sentiment", "emotion", "intensity", "strategy")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chat.pseudo_terminal import PseudoTerminal
-from tests.chat.supporter import Supporter
 from tests.cli.command import COMPEER, compeer, environment
 from tests.cli.hidden import hide
+from tests.conversation.pseudo_terminal import PseudoTerminal
+from tests.conversation.supporter import Supporter
 
 FIELDS = ["what", "ok", "found", "fix", "needed"]
 

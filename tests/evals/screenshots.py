@@ -10,14 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chat.supporter import running
+from compeer.evals.language.strategies import strategies_of
+from tests.conversation.supporter import running
 from tests.evals.made_runs import esc_run, sage_run
 
 from compeer.corpora import bundled
-from compeer.evals.control.run import Settings, run_control
+from compeer.evals.control import ControlSettings, run_control
 from compeer.evals.language.measure import measure
 from compeer.evals.language.outputs import read_outputs
-from compeer.evals.language.strategies import strategies_of
 from compeer.evals.report import write_report
 from compeer.evals.result import save_result
 
@@ -36,7 +36,8 @@ def example(folder: Path) -> Path:
     save_result(folder / "language", measured.result, measured.transcripts)
     with running() as server:
         run_control(
-            Settings(model="openai:example-rl", base_url=server.base_url, turns=4, emotions=2), folder / "control"
+            ControlSettings(model="openai:example-rl", base_url=server.base_url, turns=4, emotions=2),
+            folder / "control",
         )
     names = ("sage-sft", "sage-rl", "sage-other", "esc-sft", "esc-rl", "language", "control")
     title = "Example report (invented models and figures)"

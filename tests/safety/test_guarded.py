@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.chat.supporter import Supporter, running
+from tests.conversation.supporter import Supporter, running
 
 from compeer.errors import UserError
 from compeer.models import open_model

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.chat.supporter import Supporter, running
+from tests.conversation.supporter import Supporter, running
 from tests.studio.browsing import PHONE, browser, window
 from tests.studio.talking import idle, open_room, send, talking
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.chat.supporter import Supporter
 from tests.cli.command import COMPEER, environment
+from tests.conversation.supporter import Supporter
 
 #: two models behind the scripted server, and the one that comes along, which cannot see
 MODELS = ("openai:kind-7b", "openai:other-7b", "embedded")

@@ -11,14 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.chat.supporter import Supporter, running
+from tests.conversation.supporter import Supporter, running
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
 from tests.studio.talking import Running, talking
 
-from compeer.conversation import Conversation, Settings
+from compeer.conversation import ChatSession, ChatSettings, ConversationGuard
+from compeer.conversation.engine import HistoryTurn
 from compeer.errors import UserError
 from compeer.models import open_model
-from compeer.safety import Guarded
 from compeer.safety.notice import Breaks
 from compeer.studio.access.people import Person, Refused, Role
 from compeer.studio.rooms import talk
@@ -252,10 +252,10 @@ def test_a_conversation_is_forgotten_in_time_and_there_is_a_limit() -> None:
     model = open_model("openai:x", base_url="http://127.0.0.1:9/v1")
 
     def begin() -> Live:
-        return Live(Conversation(model, Settings(), Guarded()), 0, None)
+        return Live(ChatSession(model, ChatSettings(), ConversationGuard()), 0, None)
 
     first = memory.open(("a", "1"), begin)
-    first.conversation.unanswered = "mine"
+    first.conversation.unanswered = HistoryTurn("seeker", "mine")
     assert memory.open(("a", "1"), begin) is first and memory.find(("b", "1")) is None
     now[0] = 5.0
     memory.open(("b", "1"), begin)
@@ -275,7 +275,7 @@ def test_a_conversation_is_forgotten_in_time_and_there_is_a_limit() -> None:
 def test_a_break_is_suggested_in_time(supporter: Supporter) -> None:
     async def both() -> list[str | None]:
         model = open_model("openai:x", base_url=supporter.base_url)
-        live = Live(Conversation(model, Settings(), Guarded(breaks=Breaks(turns=2))), 0, None)
+        live = Live(ChatSession(model, ChatSettings(), ConversationGuard(breaks=Breaks(turns=2))), 0, None)
         told = []
         for text in ("Hello.", "Still here."):
             async for _ in live.answer(live.conversation.say(text)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chat.supporter import Supporter, running
+from tests.conversation.supporter import Supporter, running
 from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.talking import Running, idle, open_room, reply, send, talking
 

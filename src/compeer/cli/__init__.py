@@ -107,7 +107,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        from compeer.conversation.terminal import plain
+        from compeer.conversation.display import plain
 
         typer.secho(plain(str(error)), err=True, fg=typer.colors.RED)  # it may quote what a server sent
         sys.exit(1)

@@ -34,13 +34,13 @@ def chat(
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
     leave_cores_to_the_model()
-    from compeer.conversation import Settings, answer_once, talk
+    from compeer.conversation import ChatSettings, ConversationGuard, Sampling, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.reasoning import Pins
-    from compeer.safety import Guarded
     from compeer.safety.guard import Guard as GuardModel
+    from compeer.safety.notice import Breaks
 
     check_choice("--language", language, "en", "zh")
     check_choice("--prompt", prompt, "full", "brief")
@@ -50,20 +50,19 @@ def chat(
     opened = open_model(model, base_url=base_url, patience=patience)
     once_only = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
     guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
-    guarded = Guarded(country=country, guard=guard_model)
-    settings = Settings(
+    safety = ConversationGuard(country=country, model=guard_model, breaks=Breaks())
+    brief = opened.name.startswith(("embedded", "hf:embedded"))
+    settings = ChatSettings(
         pins=pins,
         language=language,  # type: ignore[arg-type]
-        temperature=temperature,
-        seed=seed,
-        prompt=prompt or ("brief" if opened.name.startswith(("embedded", "hf:embedded")) else "full"),  # type: ignore[arg-type]
+        sampling=Sampling(temperature=temperature, seed=seed, prompt=prompt or ("brief" if brief else "full")),  # type: ignore[arg-type]
     )
     if once is not None:
         if not once.strip():
             raise UserError("--once needs a message to answer.")
-        answer_once(opened, _text(once), settings, as_json=as_json, guarded=guarded)
+        answer_once(opened, _text(once), settings, as_json=as_json, guard=safety)
     else:
-        talk(opened, settings, guarded)
+        talk(opened, settings, safety)
 
 
 def parse(
@@ -88,7 +87,7 @@ def parse(
     else:
         from rich.console import Console
 
-        from compeer.conversation.terminal import reasoning_panel
+        from compeer.conversation.display import reasoning_panel
 
         Console().print(reasoning_panel(parsed))
     raise typer.Exit(0 if parsed.complete else 1)
@@ -158,22 +157,39 @@ def serve(
         float, typer.Option(min=0.0, max=2.0, help="Sampling temperature of requests that name none.")
     ] = 0.7,
     prompt: Prompt = None,
-    country: Country = None,
+    country: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COMPEER_COUNTRY",
+            help="Country whose helplines are shown where a request names none, for example GB. Default: by language.",
+        ),
+    ] = None,
+    guard: Guard = None,
+    no_notice_because: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON", help="Leave the opening notice out of first replies, for this reason; it is logged."
+        ),
+    ] = None,
     log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
 ) -> None:
     """Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol."""
     leave_cores_to_the_model()
     import asyncio
 
-    from compeer.conversation.access import read_keys
+    from compeer.conversation.requests import ServerSettings
     from compeer.conversation.server import serve as run_server
-    from compeer.conversation.wire import Settings
+    from compeer.errors import UserError
+    from compeer.http_service import read_keys
     from compeer.models import open_model
     from compeer.models.endpoint import Endpoint
     from compeer.models.local import Local
     from compeer.models.request import Patience
+    from compeer.safety.guard import Guard as GuardModel
 
     check_choice("--prompt", prompt, "full", "brief")
+    if no_notice_because is not None and not no_notice_because.strip():
+        raise UserError("--no-notice-because needs a reason, for example: the page around it shows the notice.")
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
     patience = Patience(attempts=3, longest=5, patience=first_token, timeout=first_token)
     side_by_side = slots or 8
@@ -190,7 +206,8 @@ def serve(
     else:  # a transformers model takes its next batch from those that wait
         places = 2 * side_by_side if isinstance(opened, Local) else side_by_side
     small = opened.name.startswith(("embedded", "hf:embedded"))
-    settings = Settings(
+    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=patience)) if guard else None
+    settings = ServerSettings(
         host=host,
         port=port,
         keys=read_keys(key or (), key_file),
@@ -199,16 +216,17 @@ def serve(
         places=places,
         queue=max_requests,
         timeout=timeout,
-        first=first_token,
+        first_token=first_token,
         grace=grace,
-        most_tokens=max_tokens,
+        max_tokens=max_tokens,
         prompt=prompt or ("brief" if small else "full"),  # type: ignore[arg-type]
-        history=history or (600 if small else 1500),  # so that one conversation per slot fits
+        history_words=history or (600 if small else 1500),  # so that one conversation per slot fits
         temperature=temperature,
         country=country,
+        no_notice_because=no_notice_because,
         log=log,
     )
-    asyncio.run(run_server(opened, settings))  # type: ignore[arg-type]
+    asyncio.run(run_server(opened, settings, guard_model))
 
 
 def studio(

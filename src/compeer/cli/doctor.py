@@ -190,7 +190,7 @@ def _show(findings: list[Finding]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from compeer.conversation.terminal import plain
+    from compeer.conversation.display import plain
 
     console = Console(highlight=False)
     left = 4 + max(len(finding.what) for finding in findings)

@@ -1,15 +1,32 @@
-"""A conversation in memory, and the terminal around it.
+"""Talking with a model: one turn engine, and what speaks through it in a terminal and over HTTP.
 
-session     the conversation: turns, pins, asking again, editing a step, saving
-view        how a turn looks: the reply first, the reasoning folded to one line
-terminal    the commands a person types
-once        one answer, for scripts
-demo        a first look
+engine        one turn: history, control, model, safety; typed events and a result
+guard         what safety is asked in a turn, and what it answers
+text_filters  text in pieces: markup, stop strings, thinking that must not be shown
+session       a conversation in memory: turns, pins, asking again, editing a step, saving
+display       an answer as a person reads it; terminal text made harmless and wrapped
+terminal      `compeer chat` and `--once`
+requests      OpenAI's requests, and the turn each asks for
+replies       an answer in OpenAI's form, whole or streamed
+server        `compeer serve`: the endpoints, who waits, metrics
 """
 
 from __future__ import annotations
 
-from compeer.conversation.session import Conversation, Settings, Turn
+from compeer.conversation.engine import Sampling, TurnRequest, TurnResult, answer
+from compeer.conversation.guard import ConversationGuard
+from compeer.conversation.session import AnsweredTurn, ChatSession, ChatSettings
 from compeer.conversation.terminal import answer_once, talk
 
-__all__ = ["Conversation", "Settings", "Turn", "answer_once", "talk"]
+__all__ = [
+    "AnsweredTurn",
+    "ChatSession",
+    "ChatSettings",
+    "ConversationGuard",
+    "Sampling",
+    "TurnRequest",
+    "TurnResult",
+    "answer",
+    "answer_once",
+    "talk",
+]

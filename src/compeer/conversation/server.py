@@ -1,183 +1,344 @@
-"""The server's HTTP interface, as any OpenAI client speaks it.
+"""`compeer serve`: the conversation over HTTP, as any OpenAI client speaks it.
 
     GET  /v1/models             the one model behind it
     POST /v1/chat/completions   a turn, whole or streamed
     GET  /health                200 once the model is loaded, 503 before and while it stops
-    GET  /metrics               for Prometheus
+    GET  /metrics               for Prometheus; counts, never a word of what was said
 
-A request is read and screened, waits for a place, and is answered. A client that hangs up ends the work behind its
-request at once. A person who may be in danger is never turned away by a failure: where the model fails, is too slow or
-too busy, they get a reply that needs no model, with the helpline. Nothing that is said is kept or logged.
+The server remembers nobody: the history is in the request, and the risk is read from all of it (`engine`). A request is
+read and assessed, waits for a place, and is answered. A client that hangs up ends the work behind its request at once.
+A person who may be in danger is never turned away by a failure: where the model fails, is too slow or too busy, they
+get a reply that needs no model, with the helplines. Nothing that is said is kept or logged.
 
-Running the server: listen, load the model, answer, and end in peace.
-
-It listens at once and says at /health when it is ready. SIGTERM (or Ctrl-C) refuses what is new with 503 and finishes
-what is under way, for so long as `grace` allows; what is left then is told so. A second signal ends it at once.
+SIGTERM (or Ctrl-C) refuses what is new with 503 and finishes what is under way, for as long as `grace` allows; what is
+left then is told so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+import math
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
 
-import msgspec
 from aiohttp import web
 
-from compeer.conversation.access import Admission, ServeMeter, admit, check_exposure, cross_origin
-from compeer.conversation.messages import Album, Asked, asked
-from compeer.conversation.turn import Streamed, Telling, Turn, Whole, Writer, care_for, warm, without_helpline
-from compeer.conversation.wire import Refused, Settings, read_request
+from compeer.conversation.engine import NoFirstToken, TurnWriter
+from compeer.conversation.guard import ConversationGuard, warm_up
+from compeer.conversation.replies import (
+    Reply,
+    ReplyEnd,
+    ReplyText,
+    StreamedReply,
+    WholeReply,
+    compeer_field,
+    safety_field,
+)
+from compeer.conversation.requests import (
+    ApiError,
+    AskedTurn,
+    ServerSettings,
+    asked_turn,
+    bad_request,
+    read_request,
+)
 from compeer.errors import UserError
-from compeer.models import ModelError
+from compeer.http_service import (
+    Handler,
+    Metrics,
+    cross_origin_headers,
+    has_json_body,
+    has_key,
+    json_response,
+    known_path,
+    require_key_if_exposed,
+    run_until_stopped,
+)
+from compeer.models import Model, ModelError
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
+from compeer.models.request import TooLong
+from compeer.safety.guard import Guard as GuardModel
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_OWN_HEADERS = "X-Compeer-Country, X-Compeer-Language"
 
 
-class Service:
+class ServerMetrics(Metrics):
+    """Everything on the page /metrics."""
+
+    def __init__(self) -> None:
+        super().__init__("compeer_serve")
+        self.requests = self.counter("requests", "Requests. Status gone: the client left.", "path", "status")
+        self.in_flight = self.gauge("in_flight", "Completions under way, including those that wait.")
+        self.working = self.gauge("working", "Completions that have a place at the model.")
+        self.waiting = self.gauge("queue", "Completions that wait for a place.")
+        self.slots = self.gauge("slots_busy", "Slots of the embedded model that are decoding now.")
+        self.tokens = self.counter("tokens", "Tokens. Kinds: prompt, cached, completion.", "kind")
+        self.cancelled = self.counter("cancelled", "Clients that left, while queued or while answered.", "where")
+        self.failures = self.counter("failures", "Turns in which the model failed.", "kind")
+        self.incomplete = self.counter("incomplete", "Outputs that fell short of the contract.")
+        self.safety = self.counter("safety", "Turns by level of risk.", "level")
+        self.replaced = self.counter("safety_replaced", "Replies that our own words replaced.", "level", "why")
+        self.asked = self.counter("safety_asked", "Replies that asked about safety.", "level")
+        self.first_token = self.histogram("first_token_seconds", "Time from a request to its first token.")
+        self.seconds = self.histogram("seconds", "Time from a request to the end of its answer.")
+
+
+class Admission:
+    """Who is answered now, who waits, and who is told to come again.
+
+    A model writes `places` answers side by side. Further requests wait in the order they came, at most `room` of them;
+    one too many is told when to try again. Leaving (an answer, an error, a client that hangs up) gives the place to the
+    next one at once.
+    """
+
+    def __init__(self, places: int, room: int, metrics: ServerMetrics) -> None:
+        self.places, self.room, self.metrics = places, room, metrics
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._usual = 2.0  # seconds per answer, as seen lately
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it; ApiError 429 when too many wait already."""
+        await self._enter()
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._usual += 0.2 * (time.monotonic() - began - self._usual)
+            self._leave()
+
+    async def _enter(self) -> None:
+        if self._taken < self.places and not self._waiting:
+            self._taken += 1
+            self._count()
+            return
+        if len(self._waiting) >= self.room:
+            again = min(60, max(1, math.ceil(self._usual * (1 + len(self._waiting) / self.places))))
+            message = f"Too many requests are waiting; try again in {again} s."
+            raise ApiError(429, message, code="queue_full", retry=again)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._count()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the place came in the same moment: it goes on to the next one
+                self._leave()
+            else:
+                self._waiting.remove(turn)
+                self._count()
+            raise
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        while self._waiting and self._taken < self.places:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._taken += 1
+        self._count()
+
+    def _count(self) -> None:
+        self.metrics.working.set(self._taken)
+        self.metrics.waiting.set(len(self._waiting))
+
+
+class ConversationServer:
     """The application around one model."""
 
-    def __init__(self, model: Writer, settings: Settings) -> None:
-        check_exposure(settings)
-        self.model, self.settings, self.meter = model, settings, ServeMeter()
-        self.admission = Admission(settings.places, settings.queue, self.meter)
+    def __init__(self, model: Model, settings: ServerSettings, guard_model: GuardModel | None = None) -> None:
+        require_key_if_exposed(settings.host, settings.keys, "--key, --key-file or COMPEER_API_KEY")
+        self.model, self.settings, self.metrics = model, settings, ServerMetrics()
+        self.admission = Admission(settings.places, settings.queue, self.metrics)
         self.ready = self.stopping = False
+        self._guard_model = guard_model
+        self._guards: dict[str | None, ConversationGuard] = {}
+        self.guard(settings.country)  # a wrong code is said at the start
         self._started = int(time.time())
         self._limits: set[asyncio.Timeout] = set()
-        self.idle = asyncio.Event()
-        self.idle.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def application(self) -> web.Application:
-        app = web.Application(client_max_size=self.settings.most_bytes, middlewares=[self._around])
+        app = web.Application(client_max_size=self.settings.max_bytes, middlewares=[self._around])
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id:.+}", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
-        app.on_response_prepare.append(self._headers)
+        app.on_response_prepare.append(self._add_headers)
         return app
 
-    def halt(self) -> None:
-        """End what is still under way; each client is told."""
-        now = asyncio.get_running_loop().time()
-        for limit in list(self._limits):
-            limit.reschedule(now)
+    def guard(self, country: str | None) -> ConversationGuard:
+        """The safety of conversations in a country; UserError where there is no such code."""
+        if country not in self._guards:
+            self._guards[country] = ConversationGuard(country=country, use_locale=False, model=self._guard_model)
+        return self._guards[country]
+
+    async def load(self) -> str:
+        """Load the weights, or look at the endpoint that has them: where it is away, it may still come."""
+        await asyncio.to_thread(warm_up)
+        if isinstance(self.model, Endpoint):
+            try:
+                await self.model.models()
+            except ModelError as problem:
+                print(f"warning: {problem}", file=sys.stderr, flush=True)
+        else:
+            await asyncio.to_thread(self.model.load)  # type: ignore[attr-defined]
+        self.ready = True
+        return self.model.name
+
+    async def finish(self) -> None:
+        """Refuse what is new, wait for what is under way, and end what takes too long; each client is told."""
+        self.stopping = True
+        for seconds in (self.settings.grace, 2.0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), seconds)
+            now = asyncio.get_running_loop().time()
+            for limit in list(self._limits):
+                limit.reschedule(now)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         began = time.monotonic()
         if self.stopping:
-            raise Refused(503, "The server is stopping.", code="stopping", retry=5)
+            raise ApiError(503, "The server is stopping.", code="stopping", retry=5)
         if not self.ready:
-            raise Refused(503, "The model is still loading.", code="loading", retry=2)
+            raise ApiError(503, "The model is still loading.", code="loading", retry=2)
         chat = read_request(await request.read())
         if chat.model not in (None, "", self.settings.name):
             raise _no_such_model(str(chat.model), self.settings.name)
-        album = Album()
+        asked = asked_turn(chat, self.settings, self.model.sees, request.headers)
         try:
-            question = asked(chat, self.settings, album, self.model.sees, without_helpline)
-            return await self._answer(request, question, began)
-        finally:
-            album.close()
+            guard = self.guard(asked.country)
+        except UserError as problem:
+            raise bad_request(str(problem), "compeer.country") from None
+        return await self._answer(request, asked, guard, began)
 
-    async def _answer(self, request: web.Request, question: Asked, began: float) -> web.StreamResponse:
-        care, prompt = await care_for(question)
-        turn = Turn(self.model, question, prompt, care)
+    async def _answer(
+        self, request: web.Request, asked: AskedTurn, guard: ConversationGuard, began: float
+    ) -> web.StreamResponse:
+        turn = TurnWriter(self.model, asked.turn, guard)
+        assessment = await turn.assess()
+        notice = asked.opening and self.settings.no_notice_because is None
+        text = ReplyText(asked, assessment, guard.notice(asked.turn.language) if notice else ())
         name = self.settings.name
-        out: Telling = Streamed(request, name, question.usage) if question.stream else Whole(name)
-        self.meter.safety.add(level=turn.care.level)
-        self.meter.in_flight.add(1)
+        out: Reply = StreamedReply(request, name, asked.stream_usage) if asked.stream else WholeReply(name)
         request["log"] = out.id
+        self.metrics.safety.labels(assessment.level).inc()
+        self.metrics.in_flight.inc()
+        failure: ApiError | None = None
         try:
-            failure = None
             try:
-                if care.urgent:
-                    await out.open({"safety": care.as_dict()})
-                await self._write(turn, out, began)
-            except Refused as problem:
-                self.meter.failures.add(kind=problem.code or str(problem.status))
-                if not care.urgent:
+                if assessment.urgent:
+                    await out.open({"safety": safety_field(assessment)})
+                    await out.send(text.opening())
+                await self._write(turn, text, out, began)
+            except ApiError as problem:
+                self.metrics.failures.labels(problem.code or str(problem.status)).inc()
+                if not assessment.urgent:
                     return await out.fail(problem)
                 failure = problem
-                async for delta in turn.instead(problem):
-                    await out.send(delta)
-            self.meter.failures.add(care.error is not None and failure is None, kind="answered_for")
-            end = turn.end(failure)
-            self.meter.incomplete.add(not end.compeer["complete"])
-            return await out.end(end)
+                for event in turn.without_model(str(problem)):
+                    await out.send(text.delta(event))
+            return await self._end(turn, text, out, asked, failure)
         finally:
-            self.meter.in_flight.add(-1)
+            self.metrics.in_flight.dec()
             self._count_tokens(turn)
 
-    async def _write(self, turn: Turn, out: Telling, began: float) -> None:
-        """Wait for a place and write the turn; every way to fail is a Refused."""
+    async def _write(self, turn: TurnWriter, text: ReplyText, out: Reply, began: float) -> None:
+        """Wait for a place and write the turn; every way to fail is an ApiError."""
         where, seen = "queue", False
         try:
-            async with asyncio.timeout(self.settings.timeout) as limit:
+            async with asyncio.timeout(self.settings.timeout) as limit, contextlib.AsyncExitStack() as place:
                 self._limits.add(limit)
-                self.idle.clear()
-                try:
-                    async with self.admission.place():
-                        where = "model"
-                        async with aclosing(turn.deltas(self.settings.first)) as deltas:
-                            async for delta in deltas:
-                                if not seen:
-                                    self.meter.first.see(time.monotonic() - began)
-                                    seen = True
-                                await out.send(delta)
-                finally:
-                    self._limits.discard(limit)
-                    if not self._limits:
-                        self.idle.set()
+                self._idle.clear()
+                place.callback(self._left, limit)
+                if turn.assessment.ask_model:
+                    await place.enter_async_context(self.admission.place())
+                where = "model"
+                async with aclosing(turn.events(self.settings.first_token)) as events:
+                    async for event in events:
+                        if not seen:
+                            self.metrics.first_token.observe(time.monotonic() - began)
+                            seen = True
+                        if delta := text.delta(event):
+                            await out.send(delta)
         except TimeoutError:
             if self.stopping:
-                raise Refused(503, "The server was stopped before the answer was finished.", code="stopping") from None
+                message = "The server was stopped before the answer was finished."
+                raise ApiError(503, message, code="stopping") from None
             message = f"The answer was not finished within {self.settings.timeout:g} s."
-            raise Refused(504, message, code="timeout") from None
+            raise ApiError(504, message, code="timeout") from None
         except (asyncio.CancelledError, ConnectionError):
-            self.meter.cancelled.add(where=where)
+            self.metrics.cancelled.labels(where).inc()
             raise
+        except ModelError as problem:
+            raise _model_failure(problem) from None
+        if not turn.shown.strip() and turn.result().finish != "length":
+            raise ApiError(502, f"{self.model.name} wrote no reply.", code="empty_reply")
 
-    def _count_tokens(self, turn: Turn) -> None:
-        usage = turn.ending.usage
-        self.meter.tokens.add(usage.completion if usage else turn.written, kind="completion")
+    def _left(self, limit: asyncio.Timeout) -> None:
+        self._limits.discard(limit)
+        if not self._limits:
+            self._idle.set()
+
+    async def _end(
+        self, turn: TurnWriter, text: ReplyText, out: Reply, asked: AskedTurn, failure: ApiError | None
+    ) -> web.StreamResponse:
+        result = turn.result()
+        level, outcome = result.assessment.level, result.outcome
+        if result.error is not None and failure is None:
+            self.metrics.failures.labels("answered_for").inc()
+        if outcome.replaced:
+            self.metrics.replaced.labels(level, outcome.replaced).inc()
+        if outcome.asked and level != "none":
+            self.metrics.asked.labels(level).inc()
+        if delta := text.closing(result):
+            await out.send(delta)
+        compeer = compeer_field(asked, result, turn.dropped(), failure.code if failure else None)
+        self.metrics.incomplete.inc(not compeer["complete"])
+        return await out.end(ReplyEnd("stop" if failure else result.finish, result.usage, compeer))
+
+    def _count_tokens(self, turn: TurnWriter) -> None:
+        usage = turn.usage
+        self.metrics.tokens.labels("completion").inc(usage.completion if usage else turn.pieces)
         if usage:
-            self.meter.tokens.add(usage.prompt - usage.cached, kind="prompt")
-            self.meter.tokens.add(usage.cached, kind="cached")
+            self.metrics.tokens.labels("prompt").inc(usage.prompt - usage.cached)
+            self.metrics.tokens.labels("cached").inc(usage.cached)
 
     async def _models(self, request: web.Request) -> web.Response:
         name = self.settings.name
         model = {"id": name, "object": "model", "created": self._started, "owned_by": "compeer"}
         if (wanted := request.match_info.get("id")) is None:
-            return _json({"object": "list", "data": [model]})
+            return json_response({"object": "list", "data": [model]})
         if wanted != name:
             raise _no_such_model(wanted, name)
-        return _json(model)
+        return json_response(model)
 
     async def _health(self, _: web.Request) -> web.Response:
         state = "stopping" if self.stopping else "ready" if self.ready else "loading"
-        return _json({"status": state, "model": self.settings.name}, 200 if state == "ready" else 503)
+        return json_response({"status": state, "model": self.settings.name}, 200 if state == "ready" else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         if isinstance(self.model, Embedded):
-            self.meter.slots.set(self.model.busy)
-        return web.Response(text=self.meter.page(), content_type="text/plain", charset="utf-8")
+            self.metrics.slots.set(self.model.busy)
+        return self.metrics.response()
 
-    async def _headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(cross_origin(request, self.settings))
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(cross_origin_headers(request, self.settings.origins, _OWN_HEADERS))
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Keys, errors in OpenAI's form, the count and the log of everything."""
         began = time.monotonic()
-        path = request.path if request.match_info.http_exception is None else "other"
+        path = known_path(request)
         status = "gone"
         try:
             response = await self._answered(request, handler)
@@ -185,110 +346,71 @@ class Service:
         except ConnectionError:  # the client left in the middle of a stream
             return web.Response(status=499)
         finally:
-            self.meter.requests.add(path="/v1/models" if path.startswith("/v1/models") else path, status=status)
+            path = "/v1/models" if path.startswith("/v1/models") else path
+            self.metrics.requests.labels(path, status).inc()
             if path == "/v1/chat/completions":
-                self.meter.seconds.see(time.monotonic() - began)
+                self.metrics.seconds.observe(time.monotonic() - began)
                 if self.settings.log:
-                    now = datetime.now(UTC).isoformat(timespec="seconds")
-                    took = f"{time.monotonic() - began:.3f}s"
-                    print(now, request.get("log", "-"), status, took, file=sys.stderr, flush=True)
+                    now, took = datetime.now(UTC).isoformat(timespec="seconds"), f"{time.monotonic() - began:.3f}s"
+                    name = request.get("log", "-")
+                    print(now, request.method, path, status, took, name, file=sys.stderr, flush=True)
         return response
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if request.method == "OPTIONS" and cross_origin(request, self.settings):
+            if request.method == "OPTIONS" and cross_origin_headers(request, self.settings.origins):
                 return web.Response(status=204)
-            admit(request, self.settings)
+            if not has_key(request, self.settings.keys):
+                raise ApiError(401, "A key is needed: Authorization: Bearer KEY.", code="invalid_api_key")
+            if not has_json_body(request):
+                raise ApiError(415, "Send the body as Content-Type: application/json.")
             return await handler(request)
-        except Refused as refused:
-            return _error(refused)
+        except ApiError as error:
+            return json_response(error.as_dict(), error.status, error.retry)
         except web.HTTPRequestEntityTooLarge:
-            return _error(Refused(413, f"The request is larger than {self.settings.most_bytes:,} bytes."))
+            found = ApiError(413, f"The request is larger than {self.settings.max_bytes:,} bytes.")
         except web.HTTPException as other:  # no such path, no such method
-            return _error(Refused(other.status, f"{request.method} {request.path[:80]}: {other.reason}."))
+            found = ApiError(other.status, f"{request.method} {request.path[:80]}: {other.reason}.")
         except UserError as error:
-            return _error(Refused(500, str(error)))
+            found = ApiError(500, str(error))
         except ConnectionError:
             raise
         except Exception as error:
-            # the kind alone: what it says may quote what somebody wrote
+            # the kind alone: the message may quote what somebody wrote
             print(f"a request failed: {type(error).__name__}", file=sys.stderr, flush=True)
-            return _error(Refused(500, f"The server failed: {type(error).__name__}.", code="internal_error"))
+            found = ApiError(500, f"The server failed: {type(error).__name__}.", code="internal_error")
+        return json_response(found.as_dict(), found.status)
 
 
-def _no_such_model(wanted: str, served: str) -> Refused:
+def _no_such_model(wanted: str, served: str) -> ApiError:
     message = f"There is no model {wanted[:80]!r} here; this server has {served!r}."
-    return Refused(404, message, param="model", code="model_not_found")
+    return ApiError(404, message, param="model", code="model_not_found")
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+def _model_failure(problem: ModelError) -> ApiError:
+    if isinstance(problem, TooLong):
+        return ApiError(400, str(problem), param="messages", code="context_length_exceeded")
+    if isinstance(problem, NoFirstToken):
+        return ApiError(504, str(problem), code="first_token_timeout")
+    return ApiError(502, str(problem), code="model_error")
 
 
-def _error(refused: Refused) -> web.Response:
-    response = _json(refused.as_dict(), refused.status)
-    if refused.retry is not None:
-        response.headers["Retry-After"] = str(refused.retry)
-    return response
-
-
-async def serve(model: Writer, settings: Settings) -> None:
+async def serve(model: Model, settings: ServerSettings, guard_model: GuardModel | None = None) -> None:
     """Run until SIGTERM or Ctrl-C. UserError when the model cannot be loaded or the port is taken."""
-    service = Service(model, settings)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    runner = web.AppRunner(service.application(), handler_cancellation=True, access_log=None, shutdown_timeout=2.0)
-    await runner.setup()
+    server = ConversationServer(model, settings, guard_model)
+    if settings.no_notice_because is not None:
+        print(f"no opening notice in replies, because: {settings.no_notice_because}", file=sys.stderr, flush=True)
     try:
-        await web.TCPSite(runner, settings.host or None, settings.port).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise UserError(f"Cannot listen on {settings.host} port {settings.port}: {error.strerror or error}.") from None
-    try:
-        shown = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"
-        print(f"listening on http://{shown}:{runner.addresses[0][1]}/v1", flush=True)
-        await _until_stopped(service, stop)
+        await run_until_stopped(
+            server.application(),
+            settings.host,
+            settings.port,
+            load=server.load,
+            finish=server.finish,
+            path="/v1",
+        )
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once
-            loop.remove_signal_handler(number)
-        await _finish(service)
-        await runner.cleanup()
-        with contextlib.suppress(Exception):
-            await asyncio.wait_for(model.close(), 5)
-
-
-async def _until_stopped(service: Service, stop: asyncio.Event) -> None:
-    began = time.monotonic()
-    stopped = asyncio.create_task(stop.wait())
-    loading = asyncio.create_task(_load(service.model))
-    await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
-    if not loading.done():
-        loading.cancel()
-        return
-    loading.result()
-    service.ready = True
-    print(f"ready after {time.monotonic() - began:.1f} s: {service.model.name}", file=sys.stderr, flush=True)
-    await stopped
-
-
-async def _load(model: Writer) -> None:
-    """The weights, or a first look at the server that has them: where it is away, it may still come."""
-    await asyncio.to_thread(warm)
-    if isinstance(model, Endpoint):
-        try:
-            await model.models()
-        except ModelError as problem:
-            print(f"warning: {problem}", file=sys.stderr, flush=True)
-    else:
-        await asyncio.to_thread(model.load)  # type: ignore[attr-defined]
-
-
-async def _finish(service: Service) -> None:
-    """Wait for what is under way, and end what takes too long."""
-    service.stopping = True
-    for seconds in (service.settings.grace, 2.0):
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(service.idle.wait(), seconds)
-        service.halt()
+        for opened in (model, guard_model):
+            if opened is not None:
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(opened.close(), 5)

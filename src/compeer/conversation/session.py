@@ -1,12 +1,11 @@
-"""The conversation: what was said, what is pinned, and the next turn.
+"""A conversation kept in memory: what was said, what is pinned, and the ways to get another turn.
 
-It lives in memory and is written nowhere unless the person saves it. Past reasoning is kept for display
-and left out of later prompts, as in training. When the conversation outgrows the model's context, the
-oldest turns are dropped from the prompt, never from the conversation. A message that got no answer (the
-server was away, the person stopped it) is remembered, and asking again answers it.
+It is written nowhere unless the person saves it. A message that got no answer (the server was away, the person stopped
+it) is remembered, and asking again answers it. Turns are written by `engine.answer`, so everything here is safe to
+show: an answer that was withheld is neither shown later, nor saved, nor in later prompts.
 
-Every message and every answer passes through `compeer.safety`: what comes out of `say` is safe to show. An answer
-that was held back is replaced in the turn as well, so it is neither shown later, nor saved, nor in later prompts.
+While risk is high there are no second answers and no edited steps: the analysis is put away, and what counts is to go
+on talking.
 """
 
 from __future__ import annotations
@@ -14,177 +13,146 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from compeer.conversation.engine import (
+    Assessed,
+    Done,
+    HistoryTurn,
+    Sampling,
+    TurnEvent,
+    TurnRequest,
+    TurnResult,
+    answer,
+    language_of,
+)
+from compeer.conversation.guard import Assessment, ConversationGuard
 from compeer.errors import UserError
-from compeer.models import Model, Request, request_for
-from compeer.reasoning import Control, Event, Parsed, Pins, Problem, StreamParser, edit, fields, violations
-from compeer.reasoning.ontology import Language, detect, words
-from compeer.reasoning.prompt import Length
-from compeer.safety import After, Before, Guarded
-
-#: characters of one answer, five times what the contract needs; a server that never stops is cut here
-LONGEST = 12_000
+from compeer.models import Model
+from compeer.reasoning import Control, Pins, Problem, edit, fields, parse
+from compeer.reasoning.ontology import Language
+from compeer.safety.notice import Breaks
 
 
-class Settings(msgspec.Struct, kw_only=True):
+class ChatSettings(msgspec.Struct, kw_only=True):
     """How to answer; `language` None follows the person."""
 
     pins: Pins = Pins()
     language: Language | None = None
-    temperature: float = 0.7
-    top_p: float = 0.95
-    penalty: float = 1.05
-    seed: int | None = None
-    prompt: Length = "full"
-    grammar: bool = True
-    budget: int = 1500  # words of history in a prompt
+    sampling: Sampling = Sampling()
 
 
-class Turn(msgspec.Struct):
-    """A message and its answer; earlier answers to the same message stay in `others`."""
+class AnsweredTurn(msgspec.Struct):
+    """A message and its answer; earlier answers to the same message are in `others`."""
 
     said: str
-    raw: str
-    parsed: Parsed
-    problems: tuple[Problem, ...]
-    control: Control
-    others: list[Turn] = []
-    safety: After = After()
-    images: tuple[str, ...] = ()  # pictures that came with the message, as `models.Request` names them
-    model: str = ""  # which one wrote the answer
+    answer: TurnResult
+    images: tuple[str, ...] = ()
+    others: list[TurnResult] = []
 
 
-class Conversation:
-    """Turns so far, and the ways to get another."""
+#: in the place of an answer, where a message got none and the conversation went on
+NO_ANSWER = TurnResult(
+    reply="",
+    raw="",
+    parsed=parse(""),
+    problems=(Problem("unanswered", "this message got no answer"),),
+    control=Control(),
+)
 
-    def __init__(self, model: Model, settings: Settings, guarded: Guarded | None = None) -> None:
-        self.model, self.settings, self.guarded = model, settings, guarded or Guarded()
-        self.on_before: Callable[[Before], None] = lambda before: None  # told what to show before the model is asked
-        self.turns: list[Turn] = []
-        self.unanswered: str | None = None
-        self.unanswered_images: tuple[str, ...] = ()
+
+class ChatSession:
+    """Turns so far, and the ways to get another. `assessment` is the latest one."""
+
+    def __init__(self, model: Model, settings: ChatSettings, guard: ConversationGuard | None = None) -> None:
+        self.model, self.settings, self.guard = model, settings, guard or ConversationGuard(breaks=Breaks())
+        self.turns: list[AnsweredTurn] = []
+        self.unanswered: HistoryTurn | None = None
+        self.assessment = Assessment()
         self._draws = itertools.count()
-
-    def language(self, said: str) -> Language:
-        """The language of the answer: the chosen one, else that of the message, else ("…", "👍") the last one's."""
-        if self.settings.language:
-            return self.settings.language
-        before = [turn.said for turn in reversed(self.turns)]
-        return detect(next((text for text in (said, *before) if words(text)), said))
 
     async def say(
         self, text: str, control: Control | None = None, images: tuple[str, ...] = ()
-    ) -> AsyncIterator[Event]:
-        """Answer a new message; events as they are written, the finished turn is then the last one."""
-        self.unanswered, self.unanswered_images = text, images
-        before = await self.guarded.before(text, self.language(text))
-        async for event in self._answer(text, control or Control(self.settings.pins), self.turns, before, images):
-            yield event
-        self.unanswered, self.unanswered_images = None, ()
-
-    async def again(self, control: Control | None = None) -> AsyncIterator[Event]:
-        """Answer the last message once more; the old answer, if it got one, is kept beside the new one."""
-        control = control or Control(self.settings.pins)
-        if (text := self.unanswered) is not None:
-            before = self.guarded.again(self.language(text))
-            async for event in self._answer(text, control, self.turns, before, self.unanswered_images):
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """Answer a new message; the finished turn is then the last one. A message before it that got no answer stays
+        in the conversation, without one."""
+        if (left := self.unanswered) is not None:
+            self.turns.append(AnsweredTurn(left.text, NO_ANSWER, left.images))
+        self.unanswered = HistoryTurn("seeker", text, images)
+        async with aclosing(self._answer_unanswered(control)) as events:
+            async for event in events:
                 yield event
-            self.unanswered, self.unanswered_images = None, ()
+
+    async def again(self, control: Control | None = None) -> AsyncGenerator[TurnEvent, None]:
+        """Answer the last message once more; the old answer, if it got one, is kept beside the new one."""
+        if self.unanswered is not None:
+            async with aclosing(self._answer_unanswered(control)) as events:
+                async for event in events:
+                    yield event
             return
         last = self._last()
-        before = self.guarded.again(self.language(last.said))
-        async for event in self._answer(last.said, control, self.turns[:-1], before, last.images):
-            yield event
-        new = self.turns.pop()
-        new.others = [*last.others, last]
-        self.turns[-1] = new
+        if self.assessment.urgent:
+            raise UserError("There is no second answer right now. Write what is on your mind; the help above is there.")
+        message = HistoryTurn("seeker", last.said, last.images)
+        async with aclosing(self._answer(message, control, self.turns[:-1])) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    last.others = [*last.others, last.answer]
+                    last.answer = event.result
+                yield event
 
-    async def edit(self, step: str, text: str | None = None, **labels: str | int) -> AsyncIterator[Event]:
+    async def edit(self, step: str, text: str | None = None, **labels: str | int) -> AsyncGenerator[TurnEvent, None]:
         """Change a step of the last answer and continue from there; pins hold for what is written anew."""
         last = self._last()
-        self.unanswered, self.unanswered_images = None, ()  # the answer on the screen is meant
-        if last.parsed.reasoning is None:
+        self.unanswered = None  # the answer on the screen is meant
+        if last.answer.parsed.reasoning is None:
             raise UserError("The last answer has no complete reasoning to edit; ask for another with /again.")
-        edited = edit(last.parsed.reasoning, step, text, **labels)
+        edited = edit(last.answer.parsed.reasoning, step, text, **labels)
         # not `Pins.of`: what the model concluded before stands, even where its sentiment and emotion do not fit
         pins = Pins(**(dict(self.settings.pins.items()) | dict(edited.pins.items())))  # type: ignore[arg-type]
-        async for event in self.again(Control(pins, edited.given)):
-            yield event
+        async with aclosing(self.again(Control(pins, edited.given))) as events:
+            async for event in events:
+                yield event
 
-    def request(
-        self,
-        text: str,
-        control: Control,
-        before: list[Turn],
-        guidance: str | None = None,
-        images: tuple[str, ...] = (),
-    ) -> Request:
-        """The prompt: as many of the latest turns as the budget allows, replies without their reasoning.
-
-        Pictures go along where the model sees. `guidance` stands at the end of the instructions: what to mind when
-        someone may be in danger.
-        """
-        left = self.settings.budget - len(words(text))
-        kept: list[Turn] = []
-        for turn in reversed(before):
-            left -= len(words(turn.said)) + len(words(turn.parsed.response))
-            if left < 0:
-                break
-            kept.insert(0, turn)
-        history: list[dict[str, Any]] = []
-        said: list[str] = []
-        shown: list[str] = []
-        for turn in kept:
-            said.append(turn.said)
-            shown += turn.images
-            if turn.parsed.response:  # servers refuse empty replies and two user turns in a row
-                history.append({"role": "user", "content": self._content(said, shown)})
-                history.append({"role": "assistant", "content": turn.parsed.response})
-                said.clear()
-                shown.clear()
-        history.append({"role": "user", "content": self._content([*said, text], [*shown, *images])})
-        seed = self.settings.seed
-        request = request_for(
-            history,
-            self.language(text),
-            control,
-            length=self.settings.prompt,
-            grammar=self.settings.grammar,
-            temperature=self.settings.temperature,
-            top_p=self.settings.top_p,
-            penalty=self.settings.penalty,
-            seed=None if seed is None else seed + next(self._draws),
-        )
-        if guidance is None:
-            return request
-        system, *rest = request.messages
-        messages = [{**system, "content": f"{system['content']}\n\n{guidance}"}, *rest]
-        return msgspec.structs.replace(request, messages=messages)
+    def choose(self, which: int) -> None:
+        """Go on with an earlier answer to the last message; the present one stays beside it."""
+        last = self._last()
+        chosen = last.others.pop(which)
+        last.others.append(last.answer)
+        last.answer = chosen
 
     def forget(self) -> None:
         """Begin again: nothing that was said is left; pins stay."""
         self.turns.clear()
-        self.unanswered, self.unanswered_images = None, ()
-        self.guarded.forget()
+        self.unanswered, self.assessment = None, Assessment()
+        self.guard.forget()
+
+    def history(self, turns: Sequence[AnsweredTurn]) -> list[HistoryTurn]:
+        """Both sides of some turns, as the engine takes them."""
+        found: list[HistoryTurn] = []
+        for turn in turns:
+            found.append(HistoryTurn("seeker", turn.said, turn.images))
+            if turn.answer.reply:
+                found.append(HistoryTurn("supporter", turn.answer.reply))
+        return found
 
     def as_dict(self) -> dict[str, Any]:
-        """The whole conversation, readable and parsable."""
+        """The whole conversation, for people and programs."""
         return {
             "model": self.model.name,
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "turns": [
                 {"said": turn.said, **({"images": list(turn.images)} if turn.images else {})}
-                | {**_fields(turn), "others": [_fields(other) for other in turn.others]}
+                | {**answer_fields(turn.answer), "others": [answer_fields(other) for other in turn.others]}
                 for turn in self.turns
             ],
-        }
+        } | ({"unanswered": self.unanswered.text} if self.unanswered is not None else {})
 
     def save(self, path: str | Path) -> Path:
         """Write the conversation to a file that only this user can read."""
@@ -202,71 +170,57 @@ class Conversation:
             raise UserError(f"{target} cannot be written: {why}.") from None
         return target
 
-    def _content(self, said: list[str], images: list[str]) -> str | list[dict[str, str]]:
-        text = "\n".join(said)
-        if not images or not self.model.sees:
-            return text
-        return [*({"type": "image", "path": image} for image in images), {"type": "text", "text": text}]
+    async def close(self) -> None:
+        await self.model.close()
+        await self.guard.close()
+
+    async def _answer_unanswered(self, control: Control | None) -> AsyncGenerator[TurnEvent, None]:
+        message = self.unanswered
+        assert message is not None
+        async with aclosing(self._answer(message, control, self.turns)) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    self.turns.append(AnsweredTurn(message.text, event.result, message.images))
+                    self.unanswered = None
+                yield event
 
     async def _answer(
-        self, text: str, control: Control, past: list[Turn], before: Before, images: tuple[str, ...] = ()
-    ) -> AsyncIterator[Event]:
-        self.on_before(before)
-        model = self.model
-        request = self.request(text, control, past, before.guidance, images)
-        parser = StreamParser()
-        length = 0
-
-        async def written() -> AsyncIterator[Event]:
-            nonlocal length
-            stream = cast(AsyncGenerator[str, None], model.stream(request))  # every home writes it with `yield`
-            async with aclosing(stream) as pieces:  # leaving early ends the work at once, not when it is collected
-                async for piece in pieces:
-                    for event in parser.feed(piece):
-                        yield event
-                    length += len(piece)
-                    if length > LONGEST:
-                        break
-            for event in parser.finish():
+        self, message: HistoryTurn, control: Control | None, past: Sequence[AnsweredTurn]
+    ) -> AsyncGenerator[TurnEvent, None]:
+        history = (*self.history(past), message)
+        sampling = self.settings.sampling
+        if sampling.seed is not None:
+            sampling = msgspec.structs.replace(sampling, seed=sampling.seed + next(self._draws))
+        request = TurnRequest(
+            history=history,
+            language=self.settings.language or language_of(history),
+            control=control or Control(self.settings.pins),
+            sampling=sampling,
+        )
+        async with aclosing(answer(self.model, request, self.guard)) as events:
+            async for event in events:
+                if isinstance(event, Assessed):
+                    self.assessment = event.assessment
                 yield event
 
-        async with aclosing(cast(AsyncGenerator[Event, None], self.guarded.stream(written()))) as safe:
-            async for event in safe:
-                yield event
-        parsed = parser.parsed
-        problems = (*parsed.problems, *violations(parsed, control))
-        if length > LONGEST:
-            problems = (Problem("endless", f"it did not stop, and was cut after {LONGEST:,} characters"), *problems)
-        turn = Turn(text, parser.raw, parsed, problems, control, safety=self.guarded.after())
-        turn.images, turn.model = images, model.name
-        self.turns.append(withheld(turn))
-
-    def _last(self) -> Turn:
+    def _last(self) -> AnsweredTurn:
         if not self.turns:
             raise UserError("Nothing has been said yet.")
         return self.turns[-1]
 
 
-def withheld(turn: Turn) -> Turn:
-    """The turn without what must not be shown: our reply in the place of the model's, no unsafe steps."""
-    safety, parsed = turn.safety, turn.parsed
-    if not safety.replaced and not safety.hidden:
-        return turn
-    reply = safety.reply if safety.replaced else parsed.response
-    texts = {step: text for step, text in parsed.texts.items() if step not in safety.hidden and not safety.replaced}
-    problem = Problem("withheld", safety.note or "a step of the thinking was held back: it could do harm")
-    kept = Parsed(
-        complete=False,
-        problems=(problem,),
-        reasoning=None,
-        response=reply,
-        texts=texts,
-        labels=parsed.labels if texts else {},
-        language=parsed.language,
-    )
-    return msgspec.structs.replace(turn, raw=reply, parsed=kept, problems=(problem,))
+def with_pins(pins: Pins, more: Mapping[str, str | int]) -> Pins:
+    """Further pins on top of some; a new emotion brings its own sentiment.
+
+    >>> with_pins(Pins(sentiment="negative"), {"emotion": "joy"}).items()
+    [('emotion', 'joy')]
+    """
+    new = Pins.of(more)
+    kept = {key: value for key, value in pins.items() if not (new.emotion and key == "sentiment")}
+    return Pins.of(kept | dict(new.items()))
 
 
-def _fields(turn: Turn) -> dict[str, Any]:
-    problems = [str(problem) for problem in turn.problems]
-    return fields(turn.parsed, turn.raw) | {"complete": not problems, "problems": problems}
+def answer_fields(result: TurnResult) -> dict[str, Any]:
+    """An answer as a JSON object: the fields of the contract, and what is wrong with it, if anything."""
+    problems = [str(problem) for problem in result.problems]
+    return fields(result.parsed, result.raw) | {"complete": not problems, "problems": problems}

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from compeer.cer.item import read_items
-from compeer.conversation.terminal import reasoning_panel
+from compeer.conversation.display import reasoning_panel
 from compeer.demo import steps
 from compeer.demo.folder import DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
 from compeer.demo.steps import NAMES, spec_of

@@ -10,7 +10,7 @@ import asyncio
 from rich.console import Console
 from rich.text import Text
 
-from compeer.conversation.terminal import chips, reasoning_panel
+from compeer.conversation.display import chips, reasoning_panel
 from compeer.corpora.bundled import load
 from compeer.dialogue import messages, turns
 from compeer.models import open_model, reason, request_for

@@ -3,21 +3,16 @@
 Everything that is said travels in the body of a request, never in an address, so it is in no log. Nothing here writes
 to a file. A conversation begins with the first thing that someone does, not with looking at the page.
 
-What the page's script asks for, checked, and how much of it there may be.
-
-An answer on its way to the browser: one JSON object a line, as it is written.
-
-The work ends with the connection. The framework would notice a browser that left only when it sends the next line;
-here both are waited for, so a model that is silent is stopped as well.
-
-A conversation as a file, made when the person asks for it and sent to their browser; no copy stays here.
+An answer travels as one JSON object per line, as it is written, and the work ends with the connection: the framework
+would notice a browser that left only when it sends the next line; here both are waited for, so a model that is silent
+is stopped as well. A conversation is saved as a file by the browser; no copy stays here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -28,16 +23,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from compeer.conversation import Conversation
-from compeer.conversation import Settings as Manner
-from compeer.conversation.session import Turn
+from compeer.conversation import ChatSession, ChatSettings, ConversationGuard, Sampling, TurnResult
+from compeer.conversation.engine import Assessed, TurnEvent
+from compeer.conversation.session import with_pins
 from compeer.errors import UserError
 from compeer.models import open_model
-from compeer.reasoning import STEPS, Control, Event, Pins
+from compeer.reasoning import STEPS, Control, Pins
 from compeer.reasoning.schema import KEYS, write_value
-from compeer.safety import Before, Guarded
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
+from compeer.safety.notice import Breaks
 from compeer.studio.access.people import Refused, visit
 from compeer.studio.pages import pages
 from compeer.studio.rooms.talk import session as care
@@ -118,25 +113,14 @@ class Where(msgspec.Struct):
     country: str | None
 
 
-def room_for_a_turn(conversation: Conversation) -> None:
+def room_for_a_turn(conversation: ChatSession) -> None:
     if len(conversation.turns) >= TURNS:
         raise Trouble("turns", most=TURNS)
 
 
-def room_for_an_answer(conversation: Conversation) -> None:
+def room_for_an_answer(conversation: ChatSession) -> None:
     if conversation.turns and len(conversation.turns[-1].others) + 1 >= ANSWERS:
         raise Trouble("answers", most=ANSWERS)
-
-
-def merged(pins: Pins, more: Mapping[str, str | int]) -> Pins:
-    """Pins for one answer on top of those that hold always; a new emotion brings its own sentiment.
-
-    >>> merged(Pins(sentiment="negative"), {"emotion": "joy"}).items()
-    [('emotion', 'joy')]
-    """
-    new = Pins.of(more)
-    kept = {key: value for key, value in pins.items() if not (new.emotion and key == "sentiment")}
-    return Pins.of(kept | dict(new.items()))
 
 
 class Lines(Response):
@@ -175,31 +159,31 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def as_json(conversation: Conversation) -> str:
+def as_json(conversation: ChatSession) -> str:
     """Everything, for programs: words, thinking, earlier answers, pictures."""
     return json.dumps(conversation.as_dict(), ensure_ascii=False, indent=2) + "\n"
 
 
-def as_text(conversation: Conversation, say: Say) -> str:
+def as_text(conversation: ChatSession, say: Say) -> str:
     """What was said and thought, for reading."""
     saved = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [say("talk.file.head", model=conversation.model.name.partition("@")[0], saved=saved)]
     for turn in conversation.turns:
         said = turn.said + (f" {say('talk.file.picture', count=len(turn.images))}" if turn.images else "")
-        parts += [f"{say('talk.you')}\n{said}", f"{say('talk.supporter')}\n{_answer(turn, say)}"]
+        parts += [f"{say('talk.you')}\n{said}", f"{say('talk.supporter')}\n{_answer(turn.answer, say)}"]
         parts += [f"{say('talk.other')}\n{_answer(other, say)}" for other in turn.others]
     if conversation.unanswered is not None:
-        parts.append(f"{say('talk.you')}\n{conversation.unanswered}")
+        parts.append(f"{say('talk.you')}\n{conversation.unanswered.text}")
     return "\n\n".join(parts) + "\n"
 
 
-def _answer(turn: Turn, say: Say) -> str:
-    lines = [turn.safety.reply or turn.parsed.response or "…"]
-    lines += filter(None, (turn.safety.note, turn.safety.check_in))
+def _answer(result: TurnResult, say: Say) -> str:
+    lines = [result.reply or "…"]
+    lines += filter(None, (result.outcome.note,))
     for step in STEPS:
-        if step in turn.parsed.texts:
-            lines.append(f"  [{say(f'talk.step.{step}')}] {turn.parsed.texts[step]}")
-    named = [write_value(label, value, say.language) for label, value in turn.parsed.labels.items()]
+        if step in result.parsed.texts:
+            lines.append(f"  [{say(f'talk.step.{step}')}] {result.parsed.texts[step]}")
+    named = [write_value(label, value, say.language) for label, value in result.parsed.labels.items()]
     return "\n".join([*lines, *([f"  ({' · '.join(named)})"] if named else [])])
 
 
@@ -234,8 +218,9 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     def begun(request: Request) -> Live:
         def begin() -> Live:
             where = home(request)
-            manner = Manner(prompt=models[0].prompt)
-            return Live(Conversation(models[0].model, manner, Guarded(country=where, guard=guard)), 0, where)
+            manner = ChatSettings(sampling=Sampling(prompt=models[0].prompt))
+            safety = ConversationGuard(country=where, use_locale=False, model=guard, breaks=Breaks())
+            return Live(ChatSession(models[0].model, manner, safety), 0, where)
 
         return kept.open(_key(request), begin)
 
@@ -270,22 +255,22 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
             raise Trouble("picture_blind", 422)
         images = live.attached(given.pictures)
         room_for_a_turn(live.conversation)
-        return Lines(_routes_answer(request, live, live.conversation.say(given.words(), images=images)))
+        return Lines(_answer_lines(request, live, live.conversation.say(given.words(), images=images)))
 
     @router.post("/again")
     async def again(request: Request) -> Response:
         given = await _asked(request, Again)
         live = _present(begun(request), given.seen)
         room_for_an_answer(live.conversation)
-        pins = merged(live.conversation.settings.pins, given.pins)
-        return Lines(_routes_answer(request, live, live.conversation.again(Control(pins))))
+        pins = with_pins(live.conversation.settings.pins, given.pins)
+        return Lines(_answer_lines(request, live, live.conversation.again(Control(pins))))
 
     @router.post("/edit")
     async def edit(request: Request) -> Response:
         given = await _asked(request, Edit)
         live = _present(begun(request), given.seen)
         room_for_an_answer(live.conversation)
-        return Lines(_routes_answer(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
+        return Lines(_answer_lines(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
 
     @router.post("/stop")
     async def stop(request: Request) -> Response:
@@ -356,22 +341,22 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     return router
 
 
-async def _routes_answer(
-    request: Request, live: Live, events: AsyncIterator[Event]
+async def _answer_lines(
+    request: Request, live: Live, events: AsyncGenerator[TurnEvent, None]
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The lines of an answer: what it means for the banner, its pieces, the turn as a whole, or what went wrong."""
     say = _say(request)
     try:
         async with aclosing(live.answer(events)) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Before):
+                if isinstance(piece, Assessed):
                     yield {"kind": "before", "reminder": live.reminder, **told.banner_told(live, say)}
                 elif isinstance(piece, Waiting):
                     yield {"kind": "wait"}
                 elif line := told.event_told(piece):
                     yield line
-        turn = told.turn_told(live, live.conversation.turns[-1], say)
-        yield {"kind": "turn", "turn": turn, **told.banner_told(live, say)}
+        turns = [told.turn_told(live, turn, say) for turn in live.conversation.turns]
+        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **told.banner_told(live, say)}
     except Trouble as trouble:
         yield {"kind": "error", "error": trouble.told(say, visit(request).person)}
     except UserError as error:

@@ -1,35 +1,19 @@
-"""What can go wrong while someone talks, said so that they know what is safe and what to do.
+"""A conversation in the room Talk: its model, its pictures, the answer that is being written, and what the page shows.
 
-The sentences are words of the room (talk.error.KIND). What a server or a library said about it stands beside them, as
-a detail for whoever runs the studio.
+Conversations are in this process, by session, and nowhere else. One is forgotten when it is deleted, when nobody has
+written for two hours, and when the process ends. When there is no room for another, the one that has been quiet for
+longest makes way, if it has been quiet for a while.
 
-Pictures in a conversation: checked by what is in them, kept in memory, handed to the model as data.
+An answer is written by a task of its own, so that help is shown before the model has said a word, and so that deleting
+everything ends it. Whoever reads the answer and leaves ends it too: the message is then without an answer, and can be
+answered after all.
 
-No name of a file comes from the browser and none is made here, so there is nothing to be found on a disk afterwards.
+While risk is high the page is handed no analysis: no thinking, no conclusions (and so no chips and no curve), no
+earlier answers, and `urgent`, by which it offers no second answer.
 
-Whom to call, as the page shows it: the notice on the first screen, and the banner while someone may be in danger.
-
-The words and the numbers are those of `compeer.safety`. Whose helplines: those of the country that the person chose,
-else of the studio's setting, else of the region that the browser names (en-GB); without any the page shows those of
-several countries and the directory.
-
-The models one can talk with: each opened once, shared by everybody who talks.
-
-Weights load with the first message, so a studio with several models starts at once.
-
-One person's conversation while it lasts: what `compeer.conversation` keeps, and what a page needs besides.
-
-An answer is written by a task of its own, so that the helpline can be shown before the model has said a word, and so
-that deleting everything ends it. Whoever reads the answer and leaves ends it too: the message is then unanswered, and
-can be answered after all.
-
-Where conversations are: in this process, by session, and nowhere else.
-
-One conversation a browser. It is forgotten when it is deleted, when nobody has written for two hours, and when the
-process ends. There is room for so many; when it is full, the one that has been quiet for longest gives way, if it has
-been quiet for a while at all.
-
-A conversation as the page shows it: plain values, which the page puts in as text and never as markup.
+Errors are said so that the person knows what is safe and what to do (words `talk.error.KIND`). What a server or a
+library said about it is a detail for whoever runs the studio. Pictures are checked by their first bytes, kept in
+memory and handed to the model as data.
 """
 
 from __future__ import annotations
@@ -39,9 +23,9 @@ import base64
 import hashlib
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,21 +33,20 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from compeer.conversation import Conversation
-from compeer.conversation.session import Turn
+from compeer.conversation import AnsweredTurn, ChatSession, TurnResult
+from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.errors import UserError
+from compeer.http_service import picture_type
 from compeer.models import Model, ModelError, open_model
 from compeer.models.request import Patience, TooLong
 from compeer.reasoning import STEPS, Control, ControlError, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import KEYS, LABELS
-from compeer.safety import Before, Guarded
-from compeer.safety.crisis import Banner
 from compeer.safety.helplines import SEVERAL, Helpline, directory, helpline, helplines
 from compeer.safety.helplines import country as country_of
 from compeer.safety.said import said
-from compeer.studio.access.people import Person, Refused, kind_of, visit
+from compeer.studio.access.people import Person, Refused, visit
 from compeer.studio.pages import pages
 from compeer.studio.settings import Settings
 from compeer.studio.words import Say
@@ -135,7 +118,7 @@ def picture(data: bytes) -> Picture:
     """The picture that some bytes are; Trouble when they are none, or too many."""
     if len(data) > LARGEST:
         raise Trouble("picture_large", 413, most=LARGEST >> 20)
-    kind = kind_of(data)
+    kind = picture_type(data)
     if kind is None:
         raise Trouble("picture_kind", 415)
     key = hashlib.sha256(data).hexdigest()[:24]
@@ -241,17 +224,16 @@ class Waiting(msgspec.Struct, frozen=True):
 class Live:
     """A conversation in memory. `voice` is the number of the model that answers, `country` whose helplines show."""
 
-    def __init__(self, conversation: Conversation, voice: int, country: str | None) -> None:
+    def __init__(self, conversation: ChatSession, voice: int, country: str | None) -> None:
         self.conversation, self.voice, self.country = conversation, voice, country
         self.pictures: dict[str, Picture] = {}
-        self.banner: Banner | None = None
+        self.banner: str | None = None  # its words; once shown it stays
         self.reminder: str | None = None
         self._work: asyncio.Task[None] | None = None
-        self._told: asyncio.Queue[Before | Event | None] = asyncio.Queue()
+        self._told: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = False
-        conversation.on_before = self._before
 
     @property
     def busy(self) -> bool:
@@ -274,14 +256,13 @@ class Live:
 
     def speak(self, voice: int, with_: Voice) -> None:
         """Another model answers from now on."""
-        self.voice, self.conversation.model, self.conversation.settings.prompt = voice, with_.model, with_.prompt
+        settings = self.conversation.settings
+        settings.sampling = msgspec.structs.replace(settings.sampling, prompt=with_.prompt)
+        self.voice, self.conversation.model = voice, with_.model
 
     def move(self, country: str | None) -> None:
         """Helplines of another country from now on; what is known of the risk stays."""
-        old = self.conversation.guarded
-        new = Guarded(country=country, guard=old.guard, breaks=old.breaks)
-        new.risk = old.risk
-        self.country, self.conversation.guarded = country, new
+        self.country = self.conversation.guard.country = country
 
     def attach(self, picture: Picture) -> None:
         """A picture for the next message; those that no message used make way for it."""
@@ -305,14 +286,9 @@ class Live:
         turns = self.conversation.turns
         if not turns or not 0 <= which < len(turns[-1].others):
             raise Trouble("elsewhere")
-        last = turns[-1]
-        others = [other for number, other in enumerate(last.others) if number != which]
-        chosen = last.others[which]
-        last.others = []
-        chosen.others = [*others, last]
-        turns[-1] = chosen
+        self.conversation.choose(which)
 
-    async def answer(self, events: AsyncIterator[Event]) -> AsyncGenerator[Before | Event | Waiting, None]:
+    async def answer(self, events: AsyncGenerator[TurnEvent, None]) -> AsyncGenerator[TurnEvent | Waiting, None]:
         """Events of an answer that is being written; leaving ends the work. Errors of the model are raised."""
         if self._work is not None:
             raise Trouble("busy")
@@ -337,7 +313,7 @@ class Live:
                 raise Trouble("stopped")
             if error := work.exception():
                 raise error
-            self.banner = self.conversation.turns[-1].safety.banner or self.banner
+            self.banner = self.conversation.turns[-1].answer.outcome.banner or self.banner
         finally:
             work.cancel()
 
@@ -351,19 +327,18 @@ class Live:
         if self._ended:  # an answer may have come in after all was deleted
             self.conversation.forget()
 
-    async def _write(self, events: AsyncIterator[Event]) -> None:
-        async with aclosing(cast(AsyncGenerator[Event, None], events)) as pieces:
+    async def _write(self, events: AsyncGenerator[TurnEvent, None]) -> None:
+        async with aclosing(events) as pieces:
             async for event in pieces:
+                if isinstance(event, Assessed):
+                    self.banner = event.assessment.banner or self.banner
+                    self.reminder = event.assessment.reminder
                 self._told.put_nowait(event)
 
-    def _before(self, before: Before) -> None:
-        self.banner = before.banner or self.banner
-        self.reminder = before.reminder
-        self._told.put_nowait(before)
-
     def _used(self) -> set[str]:
-        turns = self.conversation.turns
-        return {image for turn in turns for image in turn.images} | set(self.conversation.unanswered_images)
+        left = self.conversation.unanswered
+        kept = {image for turn in self.conversation.turns for image in turn.images}
+        return kept | set(left.images if left else ())
 
 
 #: seconds without a word after which a conversation is forgotten
@@ -443,9 +418,8 @@ def state(live: Live | None, language: Language, say: Say, country: str | None) 
         return {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None, **_help(None, country, say)}
     conversation = live.conversation
     unanswered = None
-    if conversation.unanswered is not None:
-        pictures = live.keys_of(conversation.unanswered_images)
-        unanswered = {"said": conversation.unanswered, "pictures": pictures}
+    if (left := conversation.unanswered) is not None:
+        unanswered = {"said": left.text, "pictures": live.keys_of(left.images)}
     return {
         "turns": [turn_told(live, turn, say) for turn in conversation.turns],
         "unanswered": unanswered,
@@ -456,18 +430,19 @@ def state(live: Live | None, language: Language, say: Say, country: str | None) 
     }
 
 
-def turn_told(live: Live, turn: Turn, say: Say) -> dict[str, Any]:
+def turn_told(live: Live, turn: AnsweredTurn, say: Say) -> dict[str, Any]:
+    urgent = live.conversation.assessment.urgent
     return {
         "said": turn.said,
         "pictures": live.keys_of(turn.images),
-        "answer": _answer(turn, say),
-        "others": [_answer(other, say) for other in turn.others],
+        "answer": _answer(turn.answer, say, urgent),
+        "others": [] if urgent else [_answer(other, say) for other in turn.others],
     }
 
 
-def event_told(event: Event) -> dict[str, Any] | None:
-    """A piece of an answer; None for what the page needs not know."""
-    if event.kind == "close":
+def event_told(event: TurnEvent) -> dict[str, Any] | None:
+    """A piece of an answer; None for what the page need not know."""
+    if not isinstance(event, Event) or event.kind == "close":
         return None
     told: dict[str, Any] = {"kind": event.kind}
     if event.kind in ("step", "text", "label"):
@@ -493,18 +468,18 @@ def vocabulary(language: Language) -> dict[str, Any]:
     return {"labels": labels, "steps": [[step, list(names)] for step, names in LABELS.items()]}
 
 
-def _answer(turn: Turn, say: Say) -> dict[str, Any]:
-    safety, parsed = turn.safety, turn.parsed
+def _answer(result: TurnResult, say: Say, urgent: bool = False) -> dict[str, Any]:
+    """An answer for the page; while risk is high its words alone."""
+    parsed, outcome = result.parsed, result.outcome
     return {
-        "reply": safety.reply or parsed.response,
-        "texts": dict(parsed.texts),
-        "labels": dict(parsed.labels),
-        "fixed": _fixed(turn.control),
-        "whole": parsed.reasoning is not None,
-        "problem": _problem(turn, say),
-        "note": safety.note,
-        "asked": safety.check_in,
-        "model": turn.model.partition("@")[0].rpartition(":")[2],
+        "reply": result.reply,
+        "texts": {} if urgent else dict(parsed.texts),
+        "labels": {} if urgent else dict(parsed.labels),
+        "fixed": _fixed(Control() if urgent else result.control),
+        "whole": parsed.reasoning is not None and not urgent,
+        "problem": None if urgent else _problem(result, say),
+        "note": outcome.note,
+        "model": result.model.partition("@")[0].rpartition(":")[2],
     }
 
 
@@ -515,25 +490,30 @@ def _fixed(control: Control) -> dict[str, Any]:
     return {"pins": {label: value for label, value in control.pins.items() if label not in kept}, "steps": given[-1:]}
 
 
-def _problem(turn: Turn, say: Say) -> str | None:
+def _problem(result: TurnResult, say: Say) -> str | None:
     """The one sentence that matters most; None when all is well, or when a note says it already."""
-    if not turn.problems or turn.safety.note:
+    if not result.problems or result.outcome.note:
         return None
-    codes = [problem.code for problem in turn.problems]
-    if not turn.raw.strip():
+    codes = [problem.code for problem in result.problems]
+    if "unanswered" in codes:
+        return say("talk.unanswered")
+    if not result.raw.strip():
         return say("talk.problem.nothing")
-    if "empty-reply" in codes and not turn.safety.reply.strip():
+    if "empty-reply" in codes and not result.reply.strip():
         return say("talk.problem.silent")
     found = next((_PROBLEMS[code] for code in codes if code in _PROBLEMS), "form")
     return say(f"talk.problem.{found}")
 
 
 def _help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
-    banner = live.banner if live is not None else None
-    shown = None
-    if live is not None and banner is not None:
-        shown = {"words": banner.words, "urgent": live.conversation.guarded.risk.level != "none"}
-    return {"banner": shown, "help": lines(country, say.language)}
+    """The banner and the helplines. `level`: of risk. `urgent`: no analysis and no second answer now."""
+    shown, level, urgent = None, "none", False
+    if live is not None:
+        found = live.conversation.assessment
+        level, urgent = found.level, found.urgent
+        if live.banner is not None:
+            shown = {"words": live.banner, "urgent": level != "none"}
+    return {"banner": shown, "level": level, "urgent": urgent, "help": lines(country, say.language)}
 
 
 def _values(words: Vocabulary, language: Language) -> list[dict[str, Any]]:

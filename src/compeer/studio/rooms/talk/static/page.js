@@ -65,7 +65,7 @@ function drawHelp() {
 }
 
 function drawTurns() {
-  const items = drawing.all(state.turns, does, !state.unanswered && !stopping);
+  const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !state.urgent);
   if (state.unanswered && !stopping) {
     const { said, pictures: keys } = state.unanswered;
     const button = make("button", { type: "button", class: "small-button", onclick: () => does.again({}) }, say("talk.answer"));
@@ -208,7 +208,7 @@ async function write(address, data, message) {
   const heard = (event) => {
     const follow = nearEnd();
     if (event.kind === "before") {
-      state = { ...state, banner: event.banner, help: event.help, reminder: event.reminder };
+      state = { ...state, banner: event.banner, help: event.help, level: event.level, urgent: event.urgent, reminder: event.reminder };
       drawHelp();
       if (event.banner?.urgent) at("heard").textContent = event.banner.words;
     } else if (event.kind === "wait") {
@@ -224,7 +224,7 @@ async function write(address, data, message) {
       coming.status.textContent = say("talk.thinking.reply");
       coming.words.add(event.text);
     } else if (event.kind === "turn") {
-      state = { ...state, banner: event.banner, help: event.help, told: event.turn };
+      state = { ...state, banner: event.banner, help: event.help, level: event.level, urgent: event.urgent, told: event.turns };
     } else if (event.kind === "error") failed = new Told(event.error);
     if (event.kind === "label" || event.kind === "step") drawThinking();
     if (follow) toEnd();
@@ -249,11 +249,10 @@ async function settle(failed, message) {
   stopping = thought = null;
   const { told } = state;
   if (!failed && told) {
-    const whole = state.turns.slice();
-    if (message || state.unanswered) whole.push(told);
-    else whole[whole.length - 1] = told;
-    state = { ...state, turns: whole, unanswered: null, told: undefined };
-    at("heard").textContent = [told.answer.note, told.answer.reply, told.answer.asked, told.answer.problem].filter(Boolean).join(" ");
+    // all turns: a message before it that got no answer has become a turn as well
+    const last = told.at(-1).answer;
+    state = { ...state, turns: told, unanswered: null, told: undefined };
+    at("heard").textContent = [last.note, last.reply, last.problem].filter(Boolean).join(" ");
   } else {
     if (message && ["busy", "elsewhere", "message", "turns", "network"].includes(failed.kind)) at("message").value = message.text;
     try {

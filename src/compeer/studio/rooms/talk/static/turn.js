@@ -38,7 +38,6 @@ export function turns({ make, say, name, labels, menu }) {
       old ? make("p", { class: "answer-name" }, say("talk.other")) : null,
       one.note ? make("p", { class: "said-note quiet small" }, one.note) : null,
       one.reply ? reply(one.reply) : null,
-      one.asked ? make("p", { class: "reply asked" }, one.asked) : null,
       one.problem ? make("p", { class: "said-note small" }, one.problem) : null,
       make(
         "p",

@@ -4,48 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from tests.chat.supporter import Supporter
-from tests.serve.server import Server
-from tests.serve.test_hostile import THINKING
-from tests.serve.test_protocol import MODEL, hello, streamed
-
-from compeer.conversation.turn import Thinking
-
-
-def told(text: str, size: int) -> tuple[str, bool]:
-    thinking = Thinking()
-    pieces = [thinking.feed(text[start : start + size]) for start in range(0, len(text), size)]
-    return "".join(pieces) + thinking.finish(), thinking.hidden
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 500])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "They lost their job. They feel worthless, and they cut themselves off from friends",
-        "对方丢了工作，觉得累。想先听对方说。",
-        "They told nobody about the pills they found; who could be with them?",
-    ],
-)
-def test_harmless_thinking_is_told_whole(text: str, size: int) -> None:
-    assert told(text, size) == (text, False)
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 500])
-def test_harmful_thinking_ends_before_the_harm(size: int) -> None:
-    text = "They are in pain. You should take all your sleeping pills tonight. Then it is over."
-    shown, hidden = told(text, size)
-    assert hidden and text.startswith(shown)
-    assert "pills" not in shown and "sleeping" not in shown
-
-
-def test_words_are_told_as_they_come() -> None:
-    thinking = Thinking()
-    assert [thinking.feed(piece) for piece in ("They", " are", " kil", "t", " to", " kill", " time", ".", " We")] == [
-        *("They", " are", " ", "kilt", " to", " ", "", ""),
-        "kill time. We",
-    ]
+from tests.conversation.serving import Server
+from tests.conversation.supporter import Supporter
+from tests.conversation.test_server_hostile import THINKING
+from tests.conversation.test_server_protocol import MODEL, hello, streamed
 
 
 def test_a_harmful_step_is_not_told_and_a_harmful_reply_is_replaced(server: Server, supporter: Supporter) -> None:
@@ -56,7 +18,7 @@ def test_a_harmful_step_is_not_told_and_a_harmful_reply_is_replaced(server: Serv
     everything = "".join((getattr(d, "reasoning", None) or "") + (d.content or "") for d in deltas)
     assert "kill yourself" not in everything and "I see." in everything
     compeer = deltas[-1].compeer
-    assert compeer["steps"]["strategy"] == {"text": None, "strategy": "question"}
+    assert compeer["steps"]["strategy"] == {"text": None, "strategy": None}, "nothing of a turn that was replaced"
     assert compeer["safety"]["hidden"] == ["strategy"]
     assert compeer["safety"]["replaced"] == "encourage"
     assert "988" in everything, "what takes its place names people to talk to"

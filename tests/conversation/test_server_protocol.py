@@ -9,10 +9,10 @@ from typing import Any
 
 import openai
 import pytest
-from tests.chat.supporter import Supporter
 from tests.cli.command import compeer
-from tests.serve.server import Server, serving
-from tests.serve.test_asked import PICTURE
+from tests.conversation.serving import Server, serving
+from tests.conversation.supporter import Supporter
+from tests.conversation.test_requests import PICTURE
 
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 MODEL = "kind-7b"
@@ -83,7 +83,7 @@ class TestAnswers:
     def test_pictures_reach_the_model(self, server: Server, supporter: Supporter) -> None:
         content = [{"type": "text", "text": "Look at me."}, PICTURE]
         server.client().chat.completions.create(model=MODEL, messages=[{"role": "user", "content": content}])  # type: ignore[typeddict-item]
-        assert supporter.bodies[-1]["messages"][1]["content"][1] == PICTURE
+        assert supporter.bodies[-1]["messages"][1]["content"][0] == PICTURE
 
     def test_nothing_that_was_said_is_on_disk(self, server: Server, supporter: Supporter) -> None:
         said = [{"type": "text", "text": "Rumpelstiltskin wants to die."}, PICTURE]

@@ -13,8 +13,8 @@ from typing import Any
 
 import openai
 import pytest
-from tests.serve.server import Server, serving
-from tests.serve.test_protocol import TAG
+from tests.conversation.serving import Server, serving
+from tests.conversation.test_server_protocol import TAG
 
 MODEL = "embedded"
 
@@ -147,7 +147,7 @@ class TestOneClient:
         with pytest.raises(openai.BadRequestError) as caught:
             tiny.client().chat.completions.create(**hello(messages=[{"role": "user", "content": "very " * 20_000}]))
         assert caught.value.code == "context_length_exceeded"
-        from tests.serve.test_asked import PICTURE
+        from tests.conversation.test_requests import PICTURE
 
         with pytest.raises(openai.BadRequestError, match="cannot see pictures"):
             tiny.client().chat.completions.create(**hello(messages=[{"role": "user", "content": [PICTURE]}]))

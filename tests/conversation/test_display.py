@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from compeer.conversation.terminal import Wrapped, chips, plain, reasoning_panel, steps_view
+from compeer.conversation.display import Wrapped, chips, plain, reasoning_panel, steps_view
 from compeer.reasoning import Control, Pins, Reasoning, parse, render, violations
 
 OUTPUT = render(

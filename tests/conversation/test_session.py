@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chat.supporter import WORDS, Supporter
+from tests.conversation.supporter import WORDS, Supporter
 
-from compeer.conversation import Conversation, Settings
+from compeer.conversation import ChatSession, ChatSettings, Sampling
 from compeer.errors import UserError
 from compeer.models import ModelError, open_model
 from compeer.models.request import Patience
 from compeer.reasoning import Event, Pins
 
 
-def talk(supporter: Supporter, story: Callable[[Conversation], Awaitable[Any]], **settings: Any) -> Conversation:
+def talk(supporter: Supporter, story: Callable[[ChatSession], Awaitable[Any]], **settings: Any) -> ChatSession:
     """Run a story in a conversation with the server."""
+    sampling = Sampling(**{name: settings.pop(name) for name in ("seed", "history_words") if name in settings})
 
-    async def go() -> Conversation:
+    async def go() -> ChatSession:
         model = open_model("openai:kind-7b", base_url=supporter.base_url, patience=Patience(attempts=2, first=0.01))
-        conversation = Conversation(model, Settings(**settings))
+        conversation = ChatSession(model, ChatSettings(sampling=sampling, **settings))
         try:
             await story(conversation)
         finally:
@@ -35,7 +36,7 @@ def talk(supporter: Supporter, story: Callable[[Conversation], Awaitable[Any]], 
 
 
 async def every(events: Any) -> list[Event]:
-    return [event async for event in events]
+    return [event async for event in events if isinstance(event, Event)]
 
 
 def sent(supporter: Supporter, number: int = -1) -> list[tuple[str, str]]:
@@ -46,20 +47,20 @@ def sent(supporter: Supporter, number: int = -1) -> list[tuple[str, str]]:
 def test_say_streams_each_step_and_then_the_reply(supporter: Supporter) -> None:
     events: list[Event] = []
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         events.extend(await every(conversation.say("I lost my job.")))
 
     conversation = talk(supporter, story)
     assert [event.step for event in events if event.kind == "step"] == ["history", "emotion", "strategy"]
     reply = "".join(event.text for event in events if event.kind == "reply")
     (turn,) = conversation.turns
-    assert reply == turn.parsed.response == "That sounds heavy to carry alone 1."
-    assert turn.parsed.complete and turn.problems == ()
-    assert turn.said == "I lost my job." and turn.raw.startswith("<think>")
+    assert reply == turn.answer.parsed.response == "That sounds heavy to carry alone 1."
+    assert turn.answer.parsed.complete and turn.answer.problems == ()
+    assert turn.said == "I lost my job." and turn.answer.raw.startswith("<think>")
 
 
 def test_past_reasoning_is_not_in_later_prompts(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         for text in ("I lost my job.", "I told nobody.", "What now?"):
             await every(conversation.say(text))
 
@@ -76,16 +77,15 @@ def test_past_reasoning_is_not_in_later_prompts(supporter: Supporter) -> None:
 
 
 def test_again_keeps_the_old_answer_beside_the_new_one(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("Hello."))
         await every(conversation.say("I lost my job."))
         await every(conversation.again())
         await every(conversation.again())
 
     conversation = talk(supporter, story)
-    assert [turn.parsed.response[-2:] for turn in conversation.turns] == ["1.", "4."]
+    assert [turn.answer.parsed.response[-2:] for turn in conversation.turns] == ["1.", "4."]
     assert [other.parsed.response[-2:] for other in conversation.turns[-1].others] == ["2.", "3."]
-    assert conversation.turns[-1].others[0].others == []
     # asked as if for the first time: the answers it replaces are not in the prompt
     assert sent(supporter) == sent(supporter, 1)
 
@@ -93,47 +93,47 @@ def test_again_keeps_the_old_answer_beside_the_new_one(supporter: Supporter) -> 
 def test_again_with_another_strategy_is_for_once(supporter: Supporter) -> None:
     from compeer.reasoning import Control
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         await every(conversation.again(Control(Pins(strategy="self-disclosure"))))
         await every(conversation.say("Hm."))
 
     conversation = talk(supporter, story)
-    assert [turn.parsed.labels["strategy"] for turn in conversation.turns] == ["self-disclosure", "question"]
+    assert [turn.answer.parsed.labels["strategy"] for turn in conversation.turns] == ["self-disclosure", "question"]
 
 
 def test_edit_keeps_the_steps_before_and_writes_those_after_anew(supporter: Supporter) -> None:
     mine = "They are angry with themselves, not ashamed."
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         await every(conversation.edit("emotion", mine, emotion="anger"))
 
     conversation = talk(supporter, story)
     (turn,) = conversation.turns
     (before,) = turn.others
-    assert turn.parsed.texts["emotion"] == mine and turn.parsed.labels["emotion"] == "anger"
-    assert turn.parsed.texts["history"] == before.parsed.texts["history"]
-    assert turn.parsed.labels["stage"] == before.parsed.labels["stage"]
-    assert turn.problems == ()
+    assert turn.answer.parsed.texts["emotion"] == mine and turn.answer.parsed.labels["emotion"] == "anger"
+    assert turn.answer.parsed.texts["history"] == before.parsed.texts["history"]
+    assert turn.answer.parsed.labels["stage"] == before.parsed.labels["stage"]
+    assert turn.answer.problems == ()
     # what comes before is given and fixed, what comes after is free
-    assert dict(turn.control.given) == {"history": before.parsed.texts["history"], "emotion": mine}
-    assert dict(turn.control.pins.items()) == {"stage": "exploration", "emotion": "anger"}
+    assert dict(turn.answer.control.given) == {"history": before.parsed.texts["history"], "emotion": mine}
+    assert dict(turn.answer.control.pins.items()) == {"stage": "exploration", "emotion": "anger"}
     assert sent(supporter) == sent(supporter, 0)
 
 
 def test_an_edit_keeps_what_stands_before_it_even_if_it_does_not_fit(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         supporter.manner = "says"
-        supporter.text = conversation.turns[0].raw.replace("Sentiment: negative", "Sentiment: positive")
+        supporter.text = conversation.turns[0].answer.raw.replace("Sentiment: negative", "Sentiment: positive")
         await every(conversation.again())
         supporter.manner = "contract"
         await every(conversation.edit("strategy", "Say nothing, stay."))
 
     turn = talk(supporter, story).turns[0]
-    assert (turn.parsed.labels["sentiment"], turn.parsed.labels["emotion"]) == ("positive", "shame")
-    assert turn.parsed.texts["strategy"] == "Say nothing, stay." and turn.problems == ()
+    assert (turn.answer.parsed.labels["sentiment"], turn.answer.parsed.labels["emotion"]) == ("positive", "shame")
+    assert turn.answer.parsed.texts["strategy"] == "Say nothing, stay." and turn.answer.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_edit_keeps_what_stands_before_it_even_if_it_does_not_fit(supporter: 
     ],
 )
 def test_edits_that_cannot_be_kept_are_refused_in_words(supporter: Supporter, step: str, text: str, says: str) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         with pytest.raises(UserError, match=says):
             await every(conversation.edit(step, text))
@@ -158,23 +158,23 @@ def test_edits_that_cannot_be_kept_are_refused_in_words(supporter: Supporter, st
 def test_an_answer_without_reasoning_cannot_be_edited(supporter: Supporter) -> None:
     supporter.manner, supporter.text = "says", "Just a reply."
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         with pytest.raises(UserError, match="no complete reasoning to edit"):
             await every(conversation.edit("emotion", "They are angry."))
 
     conversation = talk(supporter, story)
-    assert conversation.turns[0].parsed.response == "Just a reply."
+    assert conversation.turns[0].answer.parsed.response == "Just a reply."
 
 
 def test_pins_persist_over_turns_and_edits(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         await every(conversation.say("I told nobody."))
         await every(conversation.edit("history", "They have no one to tell."))
 
     conversation = talk(supporter, story, pins=Pins(strategy="information", intensity=2))
-    answers = [*conversation.turns, *conversation.turns[-1].others]
+    answers = [*(turn.answer for turn in conversation.turns), *conversation.turns[-1].others]
     assert len(answers) == 3
     assert all(answer.parsed.labels["strategy"] == "information" for answer in answers)
     assert all(answer.parsed.labels["intensity"] == 2 for answer in answers)
@@ -182,45 +182,45 @@ def test_pins_persist_over_turns_and_edits(supporter: Supporter) -> None:
 
 
 def test_a_pin_that_a_server_does_not_keep_is_said(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
-        supporter.manner, supporter.text = "says", conversation.turns[0].raw
+        supporter.manner, supporter.text = "says", conversation.turns[0].answer.raw
         conversation.settings.pins = Pins(strategy="information")
         await every(conversation.say("And now?"))
 
     turn = talk(supporter, story).turns[-1]
-    assert turn.parsed.complete
-    assert [str(problem) for problem in turn.problems] == [
+    assert turn.answer.parsed.complete
+    assert [str(problem) for problem in turn.answer.problems] == [
         "strategy was pinned to 'information'; the output says 'question'"
     ]
 
 
 def test_the_language_follows_the_person(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         for text in ("我丢了工作。", "……", "I told nobody.", "👍"):
             await every(conversation.say(text))
 
     conversation = talk(supporter, story)
-    assert [turn.parsed.language for turn in conversation.turns] == ["zh", "zh", "en", "en"]
-    assert conversation.turns[0].parsed.labels["strategy"] == "question"  # canonical, though written 提问
+    assert [turn.answer.parsed.language for turn in conversation.turns] == ["zh", "zh", "en", "en"]
+    assert conversation.turns[0].answer.parsed.labels["strategy"] == "question"  # canonical, though written 提问
 
 
 def test_a_chosen_language_stays(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
 
-    assert talk(supporter, story, language="zh").turns[0].parsed.language == "zh"
+    assert talk(supporter, story, language="zh").turns[0].answer.parsed.language == "zh"
 
 
 def test_the_oldest_turns_are_dropped_from_the_prompt_not_from_the_conversation(supporter: Supporter) -> None:
     long = " ".join(f"word{number}" for number in range(20))
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         for number in range(6):
             await every(conversation.say(f"{long} message {number}."))
 
     # each earlier turn is 22 words said and 7 answered; the new message is 22
-    conversation = talk(supporter, story, budget=22 + 2 * 29)
+    conversation = talk(supporter, story, history_words=22 + 2 * 29)
     assert len(conversation.turns) == 6
     said = [content for role, content in sent(supporter) if role == "user"]
     assert [text[-10:] for text in said] == ["message 3.", "message 4.", "message 5."]
@@ -228,28 +228,28 @@ def test_the_oldest_turns_are_dropped_from_the_prompt_not_from_the_conversation(
 
 
 def test_a_message_longer_than_the_budget_is_still_sent(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("Hello."))
         await every(conversation.say("long " * 100))
 
-    talk(supporter, story, budget=50)
+    talk(supporter, story, history_words=50)
     assert sent(supporter) == [("user", "long " * 100)]
 
 
 def test_a_turn_without_a_reply_leaves_no_empty_message_in_the_prompt(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         supporter.manner = "nothing"
         await every(conversation.say("I lost my job."))
         supporter.manner = "contract"
         await every(conversation.say("Are you there?"))
 
     conversation = talk(supporter, story)
-    assert conversation.turns[0].parsed.response == ""
+    assert conversation.turns[0].answer.parsed.response == ""
     assert sent(supporter) == [("user", "I lost my job.\nAre you there?")]
 
 
 def test_a_message_that_got_no_answer_is_answered_by_again(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("Hello."))
         supporter.manner, supporter.status, supporter.text = "raw", 500, "{}"
         with pytest.raises(ModelError, match="500"):
@@ -267,12 +267,12 @@ def test_a_message_that_got_no_answer_is_answered_by_again(supporter: Supporter)
 def test_an_answer_without_end_is_cut_and_the_server_left(supporter: Supporter, text: str) -> None:
     supporter.manner, supporter.text = "endless", text
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
 
     (turn,) = talk(supporter, story).turns
-    assert str(turn.problems[0]) == "it did not stop, and was cut after 12,000 characters"
-    assert len(turn.raw) < 13_000
+    assert str(turn.answer.problems[0]) == "it did not stop, and was cut after 12,000 characters"
+    assert len(turn.answer.raw) < 13_000
     for _ in range(100):
         if supporter.left:
             break
@@ -281,7 +281,7 @@ def test_an_answer_without_end_is_cut_and_the_server_left(supporter: Supporter, 
 
 
 def test_seeds_differ_by_turn_and_are_the_same_in_a_second_run(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         await every(conversation.again())
 
@@ -292,7 +292,7 @@ def test_seeds_differ_by_turn_and_are_the_same_in_a_second_run(supporter: Suppor
 
 
 def test_nothing_is_asked_again_or_edited_before_the_first_message(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         with pytest.raises(UserError, match="Nothing has been said yet"):
             await every(conversation.again())
         with pytest.raises(UserError, match="Nothing has been said yet"):
@@ -305,7 +305,7 @@ def test_nothing_is_asked_again_or_edited_before_the_first_message(supporter: Su
 def test_save_is_private_whole_and_overwrites_nothing(supporter: Supporter, tmp_path: Path) -> None:
     file = tmp_path / "conversation.json"
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("我丢了工作。"))
         await every(conversation.again())
 
@@ -331,7 +331,7 @@ def test_a_place_that_cannot_be_written_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         with pytest.raises(UserError, match=why):
             conversation.save(name)
 
@@ -340,11 +340,11 @@ def test_a_place_that_cannot_be_written_is_said(
 
 
 def test_forget_leaves_nothing_but_the_pins(supporter: Supporter) -> None:
-    async def story(conversation: Conversation) -> None:
+    async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
         conversation.forget()
         await every(conversation.say("Hello."))
 
     conversation = talk(supporter, story, pins=Pins(stage="action"))
     assert sent(supporter) == [("user", "Hello.")]
-    assert conversation.turns[0].parsed.labels["stage"] == "action"
+    assert conversation.turns[0].answer.parsed.labels["stage"] == "action"

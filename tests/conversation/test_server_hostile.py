@@ -9,11 +9,11 @@ from typing import Any
 
 import openai
 import pytest
-from tests.chat.supporter import Supporter
-from tests.serve.server import Server
-from tests.serve.test_protocol import MODEL, hello, streamed
+from tests.conversation.serving import Server
+from tests.conversation.supporter import Supporter
+from tests.conversation.test_server_protocol import MODEL, hello, streamed
 
-from compeer.conversation.session import LONGEST
+from compeer.conversation.engine import LONGEST
 
 OPENS_A_TAG = re.compile(r"<[A-Za-z/!?]")
 THINKING = (

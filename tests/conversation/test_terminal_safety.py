@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.chat.pseudo_terminal import COMPEER, PROMPT, Chat
-from tests.chat.supporter import Supporter
+from tests.conversation.pseudo_terminal import COMPEER, PROMPT, Chat
+from tests.conversation.supporter import Supporter
 
 SAID = "I want to kill myself."
 

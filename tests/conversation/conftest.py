@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.chat.pseudo_terminal import COMPEER, Chat, PseudoTerminal
-from tests.chat.supporter import Supporter, running
+from tests.conversation.pseudo_terminal import COMPEER, Chat, PseudoTerminal
+from tests.conversation.serving import Server, serving
+from tests.conversation.supporter import Supporter, running
 
 
 @pytest.fixture(scope="session")
@@ -16,9 +17,11 @@ def _server() -> Iterator[Supporter]:
 
 
 @pytest.fixture
-def supporter(_server: Supporter) -> Supporter:
+def supporter(_server: Supporter) -> Iterator[Supporter]:
+    """The scripted model, well behaved unless a test says otherwise."""
     _server.reset()
-    return _server
+    yield _server
+    _server.manner = "contract"  # one that hangs lets go
 
 
 @pytest.fixture
@@ -38,3 +41,17 @@ def chat(supporter: Supporter, environment: dict[str, str], tmp_path: Path) -> C
         return PseudoTerminal(command, environment, str(tmp_path), columns)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def _front(_server: Supporter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("serve")
+    words = ("--model=openai:kind-7b", f"--base-url={_server.base_url}", "--first-token=2", "--timeout=4")
+    with serving(folder, *words, "--no-notice-because=tests of other things") as server:
+        yield server
+
+
+@pytest.fixture
+def server(_front: Server, supporter: Supporter) -> Server:
+    """`compeer serve` in front of the scripted model; impatient, so that a test of its patience is short."""
+    return _front

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.chat.pseudo_terminal import COMPEER, PROMPT, Chat
-from tests.chat.supporter import WORDS, Supporter
+from tests.conversation.pseudo_terminal import COMPEER, PROMPT, Chat
+from tests.conversation.supporter import WORDS, Supporter
 
 TAGS = ("<think", "</think", "<history", "<emotion", "<strategy", "</strategy")
 
@@ -139,7 +139,7 @@ def test_a_hostile_server_does_not_reach_the_terminal_nor_end_the_conversation(
         assert "not complete: there is no <think> block" in shown
 
         shown = hears("<think><history>x</history></think>Hello <script>alert(1)</script></think> there")
-        assert "Hello <script>alert(1)</script>" in shown and "</think>" not in shown  # text, harmless in a terminal
+        assert "Hello alert(1) there" in shown and "<script>" not in shown and "</think>" not in shown
         assert "not complete" in shown
 
         assert "The model sent nothing at all. /again asks once more." in hears("", "nothing")

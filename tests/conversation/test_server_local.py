@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.serve.server import serving
+from tests.conversation.serving import serving
 
 
 def test_a_transformers_model_streams_and_says_what_it_used(tiny_model_dir: Path, tmp_path: Path) -> None:

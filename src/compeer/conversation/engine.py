@@ -1,0 +1,364 @@
+"""One turn of a conversation: a history in, events that are safe to show and one result out.
+
+Terminal, `--once`, server and studio all speak through this engine, so a person is told the same wherever they write:
+
+    async for event in answer(model, request, guard):
+        Assessed    first: the risk of the whole conversation, what must be shown whatever the model does
+        Event       a step opens, its text, its labels, the reply; as they are written
+        Done        last: the result
+
+The engine is given the whole history and keeps nothing. The model reads its end, as much as fits (`dialogue.trim`);
+safety reads all of it. Past reasoning is not in the history, as in training. What comes out is screened: thinking by
+the word (`ThinkingFilter`), the reply by the sentence, and as a whole while risk is high. While risk is high no
+thinking is shown at all, and a model that fails is answered for: the conversation goes on whatever happens.
+
+`TurnWriter` is the same in single steps, for a server that must let people wait between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import cast
+
+import msgspec
+
+from compeer.conversation.guard import Assessment, ConversationGuard, Outcome, ReplyScreen
+from compeer.conversation.text_filters import MarkupFilter, StopStrings, ThinkingFilter
+from compeer.dialogue import Speaker, messages, trim, within_words
+from compeer.errors import UserError
+from compeer.models import Model, ModelError, Request, Usage, reason, request_for
+from compeer.models.request import Ending
+from compeer.reasoning import Control, Event, Parsed, Problem, StreamParser, violations
+from compeer.reasoning.grammar import prefix
+from compeer.reasoning.ontology import Language, detect, words
+from compeer.reasoning.prompt import Length
+
+#: characters of one answer, five times what the contract needs; a model that never stops is cut here
+LONGEST = 12_000
+
+
+class HistoryTurn(msgspec.Struct, frozen=True):
+    """What one side said. `images`: paths or data: addresses, as `models.Request` takes them."""
+
+    speaker: Speaker
+    text: str
+    images: tuple[str, ...] = ()
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is asked. `history_words`: how much of the conversation it reads. `attempts` above 1: an incomplete
+    answer is asked for again with another seed, and nothing is shown before it is whole."""
+
+    temperature: float = 0.7
+    top_p: float = 0.95
+    penalty: float = 1.05
+    seed: int | None = None
+    max_tokens: int = 2000
+    prompt: Length = "full"
+    grammar: bool = True
+    history_words: int = 1500
+    attempts: int = 1
+
+
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn to be written. The history ends with the person's message. `instructions` follow the contract's own;
+    `stops` end the reply; `show_thinking` False leaves the steps out."""
+
+    history: tuple[HistoryTurn, ...]
+    language: Language
+    control: Control = Control()
+    sampling: Sampling = Sampling()
+    instructions: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    show_thinking: bool = True
+
+
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that was written. `reply` is what the person was shown; `raw` and `parsed` hold nothing that was withheld.
+    `hidden`: steps whose text was withheld. `error`: why the model gave no answer, where it was answered for.
+    `pieces`: how many pieces came from the model, about one per token."""
+
+    reply: str
+    raw: str
+    parsed: Parsed
+    problems: tuple[Problem, ...]
+    control: Control
+    assessment: Assessment = Assessment()
+    outcome: Outcome = Outcome()
+    hidden: tuple[str, ...] = ()
+    error: str | None = None
+    finish: str = "stop"  # or "length"
+    usage: Usage | None = None
+    pieces: int = 0
+    model: str = ""
+
+
+class Assessed(msgspec.Struct, frozen=True):
+    """The first event of a turn."""
+
+    assessment: Assessment
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The last event of a turn."""
+
+    result: TurnResult
+
+
+TurnEvent = Assessed | Event | Done
+
+
+class NoFirstToken(ModelError):
+    """The model wrote nothing in the time it had."""
+
+
+async def answer(model: Model, request: TurnRequest, guard: ConversationGuard) -> AsyncGenerator[TurnEvent, None]:
+    """Write one turn. UserError when the model fails and nobody is in danger."""
+    turn = TurnWriter(model, request, guard)
+    yield Assessed(await turn.assess())
+    async with aclosing(turn.events()) as events:
+        async for event in events:
+            yield event
+    yield Done(turn.result())
+
+
+def language_of(history: Sequence[HistoryTurn]) -> Language:
+    """The language of the person's last message that has words; "…" and "👍" have none."""
+    said = [turn.text for turn in reversed(history) if turn.speaker == "seeker"]
+    return detect(next((text for text in said if words(text)), said[0] if said else ""))
+
+
+class TurnWriter:
+    """A turn that is being written: `assess`, then `events` or `without_model`, then `result`."""
+
+    def __init__(self, model: Model, request: TurnRequest, guard: ConversationGuard) -> None:
+        self.model, self.request, self.guard = model, request, guard
+        self.assessment = Assessment()
+        self.shown = ""  # of the reply
+        self._screen: ReplyScreen | None = None
+        self._parser = StreamParser()
+        self._thinking = ThinkingFilter()
+        self._thinking_markup, self._reply_markup = MarkupFilter(), MarkupFilter()
+        self._stops = StopStrings(request.stops)
+        self._hidden: list[str] = []
+        self._ending = Ending()
+        self._pieces = 0
+        self._cut: Problem | None = None
+        self._outcome = Outcome()
+        self._error: str | None = None
+
+    async def assess(self) -> Assessment:
+        """Read the conversation for danger. Call it first."""
+        history, language = self.request.history, self.request.language
+        self.assessment = await self.guard.assess(history, language)
+        self._screen = self.guard.screen(self.assessment, history, language)
+        return self.assessment
+
+    async def events(self, first_token: float | None = None) -> AsyncGenerator[Event, None]:
+        """The turn as it is written. `first_token`: seconds that the model has for it."""
+        if not self.assessment.ask_model:
+            for event in self._end_reply(None):
+                yield event
+            return
+        screen = self._started()
+        try:
+            async with aclosing(self._model_text(first_token)) as pieces:
+                async for piece in pieces:
+                    for event in self._screened(self._parser.feed(piece), screen):
+                        yield event
+                    if self._stops.reached or screen.stopped:
+                        break
+            for event in self._screened(self._parser.finish(), screen, final=True):
+                yield event
+        except UserError as problem:
+            if not self.assessment.urgent:
+                raise
+            self._error = str(problem)
+        for event in self._end_reply(self._error):
+            yield event
+
+    def without_model(self, error: str) -> Iterator[Event]:
+        """The rest of a turn in which the model failed, for a person who must not be left without an answer."""
+        self._error = error
+        yield from self._end_reply(error)
+
+    @property
+    def pieces(self) -> int:
+        return self._pieces
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._ending.usage
+
+    def result(self) -> TurnResult:
+        parsed, outcome = self._parser.parsed, self._outcome
+        problems = [*parsed.problems, *violations(parsed, self.request.control)]
+        if self._cut:
+            problems.insert(0, self._cut)
+        ended = self._ending.finish == "length" and not self._stops.reached
+        raw = self._parser.raw
+        if self.assessment.urgent or outcome.replaced:
+            problem = Problem("withheld", outcome.note or "the thinking is not shown while someone may be in danger")
+            parsed, problems, raw = _only_reply(self.shown, parsed, problem), [problem], self.shown
+        elif self._hidden:
+            problem = Problem("withheld", "a step of the thinking was held back: it could do harm")
+            parsed, problems, raw = _without_steps(parsed, self._hidden, problem), [problem], self.shown
+        return TurnResult(
+            reply=self.shown,
+            raw=raw,
+            parsed=parsed,
+            problems=tuple(problems),
+            control=self.request.control,
+            assessment=self.assessment,
+            outcome=outcome,
+            hidden=tuple(self._hidden),
+            error=self._error,
+            finish="length" if self._cut or ended else "stop",
+            usage=self._ending.usage,
+            pieces=self._pieces,
+            model=self.model.name,
+        )
+
+    def kept_history(self) -> Sequence[HistoryTurn]:
+        """The end of the conversation that the model reads."""
+        return trim(self._merged(), within_words(self.request.sampling.history_words))
+
+    def _merged(self) -> list[HistoryTurn]:
+        """The conversation in turns that alternate, the person's first."""
+        merged: list[HistoryTurn] = []
+        for turn in self.request.history:
+            if not turn.text and not turn.images:
+                continue
+            if merged and merged[-1].speaker == turn.speaker:
+                last = merged.pop()
+                text = "\n".join(filter(None, (last.text, turn.text)))
+                turn = HistoryTurn(turn.speaker, text, last.images + turn.images)
+            if merged or turn.speaker == "seeker":  # a greeting before the person's first word is left out
+                merged.append(turn)
+        return merged
+
+    def dropped(self) -> int:
+        """How many messages of the person the model does not read, because the conversation is too long for it."""
+        merged, kept = (
+            sum(one.speaker == "seeker" for one in turns) for turns in (self._merged(), self.kept_history())
+        )
+        return merged - kept
+
+    def model_request(self) -> Request:
+        """What the model is asked: the contract, further instructions, what safety asks for, the conversation."""
+        sampling = self.request.sampling
+        request = request_for(
+            messages(self.kept_history(), images=self.model.sees),
+            self.request.language,
+            self.request.control,
+            length=sampling.prompt,
+            grammar=sampling.grammar,
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            penalty=sampling.penalty,
+            seed=sampling.seed,
+        )
+        more = [*self.request.instructions, *filter(None, (self.assessment.guidance,))]
+        if not more:
+            return request
+        system, *rest = request.messages
+        told = {**system, "content": "\n\n".join([str(system["content"]), *more])}
+        return msgspec.structs.replace(request, messages=[told, *rest])
+
+    def _started(self) -> ReplyScreen:
+        assert self._screen is not None, "assess() comes first"
+        return self._screen
+
+    async def _model_text(self, first_token: float | None) -> AsyncGenerator[str, None]:
+        """The model's text in pieces, cut where it does not end."""
+        request = self.model_request()
+        if self.request.sampling.attempts > 1:
+            attempts = self.request.sampling.attempts
+            best = await reason(self.model, request, self.request.control, attempts=attempts)
+            self._ending = Ending(best.answer.finish, best.answer.usage)
+            yield best.raw
+            return
+        known = prefix(request.plan or ())
+        length = 0
+        # every home of `models` is told to note how its stream ended
+        stream = cast(AsyncGenerator[str, None], self.model.stream(request, self._ending))  # type: ignore[call-arg]
+        async with aclosing(stream) as pieces:  # leaving early ends the work at once, not when it is collected
+            piece = await _first_piece(pieces, known, first_token)
+            while piece is not None:
+                self._pieces += 1
+                yield piece
+                length += len(piece)
+                if length > LONGEST + len(known):
+                    self._cut = Problem("endless", f"it did not stop, and was cut after {LONGEST:,} characters")
+                    return
+                piece = await anext(pieces, None)
+
+    def _screened(self, events: Sequence[Event], screen: ReplyScreen, *, final: bool = False) -> Iterator[Event]:
+        reply: list[str] = []
+        for event in events:
+            if event.kind == "reply":
+                reply.append(event.text)
+            elif self.request.show_thinking and not self.assessment.urgent:
+                yield from self._thought(event)
+        text = self._stops.feed(self._reply_markup.feed("".join(reply), final=final), final=final)
+        if text:
+            yield from self._say(screen.feed(text))
+
+    def _thought(self, event: Event) -> Iterator[Event]:
+        """An event of the thinking, once it is known to be safe."""
+        if event.kind == "step":
+            self._thinking, self._thinking_markup = ThinkingFilter(), MarkupFilter()
+            yield event
+        elif event.kind == "text":
+            if text := self._thinking.feed(self._thinking_markup.feed(event.text)):
+                yield msgspec.structs.replace(event, text=text)
+        else:  # a label or the end of the step: its text is whole
+            rest = self._thinking.feed(self._thinking_markup.feed("", final=True)) + self._thinking.finish()
+            if rest:
+                yield Event("text", event.step, rest)
+            if self._thinking.hidden and event.step and event.step not in self._hidden:
+                self._hidden.append(event.step)
+            yield event
+
+    def _end_reply(self, error: str | None) -> Iterator[Event]:
+        text, self._outcome = self._started().finish(error)
+        yield from self._say(text)
+
+    def _say(self, text: str) -> Iterator[Event]:
+        if text:
+            self.shown += text
+            yield Event("reply", None, text)
+
+
+async def _first_piece(pieces: AsyncGenerator[str, None], known: str, seconds: float | None) -> str | None:
+    """The first piece that the model wrote itself, with what was fixed beforehand in front of it."""
+    try:
+        async with asyncio.timeout(seconds):
+            piece = await anext(pieces, None)
+            if piece and piece == known:
+                piece += await anext(pieces, "")
+            return piece
+    except TimeoutError:
+        raise NoFirstToken(f"The model wrote nothing within {seconds:g} s.") from None
+
+
+def _only_reply(reply: str, parsed: Parsed, problem: Problem) -> Parsed:
+    return Parsed(
+        complete=False,
+        problems=(problem,),
+        reasoning=None,
+        response=reply,
+        texts={},
+        labels={},
+        language=parsed.language,
+    )
+
+
+def _without_steps(parsed: Parsed, hidden: Sequence[str], problem: Problem) -> Parsed:
+    texts = {step: text for step, text in parsed.texts.items() if step not in hidden}
+    return msgspec.structs.replace(
+        parsed, complete=False, problems=(problem,), reasoning=None, texts=texts, labels=parsed.labels if texts else {}
+    )
