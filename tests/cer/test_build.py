@@ -18,10 +18,11 @@ import pytest
 import yaml
 from tests.endpoints.process import ScriptedEndpoint, environment
 
-from compeer.cer.build import Build, build, read_config
+from compeer.cer.build import Build, build
 from compeer.cer.item import read_items
 from compeer.cer.split import leaks
-from compeer.corpora.bundled import load
+from compeer.config import load
+from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, write
 from compeer.errors import UserError
 from compeer.pipeline.stage import Progress
@@ -43,7 +44,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     dialogues: list[Dialogue] = []
     for number, dialogue in enumerate(
-        itertools.chain(itertools.islice(load("en"), 26), itertools.islice(load("zh"), 12))
+        itertools.chain(itertools.islice(bundled.load("en"), 26), itertools.islice(bundled.load("zh"), 12))
     ):
         first, *rest = dialogue.utterances
         if number % 4 == 0:
@@ -147,13 +148,13 @@ def test_on_ray_the_rows_are_the_same(corpus: Path, port: int, undisturbed: Path
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "cer").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_configuration_can_be_read(path: Path) -> None:
-    assert read_config(path).corpora
+    assert load(path, Build).corpora
 
 
 def test_a_configuration_with_a_mistake_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: x\nout: y\ncorpora: []\nlabels: gold\n")
     with pytest.raises(UserError, match="labels"):
-        read_config(tmp_path / "bad.yaml")
+        load(tmp_path / "bad.yaml", Build)
     (tmp_path / "typo.yaml").write_text("name: x\nout: y\ncorpora: []\nsampel: {}\n")
     with pytest.raises(UserError, match="sampel"):
-        read_config(tmp_path / "typo.yaml")
+        load(tmp_path / "typo.yaml", Build)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from compeer.cer import crisis_flag
 from compeer.cer.crisis_flag import crisis_words, flag
-from compeer.cer.filter import CODES, Duplicate, Limits, check, find_duplicates, fingerprint
+from compeer.cer.duplicates import Duplicate, find_duplicates, fingerprint
+from compeer.cer.filter import CODES, Limits, check
 from compeer.corpora import Rejected, load
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.errors import UserError

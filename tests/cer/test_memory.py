@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from compeer.cer import sample
-from compeer.cer.filter import CHECKS_ONLY, Duplicate, find_duplicates, prepare
+from compeer.cer.duplicates import Duplicate, find_duplicates
+from compeer.cer.filter import CHECKS_ONLY, prepare
 from compeer.corpora import importing, load
 from compeer.dialogue import read
 from compeer.pipeline.runner import run_stage

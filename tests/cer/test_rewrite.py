@@ -19,18 +19,15 @@ from compeer.cer.item import Candidate, Item, Labels, Said, Vote, item_at
 from compeer.cer.personas import Persona, Traits, cluster, draws
 from compeer.cer.rewrite import (
     CHECKS,
-    PROMPTS,
     STAGE,
     VOICES,
-    dialogue_tasks,
     item_tasks,
     origin,
     quotes,
-    rewrite_dialogue,
     rewrite_item,
     variants,
 )
-from compeer.dialogue import Dialogue, Steps, Utterance, read_rows, write_rows
+from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models import run
 from compeer.models.endpoint import Endpoint
@@ -234,41 +231,6 @@ def test_texts_without_words_stay() -> None:
     after = rewritten(before, Writer(lambda texts: {k: f"Well, {t}" if len(t) > 1 else "" for k, t in texts.items()}))
     assert isinstance(after, Item)
     assert [turn.text for turn in after.history] == ["…", "?", "Well, I lost my job."]
-
-
-def test_dialogue_keeps_its_notes() -> None:
-    said = (
-        Utterance(speaker="seeker", text="我上周丢了工作。", emotion="shame", images=("a.png",)),
-        Utterance(
-            speaker="supporter",
-            text="发生了什么？",
-            strategy="question",
-            stage="exploration",
-            reasoning=Steps(history="对方说“我上周丢了工作”。", emotion="羞愧。", strategy="先问。"),
-        ),
-    )
-    before = Dialogue(id="z1", source="test", licence="MIT", language="zh", utterances=said, extra={"file": "f"})
-
-    def change(texts: dict[str, str]) -> dict[str, str]:
-        assert list(texts) == ["seeker_1", "supporter_2", "note_1"]
-        return {"seeker_1": "上礼拜我被裁了。", "supporter_2": "怎么回事？", "note_1": "对方说“我被裁了”。"}
-
-    (task,) = dialogue_tasks([before], {"z1": voice("z2")})
-    writer = Writer(change)
-
-    async def go() -> Dialogue | Reject:
-        async with answering(writer) as tools:
-            return await rewrite_dialogue(task, tools)
-
-    after = run(go())
-    assert isinstance(after, Dialogue) and after.id == "z1~P"
-    seeker, supporter = after.utterances
-    assert (seeker.text, seeker.emotion, seeker.images) == ("上礼拜我被裁了。", "shame", ("a.png",))
-    assert (supporter.text, supporter.strategy, supporter.stage) == ("怎么回事？", "question", "exploration")
-    assert supporter.reasoning == Steps(history="对方说“我被裁了”。", emotion="羞愧。", strategy="先问。")
-    assert after.extra["file"] == "f" and after.extra["origin"] == "z1" and after.extra["persona"] == "z2"
-    assert writer.asked[0]["messages"][0]["content"].startswith(PROMPTS["zh"][:40])
-    assert json.loads(writer.asked[0]["messages"][1]["content"])["strategies"] == {"supporter_2": ["提问"]}
 
 
 def test_instructions_inside_a_conversation_stay_data() -> None:

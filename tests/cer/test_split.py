@@ -10,12 +10,7 @@ import msgspec
 import pytest
 
 from compeer.cer.item import QUESTIONS, Item, Labels, Preference, Said
-from compeer.cer.near_duplicates import NearDuplicate
-from compeer.cer.split import Leak, Splits, leaks, near_duplicates, split
-
-
-def none(texts: Any) -> list[NearDuplicate]:
-    return []
+from compeer.cer.split import Leak, Splits, leaks, plan, similar_dialogues, split
 
 
 def item(dialogue: str, number: int = 1, **changes: Any) -> Item:
@@ -58,7 +53,7 @@ def reasons(found: Splits) -> dict[str, int]:
 
 def test_574_when_there_is_enough() -> None:
     items = corpus(3000)
-    found = split(items, near=none)
+    found = split(items, similar=[])
     assert sizes(found)["test"] == sizes(found)["valid"] == 574
     assert len(found.items) + len(found.aside) == len(items)
     assert leaks(found.items) == []
@@ -67,21 +62,21 @@ def test_574_when_there_is_enough() -> None:
 
 
 def test_a_fifth_and_a_tenth_otherwise() -> None:
-    found = split([item(f"d{n}") for n in range(200)], near=none)
+    found = split([item(f"d{n}") for n in range(200)], similar=[])
     assert sizes(found) == {"test": 40, "valid": 20, "train": 140} and found.aside == []
 
 
 def test_number_is_met_exactly_with_big_dialogues() -> None:
-    found = split([item(f"d{n}", m) for n in range(10) for m in range(1, 8)], near=none)
+    found = split([item(f"d{n}", m) for n in range(10) for m in range(1, 8)], similar=[])
     assert sizes(found) == {"test": 14, "valid": 7, "train": 49}
-    found = split([item(f"d{n}", m) for n in range(10) for m in range(1, 9)], near=none)
+    found = split([item(f"d{n}", m) for n in range(10) for m in range(1, 9)], similar=[])
     assert sizes(found)["test"] == 16 and sizes(found)["valid"] == 8 and leaks(found.items) == []
-    found = split([item(f"d{n}", m) for n in range(9) for m in range(1, 8)], near=none)  # 12 of dialogues of seven
+    found = split([item(f"d{n}", m) for n in range(9) for m in range(1, 8)], similar=[])  # 12 of dialogues of seven
     assert sizes(found)["test"] == 12 and reasons(found)["beyond-the-number"] == 2 + 1
 
 
 def test_strata_are_kept() -> None:
-    found = split(corpus(3000, seed=5), near=none)
+    found = split(corpus(3000, seed=5), similar=[])
     for name in ("test", "valid"):
         for share in (
             lambda one: one.language == "zh",
@@ -103,10 +98,10 @@ def test_strata_are_kept() -> None:
 
 def test_same_seed_same_split_whatever_the_order() -> None:
     items = corpus(400)
-    where = {one.id: one.split for one in split(items, near=none, seed=3).items}
+    where = {one.id: one.split for one in split(items, similar=[], seed=3).items}
     mixed = random.Random(1).sample(items, len(items))
-    assert {one.id: one.split for one in split(mixed, near=none, seed=3).items} == where
-    assert {one.id: one.split for one in split(items, near=none, seed=4).items} != where
+    assert {one.id: one.split for one in split(mixed, similar=[], seed=3).items} == where
+    assert {one.id: one.split for one in split(items, similar=[], seed=4).items} != where
 
 
 def test_near_duplicates_lie_together() -> None:
@@ -118,12 +113,22 @@ def test_near_duplicates_lie_together() -> None:
         twin = n // 2  # each story twice, the second time with a word changed
         text = f"{story} {twin} " + " ".join(f"w{twin}x{m}" for m in range(80)) + (" indeed" if n % 2 else "")
         items.append(item(f"d{n}", history=(Said("seeker", text),)))
-    apart = split(items, near=none)
-    assert any(leak.kind == "near-duplicate" for leak in leaks(apart.items, near=near_duplicates))
+    apart = split(items, similar=[])
+    pairs = similar_dialogues(items)
+    assert any(leak.kind == "near-duplicate" for leak in leaks(apart.items, pairs))
     together = split(items)  # the real search
-    assert leaks(together.items, near=near_duplicates) == [] and sizes(together)["test"] == 60
-    texts = [(one.dialogue, one.history[0].text) for one in items]
-    assert leaks(split(items, texts=texts).items, texts, near_duplicates) == []
+    assert leaks(together.items, pairs) == [] and sizes(together)["test"] == 60
+    assert split(items, similar=pairs) == together
+
+
+def test_a_plan_places_items_that_are_read_again() -> None:
+    items = corpus(300)
+    planned = plan(iter(items), similar=[])
+    whole = split(items, similar=[])
+    assert list(planned.placed(iter(items))) == whole.items
+    assert planned.aside == reasons(whole)
+    with pytest.raises(ValueError, match="zip"):  # other items than were planned
+        list(planned.place(items[1:]))
 
 
 def test_rewritings_follow_their_dialogue_and_are_never_held_out() -> None:
@@ -133,7 +138,7 @@ def test_rewritings_follow_their_dialogue_and_are_never_held_out() -> None:
         for one in items
     ]
     later = [item(f"d{n}~R", label_source="silver") for n in range(100)]  # made from rewritten dialogues, unmarked
-    found = split([*items, *copies, *later], near=none)
+    found = split([*items, *copies, *later], similar=[])
     assert sizes(found) == {"test": 20, "valid": 10, "train": 210}
     assert reasons(found) == {"rewriting-of-held-out": 60}
     assert leaks(found.items) == []
@@ -144,12 +149,12 @@ def test_rewritings_follow_their_dialogue_and_are_never_held_out() -> None:
 def test_people_and_silver_never_share_a_held_out_set() -> None:
     people = [item(f"d{n}", 1, label_source="human" if n % 2 else "author") for n in range(60)]
     silver = [item(f"d{n}", 2) for n in range(200)]
-    found = split([*people, *silver], near=none)
+    found = split([*people, *silver], similar=[])
     for name in ("test", "valid"):
         assert {one.label_source for one in found.items if one.split == name} <= {"human", "author"}
     assert sizes(found) == {"test": 12, "valid": 6, "train": 42 + 182}
     assert reasons(found) == {"labels-of-another-kind": 18}
-    other = split([*people, *silver], near=none, kind="silver")
+    other = split([*people, *silver], similar=[], kind="silver")
     assert {one.label_source for one in other.items if one.split == "test"} == {"silver"}
     mixed = [item("a", split="test"), item("b", split="test", label_source="human")]
     assert [leak.kind for leak in leaks(mixed)] == ["labels"]
@@ -157,11 +162,11 @@ def test_people_and_silver_never_share_a_held_out_set() -> None:
 
 def test_crisis_items_are_not_trained_on() -> None:
     items = [item(f"d{n}", crisis=n % 4 == 0) for n in range(200)]
-    found = split(items, near=none)
+    found = split(items, similar=[])
     assert not any(one.crisis for one in found.items if one.split == "train")
     held = sum(one.crisis for one in found.items)
     assert reasons(found) == {"crisis": 50 - held} and held > 0
-    assert split(items, near=none, include_crisis=True).aside == []
+    assert split(items, similar=[], include_crisis=True).aside == []
 
 
 def test_leaks_by_dialogue() -> None:
@@ -170,5 +175,5 @@ def test_leaks_by_dialogue() -> None:
 
 
 def test_unlabelled_items_all_go_to_train() -> None:
-    found = split([item(f"d{n}", label_source=None, labels=Labels()) for n in range(20)], near=none)
+    found = split([item(f"d{n}", label_source=None, labels=Labels()) for n in range(20)], similar=[])
     assert sizes(found) == {"train": 20}

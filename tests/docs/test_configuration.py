@@ -56,7 +56,7 @@ PLACES: list[tuple[Any, tuple[str, ...]]] = [
     (grpo.VllmConfig, ("vllm",)),
 ]
 #: arguments that a build gives itself
-INTERNAL = {"seed", "texts", "near"}
+INTERNAL = {"seed", "similar", "flagged"}
 NEEDED = "needed"
 
 

@@ -14,17 +14,19 @@ corpora's annotators noted, so that a judge can be trained before anyone has lab
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from compeer import __version__
-from compeer.cer import filter as filter_report
 from compeer.cer import filter as filtering
 from compeer.cer import personas as clusters
 from compeer.cer import rewrite as variants
+from compeer.cer.duplicates import DialogueIndex
 from compeer.cer.item import read_items
 from compeer.cer.personas import STAGE as PERSONAS
 from compeer.cer.personas import Persona
@@ -32,15 +34,14 @@ from compeer.cer.publish import About, publish
 from compeer.cer.reason import STAGE as REASON
 from compeer.cer.rewrite import STAGE as REWRITE
 from compeer.cer.sample import STAGE as SAMPLE
-from compeer.cer.split import leaks, near_duplicates, split
+from compeer.cer.split import SIMILAR, leaks, plan
 from compeer.corpora import importing, load
-from compeer.dialogue import Dialogue, read, read_rows, write_rows
+from compeer.dialogue import read, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Manifest, measure
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Progress, Stage, Tools
 from compeer.pipeline.work import ModelSpec
-from compeer.typed import from_plain
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,18 +86,6 @@ class Step(msgspec.Struct, frozen=True):
     resumed: bool = False
 
 
-def read_config(path: str | Path) -> Build:
-    """The configuration in a YAML file; the message of an error names the field."""
-    import yaml
-
-    try:
-        return from_plain(yaml.safe_load(Path(path).read_text(encoding="utf-8")), Build)
-    except OSError as error:
-        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise UserError(f"The configuration {path} is not usable: {error}.") from None
-
-
 def build(config: Build, *, limit: int | None = None, progress: Progress | None = None) -> list[Step]:
     """Run the chain; `limit` takes that many dialogues of each corpus, for a trial."""
     return _Chain(config, limit, progress or Progress()).run()
@@ -116,6 +105,7 @@ class _Chain:
         used = msgspec.structs.asdict(self.config) | {"limit": self.limit, "version": __version__}
         _write_json(self.folder / "config.json", used)
         dialogues = self._import("01-dialogues", self.config.corpora)
+        self.dialogues = dialogues
         kept = self._filter(dialogues)
         items = self._label(kept)
         if self.config.rewrite:
@@ -144,10 +134,10 @@ class _Chain:
     def _filter(self, dialogues: Path) -> Path:
         options = {"llm": filtering.ROLE in self.config.models} | self.config.filter
         if self.config.near_duplicates:
-            options |= filtering.prepare([dialogues], self.folder / "duplicates.jsonl")
+            options |= filtering.write_duplicates(self.folder / "duplicates.jsonl", self.index.duplicates())
         stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
         kept = self._stage("02-kept", stage, dialogues, options)
-        report = filter_report.collect(self.folder / "02-kept.manifest.json")
+        report = filtering.collect(self.folder / "02-kept.manifest.json")
         _write_json(self.folder / "drop-report.json", report.to_dict())
         return kept
 
@@ -171,7 +161,8 @@ class _Chain:
 
         def make(out: Path) -> dict[str, int]:
             bad = list(read(failed)) if failed else []
-            write_rows(out, build_silver(list(read(kept)), bad, seed=self.config.seed, **self.config.silver))
+            good = list(read(kept))  # moments trade with each other, so all have to be there
+            write_rows(out, build_silver(good, bad, seed=self.config.seed, flagged=True, **self.config.silver))
             return {}
 
         inputs = [kept, *([failed] if failed else [])]
@@ -192,17 +183,17 @@ class _Chain:
         return self._made("10-items", [items, rewritten[1]], {}, lambda out: _concatenate([items, rewritten[1]], out))
 
     def _publish(self, kept: Path, items: Path) -> None:
-        texts = [(dialogue.id, _text(dialogue)) for dialogue in read(kept)]
-        parted = split(list(read_items(items)), seed=self.config.seed, texts=texts, **self.config.split)
-        found: dict[str, int] = {}
-        for leak in leaks(parted.items, texts, near_duplicates):
-            found[leak.kind] = found.get(leak.kind, 0) + 1
-        aside: dict[str, int] = {}
-        for reject in parted.aside:
-            aside[reject.reason] = aside.get(reject.reason, 0) + 1
-        about = About(name=self.config.name, manifests=self.manifests, leaks=found, aside=aside)
-        publish(parted.items, self.folder / "dataset", about, image_root=self.folder)
-        self.steps.append(Step("dataset", str(self.folder / "dataset"), len(parted.items), aside))
+        similar = self.index.similar({dialogue.id for dialogue in read(kept)}, SIMILAR)
+        planned = plan(read_items(items), seed=self.config.seed, similar=similar, **self.config.split)
+        found = Counter(str(leak.kind) for leak in leaks(planned.placed(read_items(items)), similar))
+        about = About(name=self.config.name, manifests=self.manifests, leaks=dict(found), aside=planned.aside)
+        tally = publish(planned.placed(read_items(items)), self.folder / "dataset", about, image_root=self.folder)
+        self.steps.append(Step("dataset", str(self.folder / "dataset"), tally.items.total(), planned.aside))
+
+    @cached_property
+    def index(self) -> DialogueIndex:
+        """The imported dialogues; filter and split search it for near-duplicates with thresholds of their own."""
+        return DialogueIndex(read(self.dialogues))
 
     def _stage(self, name: str, stage: Stage, source: Path, options: dict[str, Any]) -> Path:
         out = self.folder / f"{name}.jsonl"
@@ -248,11 +239,8 @@ def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], di
     """Originals to be rewritten; those of dialogues for which no persona could be drawn are left out and counted."""
 
     def make(out: Path) -> dict[str, int]:
-        rows = [item for item in read_items(items) if not variants.is_copy(item)]
-        usable = [item for item in rows if draws is None or item.dialogue in draws]
-        write_rows(out, variants.item_tasks(usable, draws))
-        left = len(rows) - len(usable)
-        return {"no-persona": left} if left else {}
+        left_out = variants.write_item_tasks(out, read_items(items), draws)
+        return {"no-persona": left_out} if left_out else {}
 
     return make
 
@@ -264,7 +252,3 @@ def _write_json(path: Path, value: Any) -> None:
 def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:
     write_rows(out, (item for path in paths for item in read_items(path)))
     return {}
-
-
-def _text(dialogue: Dialogue) -> str:
-    return "\n".join(utterance.text for utterance in dialogue.utterances)

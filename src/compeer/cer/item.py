@@ -141,17 +141,7 @@ def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
         situation=dialogue.situation,
         problem=dialogue.problem,
         crisis=dialogue.crisis,
-        **_rewritten(dialogue),
     )
-
-
-def _rewritten(dialogue: Dialogue) -> dict[str, Any]:
-    """What an item of a rewritten dialogue must remember: its variant, its persona, where it comes from."""
-    origin = dialogue.extra.get("origin")
-    if origin is None:
-        return {}
-    persona = dialogue.extra.get("persona")
-    return {"variant": "persona" if persona else "rewrite", "persona": persona, "trace": {"origin": origin}}
 
 
 def said(turn: Turn) -> Said:

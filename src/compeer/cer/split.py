@@ -14,6 +14,9 @@ Crisis items are kept out of train unless `include_crisis` (which says that a pe
 in the paper's reward mentions safety, so preference training could trade it away. In the held-out sets they
 stay: a judge should be measured on them.
 
+`plan` reads the items once and remembers a few facts of each; `Plan` then places them while they are read again, so a
+large dataset is never held in memory.
+
 Departure from the paper: it says "a held-out subset comprising 574 samples", and no more.
 """
 
@@ -21,35 +24,35 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from compeer.cer.duplicates import find_near_duplicates
 from compeer.cer.item import QUESTIONS, Item, LabelSource, Split
 from compeer.cer.rewrite import is_copy, origin
 from compeer.pipeline.stage import Reject
 
 TEST_SIZE = 574
-Kind = Literal["people", "silver"]
-KINDS: dict[LabelSource, Kind] = {"human": "people", "author": "people", "silver": "silver"}
+#: lower than the filter's 0.8: the search links each text to one that stays, not to all it resembles, and this margin
+#: joins most chains that that leaves open
+SIMILAR = 0.7
+LabelKind = Literal["people", "silver"]
+KINDS: dict[LabelSource, LabelKind] = {"human": "people", "author": "people", "silver": "silver"}
 _POOL = 2048  # groups considered for a held-out set; enough for any 574 items, and bounded for any corpus
+Feature = tuple[object, ...]
 
 
-class Similar(Protocol):
-    """A near-duplicate and the text it is one of, as `compeer.cer.near_duplicates` finds them."""
+class SimilarPair(Protocol):
+    """A dialogue and another that it is a near-duplicate of, as `compeer.cer.duplicates` finds them."""
 
     @property
     def id(self) -> str: ...
     @property
     def kept(self) -> str: ...
-
-
-Texts = Iterable[tuple[str, str]]
-NearDuplicates = Callable[[Texts], Iterable[Similar]]
-Feature = tuple[object, ...]
 
 
 class Splits(msgspec.Struct, frozen=True):
@@ -67,12 +70,27 @@ class Leak(msgspec.Struct, frozen=True):
     splits: tuple[str, ...]
 
 
-def near_duplicates(texts: Texts) -> Iterable[Similar]:
-    """MinHash at 0.7. It links each text to one that stays, not to all it resembles; the margin below the
-    usual 0.8 joins most chains that this leaves open."""
-    from compeer.cer.near_duplicates import find_near_duplicates
+class Plan(msgspec.Struct, frozen=True):
+    """Where each item goes, by its number: a split, or the reason and the detail why it goes nowhere."""
 
-    return find_near_duplicates(texts, threshold=0.7)
+    places: list[Split | tuple[str, str]]
+
+    def place(self, items: Iterable[Item]) -> Iterator[Item | Reject]:
+        """The same items that were planned, in the same order, each with its split or as a rejection."""
+        for item, place in zip(items, self.places, strict=True):
+            if isinstance(place, tuple):
+                yield Reject(item.id, *place, msgspec.structs.replace(item, split=None))
+            else:
+                yield msgspec.structs.replace(item, split=place)
+
+    def placed(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Those of the items that have a split."""
+        return (one for one in self.place(items) if isinstance(one, Item))
+
+    @property
+    def aside(self) -> dict[str, int]:
+        """How many items go nowhere, by reason."""
+        return dict(Counter(place[0] for place in self.places if isinstance(place, tuple)))
 
 
 def split(
@@ -81,52 +99,73 @@ def split(
     seed: int = 0,
     test: int = TEST_SIZE,
     valid: int = TEST_SIZE,
-    kind: Kind | None = None,
+    kind: LabelKind | None = None,
     include_crisis: bool = False,
-    texts: Texts | None = None,
-    near: NearDuplicates = near_duplicates,
+    similar: Iterable[SimilarPair] | None = None,
 ) -> Splits:
-    """The items with their splits. `kind`: whose labels are held out (people's where there are any). `texts`: the
-    whole dialogues by id, for the search of near-duplicates; without them the longest history of each is taken."""
+    """The items with their splits, all in memory; `plan` explains the options."""
+    if similar is None:
+        similar = similar_dialogues(items)
+    found = plan(
+        items, seed=seed, test=test, valid=valid, kind=kind, include_crisis=include_crisis, similar=similar
+    ).place(items)
+    placed: list[Item] = []
+    aside: list[Reject] = []
+    for one in found:
+        if isinstance(one, Item):
+            placed.append(one)
+        else:
+            aside.append(one)
+    return Splits(placed, aside)
+
+
+def plan(
+    items: Iterable[Item],
+    *,
+    seed: int = 0,
+    test: int = TEST_SIZE,
+    valid: int = TEST_SIZE,
+    kind: LabelKind | None = None,
+    include_crisis: bool = False,
+    similar: Iterable[SimilarPair] = (),
+) -> Plan:
+    """Where each item goes. `kind`: whose labels are held out (people's where there are any). `similar`: dialogues that
+    must lie together."""
+    facts = [_Facts.of(item) for item in items]
     if kind is None:
-        kind = "people" if any(item.label_source in ("human", "author") for item in items) else "silver"
-    groups = _groups(items, texts, near)
-    eligible = {
-        name: [number for number in numbers if _holdable(items[number], kind)] for name, numbers in groups.items()
-    }
+        kind = "people" if any(one.kind == "people" for one in facts) else "silver"
+    groups = _groups(facts, similar)
+    eligible = {name: [at for at in members if facts[at].can_be_held_out(kind)] for name, members in groups.items()}
     count = sum(map(len, eligible.values()))
     where: dict[str, Split] = {}
     chosen: set[int] = set()
-    for name, size in (("test", min(test, count // 5)), ("valid", min(valid, count // 10))):
-        free = {group: numbers for group, numbers in eligible.items() if numbers and group not in where}
-        taken = _choose(items, free, size, random.Random(f"{seed}/{name}"))
-        where |= dict.fromkeys(taken, "test" if name == "test" else "valid")
-        chosen.update(number for numbers in taken.values() for number in numbers)
-    placed, aside = [], []
-    for group, numbers in groups.items():
+    sizes: tuple[tuple[Split, int], ...] = (("test", min(test, count // 5)), ("valid", min(valid, count // 10)))
+    for name, size in sizes:
+        free = {group: members for group, members in eligible.items() if members and group not in where}
+        taken = _choose(facts, free, size, random.Random(f"{seed}/{name}"))
+        where |= dict.fromkeys(taken, name)
+        chosen.update(at for members in taken.values() for at in members)
+    places: list[Split | tuple[str, str]] = ["train"] * len(facts)
+    for group, members in groups.items():
         part = where.get(group, "train")
-        for number in numbers:
-            item = items[number]
-            reason = _why_aside(item, part, number in chosen, kind, include_crisis)
-            if reason:
-                aside.append(Reject(item.id, *reason, msgspec.structs.replace(item, split=None)))
-            else:
-                placed.append((number, msgspec.structs.replace(item, split=part)))
-    return Splits([item for _, item in sorted(placed, key=lambda pair: pair[0])], aside)
+        for at in members:
+            places[at] = _why_aside(facts[at], part, at in chosen, kind, include_crisis) or part
+    return Plan(places)
 
 
-def leaks(items: Iterable[Item], texts: Texts | None = None, near: NearDuplicates | None = None) -> list[Leak]:
-    """What stands in more than one split. Without `near`, near-duplicates are not searched for."""
-    placed = [item for item in items if item.split]
+def leaks(items: Iterable[Item], similar: Iterable[SimilarPair] = ()) -> list[Leak]:
+    """What stands in more than one split; `similar` dialogues count as one."""
     found: list[Leak] = []
     by_dialogue: dict[str, set[str]] = defaultdict(set)
     by_origin: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     kinds: dict[str, set[str]] = defaultdict(set)
-    for item in placed:
-        by_dialogue[item.dialogue].add(str(item.split))
-        by_origin[origin(item)][str(item.split)].add(item.dialogue)
+    for item in items:
+        if not item.split:
+            continue
+        by_dialogue[item.dialogue].add(item.split)
+        by_origin[origin(item)][item.split].add(item.dialogue)
         if item.split != "train" and item.label_source:
-            kinds[str(item.split)].add(KINDS[item.label_source])
+            kinds[item.split].add(KINDS[item.label_source])
     for dialogue, parts in by_dialogue.items():
         if len(parts) > 1:
             found.append(Leak("dialogue", (dialogue,), tuple(sorted(parts))))
@@ -135,33 +174,62 @@ def leaks(items: Iterable[Item], texts: Texts | None = None, near: NearDuplicate
         if len(parts_of) > 1 and len(names) > 1:
             found.append(Leak("rewriting", tuple(names), tuple(sorted(parts_of))))
     found += [Leak("labels", tuple(sorted(some)), (part,)) for part, some in kinds.items() if len(some) > 1]
-    for pair in near(_texts(placed, texts)) if near else ():
+    for pair in similar:
         parts = set(by_origin.get(pair.id, ())) | set(by_origin.get(pair.kept, ()))
         if len(parts) > 1:
             found.append(Leak("near-duplicate", (pair.id, pair.kept), tuple(sorted(parts))))
     return found
 
 
-def _holdable(item: Item, kind: Kind) -> bool:
-    return not is_copy(item) and item.label_source is not None and KINDS[item.label_source] == kind
+def similar_dialogues(items: Iterable[Item]) -> list[SimilarPair]:
+    """Near-duplicates where the dialogues themselves are not at hand: of each the longest history with its reply."""
+    longest: dict[str, tuple[int, str]] = {}
+    for item in items:
+        if not is_copy(item) and item.round >= longest.get(item.dialogue, (0, ""))[0]:
+            longest[item.dialogue] = item.round, "\n".join([*(turn.text for turn in item.history), item.reference])
+    texts = ((dialogue, text) for dialogue, (_, text) in sorted(longest.items()))
+    return list(find_near_duplicates(texts, SIMILAR))
 
 
-def _why_aside(item: Item, part: Split, chosen: bool, kind: Kind, include_crisis: bool) -> tuple[str, str] | None:
+class _Facts(msgspec.Struct, frozen=True):
+    """What deciding on an item needs to know of it."""
+
+    origin: str
+    copy: bool
+    kind: LabelKind | None
+    answers: tuple[bool | str | None, ...]  # in the order of QUESTIONS
+    language: str
+    source: str
+    round: int
+    crisis: bool
+
+    @classmethod
+    def of(cls, item: Item) -> _Facts:
+        answers = tuple(getattr(item.labels, question) for question in QUESTIONS)
+        kind = KINDS[item.label_source] if item.label_source else None
+        return cls(origin(item), is_copy(item), kind, answers, item.language, item.source, item.round, item.crisis)
+
+    def can_be_held_out(self, kind: LabelKind) -> bool:
+        return not self.copy and self.kind == kind
+
+
+def _why_aside(
+    item: _Facts, part: Split, chosen: bool, kind: LabelKind, include_crisis: bool
+) -> tuple[str, str] | None:
     if part == "train":
-        return (
-            ("crisis", "kept out of training until a person reviews it") if item.crisis and not include_crisis else None
-        )
+        kept_out = item.crisis and not include_crisis
+        return ("crisis", "kept out of training until a person reviews it") if kept_out else None
     if chosen:
         return None
-    if is_copy(item):
+    if item.copy:
         return "rewriting-of-held-out", f"its dialogue is in {part}"
-    if not _holdable(item, kind):
+    if not item.can_be_held_out(kind):
         whose = "people's" if kind == "people" else "silver"
         return "labels-of-another-kind", f"its dialogue is in {part}, where labels are {whose}"
     return "beyond-the-number", f"its dialogue is in {part}, which is full"
 
 
-def _groups(items: Sequence[Item], texts: Texts | None, near: NearDuplicates) -> dict[str, list[int]]:
+def _groups(facts: Sequence[_Facts], similar: Iterable[SimilarPair]) -> dict[str, list[int]]:
     """Item numbers by group; a group is named after the first, by name, of its dialogues."""
     parent: dict[str, str] = {}
 
@@ -171,34 +239,20 @@ def _groups(items: Sequence[Item], texts: Texts | None, near: NearDuplicates) ->
             name = parent[name]
         return name
 
-    for pair in near(_texts(items, texts)):
+    for pair in similar:
         first, second = sorted((find(pair.id), find(pair.kept)))
         parent[second] = first
     groups: dict[str, list[int]] = defaultdict(list)
-    for number, item in enumerate(items):
-        groups[find(origin(item))].append(number)
+    for number, one in enumerate(facts):
+        groups[find(one.origin)].append(number)
     return dict(sorted(groups.items()))
 
 
-def _texts(items: Iterable[Item], texts: Texts | None) -> Texts:
-    """(dialogue, text) of every dialogue among the items."""
-    if texts is not None:
-        return texts
-    longest: dict[str, Item] = {}
-    for item in items:
-        if not is_copy(item) and item.round >= longest.get(item.dialogue, item).round:
-            longest[item.dialogue] = item
-    return (
-        (dialogue, "\n".join([*(turn.text for turn in item.history), item.reference]))
-        for dialogue, item in sorted(longest.items())
-    )
-
-
-def _choose(items: Sequence[Item], free: dict[str, list[int]], size: int, rng: random.Random) -> dict[str, list[int]]:
+def _choose(facts: Sequence[_Facts], free: dict[str, list[int]], size: int, rng: random.Random) -> dict[str, list[int]]:
     """Groups with `size` items in all, and which of their items."""
     names = sorted(free)
     rng.shuffle(names)
-    features = {name: _features([items[number] for number in free[name]]) for name in names}
+    features = {name: _features([facts[number] for number in free[name]]) for name in names}
     everywhere: Counter[Feature] = Counter()
     for some in features.values():
         everywhere.update(some)
@@ -228,7 +282,7 @@ def _choose(items: Sequence[Item], free: dict[str, list[int]], size: int, rng: r
     return taken
 
 
-def _features(group: Sequence[Item]) -> Counter[Feature]:
+def _features(group: Sequence[_Facts]) -> Counter[Feature]:
     """What each held-out set should have its share of, counted over a group's items.
 
     The group's size and the round are among them: small groups fit more easily, and would make a test set of
@@ -236,10 +290,10 @@ def _features(group: Sequence[Item]) -> Counter[Feature]:
     """
     found: Counter[Feature] = Counter({("size", len(group)): len(group)})
     for item in group:
-        pattern = tuple(getattr(item.labels, question) for question in QUESTIONS)
-        found.update((question, value) for question, value in zip(QUESTIONS, pattern, strict=True) if value is not None)
+        asked = zip(QUESTIONS, item.answers, strict=True)
+        found.update((question, value) for question, value in asked if value is not None)
         place = (item.language, item.source)
         rounds = ("round", item.round.bit_length())  # 1, 2-3, 4-7, 8-15, …
-        found.update([("language", item.language), ("source", *place), rounds, ("pattern", *pattern)])
-        found[("all", *place, *pattern)] += 1
+        found.update([("language", item.language), ("source", *place), rounds, ("pattern", *item.answers)])
+        found[("all", *place, *item.answers)] += 1
     return found

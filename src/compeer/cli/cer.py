@@ -9,11 +9,15 @@ compeer cer build configs/cer/bundled.yaml
 
 from __future__ import annotations
 
-import json
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, print_json
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from compeer.pipeline.ledger import Manifest
@@ -21,220 +25,203 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
 
 app = typer.Typer(no_args_is_help=True)
 label_app = typer.Typer(no_args_is_help=True)
-app.add_typer(label_app, name="label", help="Silver labels; tasks for people and back.")
+app.add_typer(label_app, name="label", help="Silver labels; labelling tasks for people, and their answers.")
 
-Source = Annotated[Path, typer.Argument(help="JSON lines, plain or compressed.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write. Rejects and manifest go beside it.")]
+Source = Annotated[
+    Path, typer.Argument(help="JSON lines, plain or compressed, or a published folder.", show_default=False)
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Output file. Rejected rows and manifest go beside it.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help="embedded, hf:… or openai:…; give it twice for two. ROLE=SPEC names a role."),
+    typer.Option("--model", "-m", help="embedded, hf:… or openai:…; repeat for several. ROLE=SPEC names a role."),
 ]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server. Default: $OPENAI_BASE_URL.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Requests in flight.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N rows.")]
-Preview = Annotated[int, typer.Option(min=0, help="Show the prompts of N rows and ask nothing.")]
-Engine = Annotated[str, typer.Option(help="local or ray.")]
-Workers = Annotated[int, typer.Option(min=1, help="Workers of the ray engine.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same rows.")]
+Preview = Annotated[int, typer.Option(min=0, help="Print the prompts of the first N rows without calling a model.")]
+Engine = Annotated[str, typer.Option(help="Engine: local or ray.")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of workers of the ray engine.")]
 Cache = Annotated[Path | None, typer.Option(help="File of answers. Default: requests.sqlite beside the output.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
-class _Run:
-    """The options every model stage shares, and the run itself."""
+class StageRun:
+    """Runs a stage with the options that all stages share."""
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+    def __init__(self, as_json: bool, **options: Any) -> None:
+        self.as_json, self.options = as_json, options
+        self.preview: int = options.get("preview", 0)
+        self.seed: int = options["seed"]
+        self.models: list[str] | None = options.get("model")
 
-    def __call__(self, stage: Stage, source: Path, out: Path, params: dict[str, Any], as_json: bool) -> Manifest:
-        from compeer.errors import UserError
+    def __call__(self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None) -> Manifest:
         from compeer.pipeline.runner import run_stage
         from compeer.pipeline.stage import Tools
         from compeer.pipeline.work import ModelSpec
 
-        engine = self.options["engine"]
-        if engine not in ("local", "ray"):
-            raise UserError(f"--engine is local or ray, not {engine!r}.")
+        options, params = self.options, params or {}
+        check_choice("--engine", options["engine"], "local", "ray")
+        concurrency = options.get("concurrency", 64)
         specs = {
-            role: ModelSpec(spec, self.options["base_url"], self.options["concurrency"])
-            for role, spec in _roles(stage, self.options["models"] or []).items()
+            role: ModelSpec(spec, options["base_url"], concurrency)
+            for role, spec in _roles(stage, self.models or []).items()
         }
         manifest = run_stage(
             stage,
             source,
             out,
-            Tools(seed=self.options["seed"], options=params),
+            Tools(seed=self.seed, options=params),
             model_specs=specs,
-            concurrency=self.options["concurrency"],
-            limit=self.options["limit"],
-            preview=self.options["preview"],
-            engine=engine,
-            workers=self.options["workers"],
-            cache=self.options["cache"],
+            concurrency=concurrency,
+            limit=options["limit"],
+            preview=self.preview,
+            engine=options["engine"],
+            workers=options["workers"],
+            cache=options.get("cache"),
             params=params,
-            fresh=self.options["fresh"],
+            fresh=options["fresh"],
         )
-        if not self.options["preview"]:
-            _tell(manifest, as_json)
+        if not self.preview:
+            _print_manifest(manifest, self.as_json)
         return manifest
 
 
+def _stage_options(
+    limit: Limit = None,
+    engine: Engine = "local",
+    workers: Workers = 2,
+    seed: Seed = 0,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Options of every stage."""
+
+
+def _model_options(
+    model: Models = None,
+    base_url: BaseUrl = None,
+    concurrency: Concurrency = 64,
+    preview: Preview = 0,
+    cache: Cache = None,
+) -> None:
+    """Options of the stages that ask models."""
+
+
+def stage_command(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these groups; it gets them as `run`, ready to run its stage."""
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        shared = [one for group in groups for one in inspect.signature(group, eval_str=True).parameters.values()]
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            options = {one.name: given.pop(one.name) for one in shared}
+            command(**given, run=StageRun(**options))
+
+        parameters = [*(one for one in own.values() if one.name != "run"), *shared]
+        keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        with_options.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        del with_options.__wrapped__
+        return with_options
+
+    return wrap
+
+
 @app.command("filter")
+@stage_command(_model_options, _stage_options)
 def filter_(
     source: Source,
     out: Out,
-    model: Models = None,
-    base_url: BaseUrl = None,
+    run: StageRun,
     near: Annotated[bool, typer.Option(help="Search for near-duplicates first.")] = True,
-    concurrency: Concurrency = 64,
-    limit: Limit = None,
-    preview: Preview = 0,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    cache: Cache = None,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
 ) -> None:
-    """Take out what no reader would take for two people talking. Without --model only the cheap checks are made."""
-    from compeer.cer import filter as filter_report
+    """Remove what no reader would take for two people talking. Without --model only the cheap checks are made."""
     from compeer.cer import filter as filtering
 
-    params: dict[str, Any] = {"llm": bool(model)}
-    if near and not preview:
+    params: dict[str, Any] = {"llm": bool(run.models)}
+    if near and not run.preview:
         params |= filtering.prepare([source], out.with_name(f"{out.name}.duplicates"))
-    stage = filtering.STAGE if model else filtering.CHECKS_ONLY
-    run = _Run(models=model, base_url=base_url, concurrency=concurrency, limit=limit, preview=preview, engine=engine,
-               workers=workers, seed=seed, cache=cache, fresh=fresh)  # fmt: skip
-    manifest = run(stage, source, out, params, as_json)
-    if not preview and not as_json:
+    manifest = run(filtering.STAGE if run.models else filtering.CHECKS_ONLY, source, out, params)
+    if not run.preview and not run.as_json:
         from rich.console import Console
 
-        Console().print(filter_report.table(filter_report.count(manifest.output, manifest.rejects)))
+        Console().print(filtering.table(filtering.count(manifest.output, manifest.rejects)))
 
 
 @app.command()
+@stage_command(_stage_options)
 def sample(
     source: Source,
     out: Out,
-    n_samples: Annotated[int, typer.Option(min=1, help="Rounds a dialogue (N_s of equation 1).")] = 3,
-    min_history: Annotated[int, typer.Option(min=0, help="Turns that must come before the reply.")] = 1,
-    limit: Limit = None,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
+    run: StageRun,
+    n_samples: Annotated[int, typer.Option(min=1, help="Rounds per dialogue (N_s of equation 1).")] = 3,
+    min_history: Annotated[int, typer.Option(min=0, help="Minimum number of turns before the reply.")] = 1,
 ) -> None:
     """Choose the rounds worth asking about: Gaussian over the dialogue, without replacement (equation 1)."""
     from compeer.cer.sample import STAGE
 
-    run = _Run(models=None, base_url=None, concurrency=64, limit=limit, preview=0, engine=engine, workers=workers,
-               seed=seed, cache=None, fresh=fresh)  # fmt: skip
-    run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history}, as_json)
+    run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history})
 
 
 @app.command()
+@stage_command(_model_options, _stage_options)
 def reason(
     source: Source,
     out: Out,
-    model: Models = None,
-    base_url: BaseUrl = None,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0)] = 0.7,
-    prompt: Annotated[str | None, typer.Option(help="full or brief instructions. Default: brief for embedded.")] = None,
-    concurrency: Concurrency = 64,
-    limit: Limit = None,
-    preview: Preview = 0,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    cache: Cache = None,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
+    run: StageRun,
+    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = 0.7,
+    prompt: Annotated[
+        str | None, typer.Option(help="Length of the instructions: full or brief. Default: brief for embedded.")
+    ] = None,
 ) -> None:
     """Have one or several models think in three steps and answer, beside what the corpus's supporter said."""
     from compeer.cer.reason import STAGE
 
-    specs = model or ["embedded"]
-    brief = all(spec.partition("=")[2].startswith("embedded") or spec.startswith("embedded") for spec in specs)
-    params = {"temperature": temperature, "length": prompt or ("brief" if brief else "full")}
-    run = _Run(models=specs, base_url=base_url, concurrency=concurrency, limit=limit, preview=preview, engine=engine,
-               workers=workers, seed=seed, cache=cache, fresh=fresh)  # fmt: skip
-    run(STAGE, source, out, params, as_json)
+    check_choice("--prompt", prompt, "full", "brief")
+    run.models = run.models or ["embedded"]
+    brief = all(spec.rpartition("=")[2].startswith("embedded") for spec in run.models)
+    run(STAGE, source, out, {"temperature": temperature, "length": prompt or ("brief" if brief else "full")})
 
 
 @app.command()
-def personas(
-    source: Source,
-    out: Out,
-    model: Models = None,
-    base_url: BaseUrl = None,
-    concurrency: Concurrency = 64,
-    limit: Limit = None,
-    preview: Preview = 0,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    cache: Cache = None,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
-) -> None:
-    """Describe how both people talk (DISC), and group the descriptions; the elbow is drawn beside the output."""
-    from compeer.cer import personas as clusters
-    from compeer.cer.personas import STAGE, Persona
+@stage_command(_model_options, _stage_options)
+def personas(source: Source, out: Out, run: StageRun) -> None:
+    """Describe how both people talk (DISC), and cluster the descriptions; the elbow is drawn beside the output."""
+    from compeer.cer import personas as described
     from compeer.dialogue import read_rows
 
-    run = _Run(models=model, base_url=base_url, concurrency=concurrency, limit=limit, preview=preview, engine=engine,
-               workers=workers, seed=seed, cache=cache, fresh=fresh)  # fmt: skip
-    run(STAGE, source, out, {}, as_json)
-    if not preview:
-        grouped = clusters.cluster(read_rows(out, Persona), seed=seed)
-        clusters.write(out.parent, grouped)
+    run(described.STAGE, source, out)
+    if not run.preview:
+        grouped = described.cluster(read_rows(out, described.Persona), seed=run.seed)
+        described.write(out.parent, grouped)
         for group in grouped:
             typer.echo(f"{group.language}: {len(group.assignments)} personas in {group.k} clusters", err=True)
 
 
 @app.command()
+@stage_command(_model_options, _stage_options)
 def rewrite(
     source: Source,
     out: Out,
+    run: StageRun,
     described: Annotated[
-        Path | None, typer.Option("--personas", help="From `cer personas`; without: no persona (-R).")
+        Path | None, typer.Option("--personas", help="Output of `cer personas`. Without it: no persona (-R).")
     ] = None,
-    model: Models = None,
-    base_url: BaseUrl = None,
-    concurrency: Concurrency = 64,
-    limit: Limit = None,
-    preview: Preview = 0,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    cache: Cache = None,
-    fresh: Fresh = False,
-    as_json: AsJson = False,
 ) -> None:
     """Rewrite items in another person's voice of the same cluster (-P), or freely (-R); labels are kept."""
-    from compeer.cer import personas as clusters
-    from compeer.cer import rewrite as variants
+    from compeer.cer import personas as people
     from compeer.cer.item import read_items
-    from compeer.cer.personas import Persona
-    from compeer.cer.rewrite import STAGE
-    from compeer.dialogue import read_rows, write_rows
+    from compeer.cer.rewrite import STAGE, write_item_tasks
+    from compeer.dialogue import read_rows
 
     drawn = None
     if described:
-        people = list(read_rows(described, Persona))
-        drawn = clusters.draws(people, clusters.read_assignments(described.parent), seed)
-    items = [item for item in read_items(source) if not variants.is_copy(item)]
-    usable = [item for item in items if drawn is None or item.dialogue in drawn]
-    if len(usable) < len(items):
-        typer.echo(f"{len(items) - len(usable)} items have no persona to draw and are left out.", err=True)
+        known = list(read_rows(described, people.Persona))
+        drawn = people.draws(known, people.read_assignments(described.parent), run.seed)
     tasks = out.with_name(f"{out.name}.tasks")
-    write_rows(tasks, variants.item_tasks(usable, drawn))
-    run = _Run(models=model, base_url=base_url, concurrency=concurrency, limit=limit, preview=preview, engine=engine,
-               workers=workers, seed=seed, cache=cache, fresh=fresh)  # fmt: skip
-    run(STAGE, tasks, out, {}, as_json)
+    left_out = write_item_tasks(tasks, read_items(source), drawn)
+    if left_out:
+        typer.echo(f"{left_out} items have no persona to draw and are left out.", err=True)
+    run(STAGE, tasks, out)
 
 
 @label_app.command()
@@ -242,16 +229,16 @@ def silver(
     source: Source,
     out: Out,
     failed: Annotated[
-        Path | None, typer.Option(help="Conversations that did not help, for replies that do not.")
+        Path | None, typer.Option(help="Conversations that did not help, as a source of poor replies.")
     ] = None,
-    n_items: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
-    per_dialogue: Annotated[int | None, typer.Option(min=1, help="Rounds a dialogue; default: all.")] = None,
+    n_items: Annotated[int | None, typer.Option(min=1, help="Maximum number of items.")] = None,
+    per_dialogue: Annotated[int | None, typer.Option(min=1, help="Rounds per dialogue. Default: all.")] = None,
     false_rate: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps; the paper has 23 %.")
+        float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps (23 % in the paper).")
     ] = 0.23,
     seed: Seed = 0,
     leakage: Annotated[bool, typer.Option(help="Check that the text alone does not give labels away.")] = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Label without annotators, from what a corpus's own annotators noted. Always marked as silver."""
     import msgspec
@@ -275,11 +262,13 @@ def silver(
 def export_(
     source: Source,
     out: Out,
-    annotator: Annotated[str, typer.Option(help="For whom; each person sees an order of their own.")],
+    annotator: Annotated[
+        str, typer.Option(help="Name of the annotator. Each one sees the replies in an order of their own.")
+    ],
     seed: Seed = 0,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Write blind tasks for one annotator, and the key file that reading the answers needs."""
+    """Write blind tasks for one annotator, and the key file that is needed to read the answers."""
     from compeer.cer.exchange import export
     from compeer.cer.item import read_items
     from compeer.dialogue import write_rows
@@ -295,11 +284,9 @@ def export_(
 def import_(
     source: Source,
     out: Out,
-    judgements: Annotated[
-        list[Path], typer.Option("--judgements", help="Answers of an annotator; give it once a file.")
-    ],
-    keys: Annotated[list[Path], typer.Option("--keys", help="Key files of the exports.")],
-    as_json: AsJson = False,
+    judgements: Annotated[list[Path], typer.Option("--judgements", help="File of answers; repeat for several.")],
+    keys: Annotated[list[Path], typer.Option("--keys", help="Key file of an export; repeat for several.")],
+    as_json: Json = False,
 ) -> None:
     """Read people's answers: two who agree make a label, else a third decides, else there is none."""
     from compeer.cer.exchange import Judgement, Key, merge, votes_of
@@ -321,69 +308,72 @@ def import_(
 @app.command()
 def split(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the dataset.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder of the dataset.")],
     name: Annotated[str, typer.Option(help="Name on the dataset card.")] = "CER",
-    test: Annotated[int, typer.Option(min=0, help="Items of the test set, where there are enough.")] = 574,
-    include_crisis: Annotated[bool, typer.Option(help="Reviewed crisis items may be trained on.")] = False,
-    dialogues: Annotated[Path | None, typer.Option(help="The dialogues, for the search of near-duplicates.")] = None,
+    test: Annotated[int, typer.Option(min=0, help="Size of the test set, where there are enough items.")] = 574,
+    include_crisis: Annotated[
+        bool, typer.Option(help="Allow training on crisis items; a person must have reviewed them.")
+    ] = False,
+    dialogues: Annotated[
+        Path | None,
+        typer.Option(help="Dialogues of the items, to search for near-duplicates. Default: the items' histories."),
+    ] = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Part items into train, valid and test without leakage, and publish them with a dataset card."""
+    """Split items into train, valid and test without leakage, and publish them with a dataset card."""
     from collections import Counter
 
-    from compeer.cer.filter import text_of
+    from compeer.cer.duplicates import find_near_duplicates, text_of
     from compeer.cer.item import read_items
     from compeer.cer.publish import About, publish
-    from compeer.cer.split import leaks, near_duplicates
-    from compeer.cer.split import split as part
+    from compeer.cer.split import SIMILAR, leaks, plan, similar_dialogues
     from compeer.dialogue import read
 
-    texts = [(dialogue.id, text_of(dialogue)) for dialogue in read(dialogues)] if dialogues else None
-    parted = part(list(read_items(source)), seed=seed, test=test, include_crisis=include_crisis, texts=texts)
-    found = Counter(str(leak.kind) for leak in leaks(parted.items, texts, near_duplicates))
-    aside = Counter(reject.reason for reject in parted.aside)
-    publish(parted.items, out, About(name=name, leaks=dict(found), aside=dict(aside)), image_root=source.parent)
-    counts = Counter(str(item.split) for item in parted.items)
-    _print({"out": str(out), "splits": dict(counts), "aside": dict(aside), "leaks": dict(found)}, as_json)
+    if dialogues:
+        similar: list[Any] = find_near_duplicates(((one.id, text_of(one)) for one in read(dialogues)), SIMILAR)
+    else:
+        similar = similar_dialogues(read_items(source))
+    planned = plan(read_items(source), seed=seed, test=test, include_crisis=include_crisis, similar=similar)
+    found = Counter(str(leak.kind) for leak in leaks(planned.placed(read_items(source)), similar))
+    about = About(name=name, leaks=dict(found), aside=planned.aside)
+    tally = publish(planned.placed(read_items(source)), out, about, image_root=source.parent)
+    _print({"out": str(out), "splits": dict(tally.items), "aside": planned.aside, "leaks": dict(found)}, as_json)
 
 
 @app.command()
 def gold(
     out: Out,
-    language: Annotated[str | None, typer.Option(help="en or zh; default: both.")] = None,
-    as_json: AsJson = False,
+    language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: both.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write the gold set: moments of the bundled corpus, labelled twice by the authors."""
     from compeer.cer import gold as ours
     from compeer.dialogue import write_rows
-    from compeer.errors import UserError
 
-    if language not in (None, "en", "zh"):
-        raise UserError(f"--language is en or zh, not {language!r}.")
+    check_choice("--language", language, "en", "zh")
     count = write_rows(out, ours.load(language))  # type: ignore[arg-type]
     _print({"items": count, "out": str(out), "agreement": ours.agreement(), "label_source": "author"}, as_json)
 
 
 @app.command()
 def build(
-    config: Annotated[Path, typer.Argument(help="A YAML file; configs/cer has some.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder, instead of the one in the file.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="N dialogues of each corpus, for a trial.")] = None,
-    engine: Annotated[str | None, typer.Option(help="local or ray, instead of the file's.")] = None,
-    as_json: AsJson = False,
+    config: Annotated[Path, typer.Argument(help="YAML file; see configs/cer.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output folder, instead of the file's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Dialogues per corpus, for a trial.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine, instead of the file's: local or ray.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Run the whole chain from a configuration; run it again to go on where it stopped."""
-    import msgspec
-
+    """Run the whole chain from a configuration. Run it again to continue where it stopped."""
+    from compeer.cer.build import Build
     from compeer.cer.build import build as run_build
-    from compeer.cer.build import read_config
+    from compeer.config import load
 
-    given = {"out": str(out) if out else None, "engine": engine}
-    settings = msgspec.structs.replace(read_config(config), **{key: value for key, value in given.items() if value})
+    given = {"out": out, "engine": engine}
+    settings = load(config, Build, [f"{name}={value}" for name, value in given.items() if value])
     steps = run_build(settings, limit=limit)
     if as_json:
-        typer.echo(json.dumps([msgspec.structs.asdict(step) for step in steps], indent=2))
+        print_json(steps)
         return
     from rich.console import Console
     from rich.table import Table
@@ -408,11 +398,9 @@ def _roles(stage: Stage, models: list[str]) -> dict[str, str]:
     return named | dict(zip(open_roles, plain, strict=False))
 
 
-def _tell(manifest: Manifest, as_json: bool) -> None:
-    import msgspec
-
+def _print_manifest(manifest: Manifest, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(manifest)).decode())
+        print_json(manifest)
         return
     counts, spent = manifest.counts, manifest.spent
     typer.echo(f"{manifest.stage}: {counts.rows_in:,} rows in, {counts.rows_out:,} out to {manifest.output}")
@@ -427,7 +415,7 @@ def _tell(manifest: Manifest, as_json: bool) -> None:
 
 def _print(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False, indent=2))
+        print_json(result)
     else:
         for key, value in result.items():
             typer.echo(f"{key}: {value}")

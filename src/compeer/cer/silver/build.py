@@ -61,17 +61,20 @@ def build_silver(
     n_items: int | None = None,
     false_rate: float = 0.23,
     crisis: bool = False,
+    flagged: bool = False,
 ) -> Iterator[Item]:
     """Items for every usable round, or for `per_dialogue` rounds drawn by equation 1; at most `n_items` of them.
 
-    Dialogues marked as not helpful count as failed wherever they stand.
+    Dialogues marked as not helpful count as failed wherever they stand. `flagged`: the filter has marked the
+    dialogues that disclose a crisis; otherwise it is done here.
     """
     if not 0 <= false_rate <= 0.5:
         raise ValueError(f"false_rate must be between 0 and 0.5, got {false_rate}: wrong steps trade places")
     names = Counter(d.id for d in (*dialogues, *failed))
     if twice := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"{twice[0]} is the id of {names[twice[0]]} dialogues; items could not be traced back")
-    whole = [flag(d) for d in (*dialogues, *(msgspec.structs.replace(d, helpful=False) for d in failed))]
+    whole = [*(dialogues if flagged else map(flag, dialogues))]
+    whole += [flag(msgspec.structs.replace(d, helpful=False)) for d in failed]
     found = [m for d in whole if crisis or not d.crisis for m in moments(d, per_dialogue, seed)]
     odds = Odds(found)
     bad = [m for m in found if not m.helpful and size(m.reply, m.language) > 2]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compeer.cer.near_duplicates import MINIMA, bands, find_near_duplicates, signatures
+from compeer.cer.duplicates import MINIMA, bands, find_near_duplicates, signatures
 from compeer.reasoning.ontology import words
 
 WORDS = [f"word{n}" for n in range(20_000)]
