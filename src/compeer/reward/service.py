@@ -22,15 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-import ipaddress
 import math
-import signal
-import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +36,16 @@ from aiohttp import web
 from compeer import __version__
 from compeer.cer.item import decode_item
 from compeer.errors import UserError
-from compeer.models.meter import SECONDS, Counter, Gauge, Histogram, Metrics
+from compeer.http_service import (
+    Handler,
+    Metrics,
+    has_json_body,
+    has_key,
+    json_response,
+    known_path,
+    require_key_if_exposed,
+    run_until_stopped,
+)
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import detect
 from compeer.reward.background_loop import BackgroundLoop
@@ -63,9 +68,7 @@ from compeer.reward.wire import (
 )
 from compeer.typed import from_json, from_plain
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
-_OPEN_PATHS = ("/health",)  # answered without a key
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -90,18 +93,19 @@ class ServiceMetrics(Metrics):
     """Everything on the page /metrics."""
 
     def __init__(self) -> None:
-        self.requests = Counter("compeer_judge_requests_total", "Requests, by path and status.")
-        self.cases = Counter("compeer_judge_cases_total", "Cases judged.")
-        self.failures = Counter("compeer_judge_failures_total", "Cases without a judgement, by kind.")
-        self.cancelled = Counter("compeer_judge_cancelled_total", "Requests cancelled before their answer.")
-        self.taken = Counter("compeer_judge_taken_total", "Requests taken from the queue.")
-        self.tokens = Counter("compeer_judge_tokens_total", "Tokens encoded.")
-        self.waiting = Gauge("compeer_judge_queue_requests", "Requests waiting.")
-        self.waiting_cases = Gauge("compeer_judge_queue_cases", "Cases waiting.")
-        self.batches = Histogram("compeer_judge_batch_cases", "Cases per batch.", _SIZES)
-        self.joined = Histogram("compeer_judge_batch_requests", "Requests per batch.", _SIZES)
-        self.latency = Histogram("compeer_judge_seconds", "Seconds from a request to its judgements.", SECONDS)
-        self.work = Histogram("compeer_judge_batch_seconds", "Seconds per batch.", SECONDS)
+        super().__init__("compeer_judge")
+        self.requests = self.counter("requests", "Requests.", "path", "status")
+        self.cases = self.counter("cases", "Cases judged.")
+        self.failures = self.counter("failures", "Cases without a judgement.", "kind")
+        self.cancelled = self.counter("cancelled", "Requests cancelled before their answer.")
+        self.taken = self.counter("taken", "Requests taken from the queue.")
+        self.tokens = self.counter("tokens", "Tokens encoded.")
+        self.waiting = self.gauge("queue_requests", "Requests waiting.")
+        self.waiting_cases = self.gauge("queue_cases", "Cases waiting.")
+        self.batches = self.histogram("batch_cases", "Cases judged together.", _SIZES)
+        self.joined = self.histogram("batch_requests", "Requests judged together.", _SIZES)
+        self.latency = self.histogram("seconds", "Time from a request to its judgements.")
+        self.work = self.histogram("batch_seconds", "Time per batch.")
 
 
 class QueueFull(Exception):
@@ -137,6 +141,7 @@ class JudgeQueue:
         self._in_work: list[_Waiting] = []
         self._arrived = asyncio.Event()
         self._stopped = False
+        self._judged_cases, self._judging_seconds = 0, 0.0  # so far, to tell how long a wait is
 
     async def submit(self, cases: Sequence[Case], orders: Orders) -> list[Judgement]:
         """The judgements of these cases. Cancelling the call gives up the place in the queue."""
@@ -152,7 +157,7 @@ class JudgeQueue:
         try:
             return await mine.answer
         except asyncio.CancelledError:
-            self.metrics.cancelled.add()
+            self.metrics.cancelled.inc()
             raise
         finally:
             if mine in self._waiting:
@@ -201,7 +206,7 @@ class JudgeQueue:
             if size >= self.batch:
                 break
         self._count()
-        self.metrics.taken.add(len(taken))
+        self.metrics.taken.inc(len(taken))
         return taken
 
     async def _judge(self, requests: list[_Waiting]) -> None:
@@ -219,19 +224,22 @@ class JudgeQueue:
                 for one in waiting:
                     await self._judge([one])
                 return
-            self.metrics.failures.add(len(cases), kind=error.kind if isinstance(error, JudgeError) else "judge")
+            self.metrics.failures.labels(error.kind if isinstance(error, JudgeError) else "judge").inc(len(cases))
             if waiting:
                 waiting[0].answer.set_exception(error)
             return
-        self.metrics.work.see(time.monotonic() - began)
-        self.metrics.batches.see(len(cases))
-        self.metrics.joined.see(len(requests))
+        took = time.monotonic() - began
+        self._judged_cases += len(cases)
+        self._judging_seconds += took
+        self.metrics.work.observe(took)
+        self.metrics.batches.observe(len(cases))
+        self.metrics.joined.observe(len(requests))
         for answer in answers:
-            self.metrics.tokens.add(answer.tokens)
+            self.metrics.tokens.inc(answer.tokens)
             if answer.failure is None:
-                self.metrics.cases.add()
+                self.metrics.cases.inc()
             else:
-                self.metrics.failures.add(kind=failure_kind(answer.failure))
+                self.metrics.failures.labels(failure_kind(answer.failure)).inc()
         by_place = dict(zip(places, answers, strict=True))
         place = 0
         for one in requests:
@@ -241,8 +249,7 @@ class JudgeQueue:
 
     def _retry_after(self, waiting: int) -> int:
         """An estimate of the seconds until the waiting cases are judged, between 1 and 30."""
-        work, batches = self.metrics.work, self.metrics.batches
-        per_case = work.sum / batches.sum if batches.sum else 0.0
+        per_case = self._judging_seconds / self._judged_cases if self._judged_cases else 0.0
         return min(30, max(1, math.ceil(waiting * per_case)))
 
     def _count(self) -> None:
@@ -254,11 +261,8 @@ class JudgeService:
     """The application around one judge."""
 
     def __init__(self, judge: Judge, settings: ServiceSettings) -> None:
-        if not settings.api_key and not _is_loopback(settings.host):
-            raise UserError(
-                f"{settings.host or '0.0.0.0'} can be reached from other machines, and no key is set. "
-                "Set one with --api-key or COMPEER_API_KEY, or listen on 127.0.0.1."
-            )
+        self._keys = (settings.api_key,) if settings.api_key else ()
+        require_key_if_exposed(settings.host, self._keys, "--api-key or COMPEER_API_KEY")
         if settings.pictures is not None and not settings.pictures.is_dir():
             raise UserError(f"There is no folder {settings.pictures} with pictures.")
         self.judge, self.settings, self.metrics = judge, settings, ServiceMetrics()
@@ -300,14 +304,14 @@ class JudgeService:
         info = self._ready()
         body = _decoded(await request.read(), JudgeRequest)
         judgements = await self._judged(body.cases, body.orders)
-        return _json(JudgeReply(judgements, info.fingerprint))
+        return json_response(JudgeReply(judgements, info.fingerprint))
 
     async def _score(self, request: web.Request) -> web.Response:
         info = self._ready()
         body = _decoded(await request.read(), ScoreRequest)
         cases = [_case(raw, f"$.items[{number}]") for number, raw in enumerate(body.items)]
         judgements = await self._judged(cases, body.orders)
-        return _json(ScoreReply([score_of(one) for one in judgements], info.fingerprint))
+        return json_response(ScoreReply([score_of(one) for one in judgements], info.fingerprint))
 
     async def _judged(self, cases: Sequence[Case], orders: Orders | None) -> list[Judgement]:
         if len(cases) > self.settings.most_cases:
@@ -328,13 +332,13 @@ class JudgeService:
 
     async def _health(self, _: web.Request) -> web.Response:
         state = "stopping" if self.stopping else "ready" if self.info else "loading"
-        return _json({"status": state}, 200 if state == "ready" else 503)
+        return json_response({"status": state}, 200 if state == "ready" else 503)
 
     async def _identity(self, _: web.Request) -> web.Response:
-        return _json(self._ready())
+        return json_response(self._ready())
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(text=self.metrics.page(), content_type="text/plain", charset="utf-8")
+        return self.metrics.response()
 
     def _ready(self) -> ServiceInfo:
         if self.info is None:
@@ -348,11 +352,11 @@ class JudgeService:
         try:
             response = await self._answered(request, handler)
         except asyncio.CancelledError:
-            self.metrics.requests.add(path=_path(request), status="gone")
+            self.metrics.requests.labels(known_path(request), "gone").inc()
             raise
-        self.metrics.requests.add(path=_path(request), status=str(response.status))
+        self.metrics.requests.labels(known_path(request), str(response.status)).inc()
         if request.path.startswith("/v1/"):
-            self.metrics.latency.see(time.monotonic() - began)
+            self.metrics.latency.observe(time.monotonic() - began)
         return response
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -379,11 +383,9 @@ class JudgeService:
             return _error(500, f"the judge failed: {type(error).__name__}: {error}")
 
     def _admit(self, request: web.Request) -> None:
-        key = self.settings.api_key
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if key and request.path not in _OPEN_PATHS and not hmac.compare_digest(given.encode(), key.encode()):
+        if not has_key(request, self._keys):
             raise _Refused(401, "a key is needed: Authorization: Bearer KEY")
-        if request.method == "POST" and request.content_type != "application/json":
+        if not has_json_body(request):
             raise _Refused(415, "send the body as Content-Type: application/json")
 
 
@@ -421,74 +423,35 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
     return case_of_parsed(given.id or place, language, given.history, given.reference, parse(given.output))
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
-
-
 def _error(status: int, message: str, retry_after: int | None = None) -> web.Response:
-    response = _json({"error": {"message": message}}, status)
-    if retry_after is not None:
-        response.headers["Retry-After"] = str(retry_after)
-    return response
-
-
-def _path(request: web.Request) -> str:
-    """A known path, or one word for all others, so that invented paths cannot fill the metrics."""
-    return request.path if request.match_info.http_exception is None else "other"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return json_response({"error": {"message": message}}, status, retry_after)
 
 
 async def serve(judge: Judge, settings: ServiceSettings) -> None:
     """Run until SIGTERM or Ctrl-C. UserError when the judge cannot be loaded or the port is taken."""
     service = JudgeService(judge, settings)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    runner = web.AppRunner(
-        service.application(), handler_cancellation=True, access_log=None, shutdown_timeout=settings.grace + 1
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, settings.host or None, settings.port).start()
-    except OSError as error:
-        await runner.cleanup()
-        reason = error.strerror or str(error)
-        raise UserError(f"Cannot listen on {settings.host} port {settings.port}: {reason}.") from None
-    working = asyncio.create_task(service.queue.work())
-    try:
-        shown = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"
-        print(f"listening on http://{shown}:{runner.addresses[0][1]}", flush=True)
-        await _until_stopped(service, stop)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second signal ends it at once
-            loop.remove_signal_handler(number)
+    queue = service.queue
+    working = asyncio.create_task(queue.work())
+
+    async def load() -> str:
+        info = await service.load()
+        return f"{info.name}, {info.kind}"
+
+    async def finish() -> None:
         service.stopping = True
-        late = loop.call_later(settings.grace, service.queue.stop)
-        await runner.cleanup()
-        late.cancel()
+        asyncio.get_running_loop().call_later(settings.grace, queue.stop)
+
+    try:
+        await run_until_stopped(
+            service.application(),
+            settings.host,
+            settings.port,
+            load=load,
+            finish=finish,
+            shutdown_timeout=settings.grace + 1,  # what is in flight has its time, then the queue tells it no
+        )
+    finally:
         working.cancel()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(service.queue.judge_loop.run(judge.close()), 5)
-        service.queue.judge_loop.close()
-
-
-async def _until_stopped(service: JudgeService, stop: asyncio.Event) -> None:
-    began = time.monotonic()
-    stopped = asyncio.create_task(stop.wait())
-    loading = asyncio.create_task(service.load())
-    await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
-    if not loading.done():
-        loading.cancel()
-        return
-    info = loading.result()
-    print(f"ready after {time.monotonic() - began:.1f} s: {info.name}, {info.kind}", file=sys.stderr, flush=True)
-    await stopped
+            await asyncio.wait_for(queue.judge_loop.run(judge.close()), 5)
+        queue.judge_loop.close()
