@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from tests.annotation.labelling import ALL_TRUE, LABELS, label_all
 
-from compeer.cer.item import Candidate, Item, Labels, TranscriptTurn, read_items, to_row
+from compeer.cer.item import Candidate, Item, Labels, Said, read_items, to_row
 from compeer.cer.publish import publish
 from compeer.cli import app
 from compeer.dialogue import read_rows, write_rows
@@ -38,7 +38,7 @@ def item(number: int) -> Item:
         licence="CC BY 4.0",
         language="en",
         round=1,
-        history=(TranscriptTurn("seeker", f"I lost my job, and this is story number {number}.", images),),
+        history=(Said("seeker", f"I lost my job, and this is story number {number}.", images),),
         reference=f"That must be hard, {number}.",
         reference_reasoning=Reasoning.of(STEPS, LABELS),
         candidate=Candidate(

@@ -7,7 +7,6 @@ place too, but it does write the rejections: they say why.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue, write
-from compeer.dialogue.jsonl import open_bytes, rejects_path
+from compeer.dialogue.jsonl import rejects_path, replacing
 
 _KINDS = 50  # of reasons and of unknown names, told apart in the summary
 
@@ -61,7 +60,6 @@ def run(
     """
     place = rejects or rejects_path(out)
     summary = Summary(out=str(out), rejects=str(place) if place else None)
-    temporary = place.with_name(f".{os.getpid()}.{place.name}") if place else None
 
     def dialogues(turned_away: IO[bytes] | None) -> Iterator[Dialogue]:
         for outcome in outcomes:
@@ -81,20 +79,19 @@ def run(
             todo = f"See {place}, and check" if place and summary.rejected else "Check"
             raise CorpusError(out, f"nothing was imported ({why})", f"{todo} that this is the right corpus and path")
 
-    if place is None or temporary is None:
+    if place is None:
         write(out, dialogues(None))
         return summary
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with open_bytes(temporary, "wb") as turned_away:
+    useless: CorpusError | None = None
+    with replacing(place) as turned_away:
+        try:
             write(out, dialogues(turned_away))
-        temporary.replace(place)
-    except CorpusError:
-        if not summary.imported and summary.rejected:
-            temporary.replace(place)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+        except CorpusError as problem:
+            if summary.imported or not summary.rejected:
+                raise
+            useless = problem  # nothing could be used: the rejections say why
+    if useless is not None:
+        raise useless
     return summary
 
 

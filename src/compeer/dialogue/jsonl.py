@@ -98,19 +98,29 @@ def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
             count += 1
         sys.stdout.buffer.flush()
         return count
+    with replacing(path) as out:
+        for row in rows:
+            out.write(encoder.encode(row) + b"\n")
+            count += 1
+    return count
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write, compressed by its suffix, that takes the place of `path` when the block ends without an error.
+
+    A reader, and whoever comes after a kill, sees the old file or the new one, never half of it.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # the temporary name keeps the suffix, which chooses the compression
     temporary = target.with_name(f".{os.getpid()}.{target.name}")
     try:
         with open_bytes(temporary, "wb") as out:
-            for row in rows:
-                out.write(encoder.encode(row) + b"\n")
-                count += 1
+            yield out
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    return count
 
 
 _SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")

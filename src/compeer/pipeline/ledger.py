@@ -1,10 +1,4 @@
-"""What a run is and what came of it: the record beside every output, and what it is recognised by.
-
-Nothing is keyed on a version or a timestamp. A fingerprint of what determines the rows (input, prompts, models,
-parameters, seed) decides whether a run goes on, has nothing to do, or would mix two kinds of rows and is refused.
-How the files are written meanwhile is `compeer.pipeline.ledger`.
-
-The files of a run while it runs, and how it goes on after it was killed.
+"""The files of a run: what it is recognised by, how far it is, and how it goes on after it was killed.
 
 While a stage runs, its rows lie in `OUT.part` and its rejects in `STEM.rejects.jsonl.part`, both in the order of the
 input. `STEM.state.json` says, twice a second, how far they are good: so many input lines consumed, so many
@@ -23,7 +17,6 @@ import copy
 import hashlib
 import inspect
 import lzma
-import os
 import shutil
 import sys
 import time
@@ -35,7 +28,7 @@ import msgspec
 import zstandard
 
 import compeer
-from compeer.dialogue.jsonl import COMPRESSED, data_files, open_bytes, rejects_path
+from compeer.dialogue.jsonl import COMPRESSED, data_files, open_bytes, rejects_path, replacing
 from compeer.errors import UserError
 from compeer.typed import from_json
 
@@ -239,7 +232,8 @@ class Ledger:
             file.flush()
         self._noted = time.monotonic()
         self.state.seconds = self._noted - self._began
-        _replace(self.state_path, msgspec.json.encode(self._before or self.state))
+        with replacing(self.state_path) as file:
+            file.write(msgspec.json.encode(self._before or self.state))
 
     def finish(self) -> Manifest:
         """Give the files their names and write the manifest. Safe to be killed anywhere, and to be done twice."""
@@ -253,7 +247,8 @@ class Ledger:
         _put(self._parts[1], self.rejects)
         known = {name: getattr(state, name) for name in Run.__struct_fields__}
         manifest = Manifest(**known, output=str(self.out), rejects=str(self.rejects))
-        _replace(self.manifest_path, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+        with replacing(self.manifest_path) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
         self.state_path.unlink()
         return manifest
 
@@ -277,7 +272,7 @@ class Ledger:
                 return "The files of the earlier run are gone; starting again, known answers come from the cache."
             old.limit, old.engine, old.version = limit, self.state.engine, self.state.version
             self.state = old
-            return f"Going on after {old.counts.rows_in:,} rows."
+            return f"Continuing after {old.counts.rows_in:,} rows."
         done: Manifest | None = _read(self.manifest_path, Manifest)
         if done is None or not self.out.exists() or not self.rejects.exists():
             if self.out.exists():
@@ -317,13 +312,6 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old one or the new one, never half."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-
-
 def _read(path: Path, kind: type[Any]) -> Any:
     try:
         return from_json(path.read_bytes(), kind)
@@ -338,10 +326,8 @@ def _put(part: Path, target: Path) -> None:
     if not part.exists():
         return  # done before, by a run that was killed just then
     if target.name.endswith(COMPRESSED):
-        temporary = target.with_name(f".{os.getpid()}.{target.name}")
-        with part.open("rb") as plain, open_bytes(temporary, "wb") as packed:
+        with part.open("rb") as plain, replacing(target) as packed:
             shutil.copyfileobj(plain, packed, 1 << 20)
-        temporary.replace(target)
         part.unlink()
     else:
         part.replace(target)

@@ -3,11 +3,9 @@
 The function knows nothing of files, resuming, progress or clusters; that is the runner's. It gets its
 tools: the models it may ask, a seed that depends only on the row, and options from the configuration.
 
-Before and during a run: what would be asked, what it would cost, how far it is.
-
-`prompts` runs the stage function with models that write down what they are asked and answer nothing. `estimate`
-makes calls and tokens of that for the whole input. `Progress` shows a live bar on a terminal, and elsewhere a plain
-line every ten seconds, on the standard error.
+Also here, what a person sees of it. Before a run: `prompts` runs the function with models that write down what they are
+asked and answer nothing, and `estimate` makes calls and tokens of that for the whole input. During a run: `Progress`
+shows a live bar on a terminal, and elsewhere a plain line every ten seconds, on the standard error.
 """
 
 from __future__ import annotations
