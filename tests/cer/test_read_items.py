@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from tests.annotation.labelling import ALL_TRUE, LABELS, label_all
 
-from compeer.cer.item import Candidate, Item, Labels, Said, read_items, to_row
+from compeer.cer.item import Candidate, Item, Labels, PastTurn, read_items, to_row
 from compeer.cer.publish import publish
 from compeer.cli import app
 from compeer.dialogue import read_rows, write_rows
@@ -38,7 +38,7 @@ def item(number: int) -> Item:
         licence="CC BY 4.0",
         language="en",
         round=1,
-        history=(Said("seeker", f"I lost my job, and this is story number {number}.", images),),
+        history=(PastTurn("seeker", f"I lost my job, and this is story number {number}.", images),),
         reference=f"That must be hard, {number}.",
         reference_reasoning=Reasoning.of(STEPS, LABELS),
         candidate=Candidate(
@@ -57,8 +57,9 @@ def command(*words: object) -> None:
 
 def labelled(home: Path, source: Path, name: str, *export: str) -> Path:
     """Items that two people have labelled, out of the store again."""
-    from compeer.people.invitations import invite
     from compeer.people.labelling_project import project_named
+
+    from compeer.people.invitations import invite
     from compeer.people.store import open_store
 
     db, out = home / f"{name}.db", home / f"{name}.jsonl"
@@ -230,6 +231,7 @@ def cer_label(path: Path, out: Path, judge: RuleJudge) -> int:
 
 def annotate_create(path: Path, out: Path, judge: RuleJudge) -> int:
     from compeer.people.labelling_project import progress, project_named
+
     from compeer.people.store import open_store
 
     db = out / "label.db"
@@ -243,12 +245,12 @@ def annotate_create(path: Path, out: Path, judge: RuleJudge) -> int:
 
 
 def label_room(path: Path, out: Path, judge: RuleJudge) -> int:
+    from compeer.studio.rooms.label.routes import project_source as source
     from starlette.datastructures import UploadFile
 
-    from compeer.studio.rooms.label.files import source
-    from compeer.studio.settings import Settings
+    from compeer.studio.settings import StudioSettings
 
-    settings: Any = Settings()
+    settings: Any = StudioSettings()
     say: Any = lambda name, **values: name  # noqa: E731
     named = source(settings, say, None, str(path), "")
     assert named.images is not None and (named.images / named.items[0].history[0].images[0]).is_file()

@@ -287,7 +287,7 @@ def studio(
 
     try:
         from compeer.studio.serve import serve
-        from compeer.studio.settings import Settings
+        from compeer.studio.settings import StudioSettings
     except ModuleNotFoundError as error:
         raise UserError(f"The studio needs {error.name}. Install it: pip install 'compeer[studio]'") from None
     for name, holds, folders in (("--runs", "runs", runs), ("--items", "items", items)):
@@ -296,7 +296,7 @@ def studio(
                 raise UserError(
                     f"{name} {folder} is not a folder. Give one that holds {holds}, or leave the option out."
                 )
-    settings = Settings(
+    settings = StudioSettings(
         host=host,
         port=port,
         db=db,

@@ -1,45 +1,64 @@
-"""The application: rooms, the pages of the shell, and the gate around all of them.
+"""The application: rooms, the pages that belong to none of them, and the gate around all.
 
-    app = create_app(Settings(runs=(Path("runs"),)))
+    app = create_app(StudioSettings(runs=(Path("runs"),)))
 
 A room's pages are guarded by its roles here, so a page that forgets to ask is still closed to others.
+
+Opening a personal link changes nothing, because programs that preview links open them too. Only the button on its page
+signs in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Form
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from compeer.reasoning.ontology import LANGUAGES
 from compeer.studio.access.gate import Buckets, Gate
-from compeer.studio.access.people import CoordinatorLink, Doors, Kind, Refused, Sessions, Tokens, needs, secret_of
-from compeer.studio.front import front
-from compeer.studio.pages import Pages
+from compeer.studio.access.people import (
+    LANGUAGE_COOKIE,
+    THEME_COOKIE,
+    THEMES,
+    CoordinatorLink,
+    LinkSource,
+    LinkSources,
+    RefusalKind,
+    RequestRefused,
+    Sessions,
+    needs,
+    secret_of,
+    visit,
+)
+from compeer.studio.pages import Pages, pages
 from compeer.studio.room import Room
-from compeer.studio.settings import Settings, check
+from compeer.studio.settings import StudioSettings, check
 
-_KINDS: dict[int, Kind] = {403: "forbidden", 404: "missing", 405: "missing", 413: "large"}
+YEAR = 365 * 86400
+_KINDS: dict[int, RefusalKind] = {403: "forbidden", 404: "missing", 405: "missing", 413: "large"}
 
 
-def create_app(settings: Settings, rooms: Sequence[Room] | None = None) -> FastAPI:
-    """The studio for these settings; UserError where they do not go together. `rooms`: others than all of them."""
+def create_app(settings: StudioSettings, rooms: Sequence[Room] | None = None) -> FastAPI:
+    """The studio for these settings; UserError where they do not go together. `rooms`: all of them by default."""
     check(settings)
     if rooms is None:
         from compeer.studio.rooms import open_rooms
 
         rooms = open_rooms(settings)
     sessions = Sessions(secret_of(settings.secret, settings.data), secure=settings.secure)
-    doors: list[Tokens] = [room.tokens for room in rooms if room.tokens]
+    sources: list[LinkSource] = [room.links for room in rooms if room.links]
     if settings.guarded and settings.token:
-        doors.insert(0, CoordinatorLink(settings.token))
-    tokens = Doors(doors) if doors else None
+        sources.insert(0, CoordinatorLink(settings.token))
+    links = LinkSources(sources) if sources else None
     app = FastAPI(title="Compeer studio", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings, app.state.pages = settings, Pages(rooms)
-    app.include_router(front(sessions, tokens, Buckets(settings.limits.enter)))
+    app.include_router(shell_pages(sessions, links, Buckets(settings.limits.enter)))
     for room in rooms:
         if room.router is not None:
             app.include_router(room.router, prefix=room.path, dependencies=[Depends(needs(*room.roles))])
@@ -47,19 +66,78 @@ def create_app(settings: Settings, rooms: Sequence[Room] | None = None) -> FastA
         Gate,
         settings=settings,
         sessions=sessions,
-        tokens=tokens,
+        links=links,
         explain=app.state.pages.explain,
         uploads=[room.path + path for room in rooms for path in room.uploads],
     )
-    app.add_exception_handler(HTTPException, _told)
-    app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(HTTPException, _explain)
+    app.add_exception_handler(RequestValidationError, _explain)
     return app
 
 
-def _told(request: Request, error: Exception) -> Response:
-    """What the framework refuses itself, in our words."""
-    pages: Pages = request.app.state.pages
+def _explain(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses, as a page of ours."""
     if isinstance(error, HTTPException):
         kind = _KINDS.get(error.status_code, "broken" if error.status_code >= 500 else "invalid")
-        return pages.explain(request, Refused(error.status_code, kind, str(error.detail)))
-    return pages.explain(request, Refused(422, "invalid", "a request that lacks something"))
+        return pages(request).explain(request, RequestRefused(error.status_code, kind, str(error.detail)))
+    return pages(request).explain(request, RequestRefused(422, "invalid", "a request that lacks something"))
+
+
+def shell_pages(sessions: Sessions, links: LinkSource | None, wrong_links: Buckets) -> APIRouter:
+    """Home, signing in and out, theme and language, static files. `wrong_links` limits guessing from one address."""
+    router = APIRouter()
+
+    @router.get("/")
+    def home(request: Request) -> Response:
+        return pages(request).page(request, "home.html")
+
+    @router.get("/static/{name:path}")
+    def static(request: Request, name: str) -> Response:
+        return pages(request).assets.response(name)
+
+    @router.get("/enter/{token}")
+    def ask(request: Request, token: str) -> Response:
+        return pages(request).page(request, "enter.html", token=token)
+
+    @router.post("/enter")
+    async def enter(request: Request, token: Annotated[str, Form()]) -> Response:
+        if links is not None:
+            address = visit(request).address
+            if seconds := wrong_links.wait(address):
+                raise RequestRefused(429, "busy", "too many tries of personal links", wait=seconds)
+            found = await run_in_threadpool(links.verify, token)
+            if found is None:  # a right link does not count: forty people may sign in at once from one address
+                wrong_links.take(address)
+                raise RequestRefused(403, "bad_link", "a personal link that is not known")
+            visit(request).session = sessions.new(found)
+        return RedirectResponse("/", 303)
+
+    @router.post("/leave")
+    def leave(request: Request) -> Response:
+        visit(request).session = sessions.new()
+        return RedirectResponse("/", 303)
+
+    @router.post("/look")
+    def look(
+        request: Request,
+        back: Annotated[str, Form()] = "/",
+        theme: Annotated[str | None, Form()] = None,
+        language: Annotated[str | None, Form()] = None,
+    ) -> Response:
+        response = RedirectResponse(inside(back), 303)
+        for name, value, known in ((THEME_COOKIE, theme, THEMES), (LANGUAGE_COOKIE, language, LANGUAGES)):
+            if value in known and value is not None:
+                response.set_cookie(name, value, max_age=YEAR, samesite="lax", httponly=True, secure=sessions.secure)
+        return response
+
+    return router
+
+
+def inside(address: str) -> str:
+    """An address within the studio, or the home page: no form sends anyone elsewhere.
+
+    >>> inside("/runs?page=2"), inside("//evil.org"), inside("https://evil.org"), inside("/\\\\evil.org")
+    ('/runs?page=2', '/', '/', '/')
+    """
+    plain = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if plain and address.isprintable() else "/"

@@ -1,13 +1,13 @@
-"""Making pages: templates, words and files that they load.
+"""Making pages from templates and texts, and serving the files that they load.
 
     return pages(request).page(request, "runs/list.html", runs=found)
 
-Templates of the shell lie in look/templates, those of a room, or of a part that rooms share, in its own templates
-folder and are named "ROOM/FILE". Whatever a template prints is escaped. Every template has `say` (words), `visit`,
-`person`, `rooms`, `room` (the name of the one it stands in), `asset`.
+Templates of the shell are in look/templates; those of a room, or of a part that rooms share, are in its own templates
+folder and are named "ROOM/FILE". Whatever a template prints is escaped. Every template has `say` (texts), `visit`,
+`person`, `rooms`, `room` (the name of the current one), `help` (whom to call) and `asset`.
 
 Files for the browser (look/static, a room's static) are read once at the start, so an address can only name one of
-them; they carry a hash, so a browser keeps them until they change.
+them. Their addresses carry a hash, so a browser keeps them until they change.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from compeer.reasoning.ontology import LANGUAGES
-from compeer.studio.access.people import THEMES, Person, Refused, visit
+from compeer.studio.access.people import THEMES, RequestRefused, StudioPerson, visit
+from compeer.studio.helplines import help_lines, visitor_country
 from compeer.studio.room import Room, parts_of
-from compeer.studio.words import Say, gather
-from compeer.studio.words.shell import SHELL
+from compeer.studio.words import Say, merge_words, read_words
 
 LOOK = Path(__file__).parent / "look"
-CUT = "\f"  # nothing that a page shows
+CUT = "\f"  # a character that no page shows
 
 
 class Pages:
     def __init__(self, rooms: Sequence[Room]) -> None:
         self.rooms = tuple(rooms)
         parts = parts_of(rooms)
-        words = gather([SHELL, *(part.words for part in parts)])
+        words = merge_words([read_words(LOOK), *(part.words for part in parts)])
         self.say = {language: Say(words, language) for language in LANGUAGES}
         self.assets = Assets({"look": LOOK, **{part.name: part.folder for part in parts}})
         inner = {part.name: jinja2.FileSystemLoader(part.folder / "templates") for part in parts}
@@ -54,8 +54,10 @@ class Pages:
         return self.templates.get_template(template).render(self._values(request, values))
 
     def flow(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
-        """A page that is sent in two parts, cut where its template prints `cut`: what stands above is painted while
-        the rest is still counted. What takes long is a function, which the template calls below the cut."""
+        """A page in two parts, cut where its template prints `cut`: the first is shown while the rest is computed.
+
+        What takes long is a function, which the template calls below the cut.
+        """
         parts = self.templates.get_template(template).generate(self._values(request, {"cut": CUT, **values}))
         return StreamingResponse(_halves(parts), status, media_type="text/html")
 
@@ -69,23 +71,29 @@ class Pages:
             "person": visitor.person,
             "rooms": allowed,
             "here": _here(request),
+            "help": self._help(request),
             "room": next((room.name for room in self.rooms if f"{path}/".startswith(f"{room.path}/")), None),
             **values,
         }
 
+    def _help(self, request: Request) -> dict[str, Any]:
+        """Whom to call, for the control that every page has."""
+        language, accepted = visit(request).language, request.headers.get("accept-language")
+        return help_lines(visitor_country(request.app.state.settings.country, accepted, language), language)
+
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         return HTMLResponse(self.render(request, template, **values), status)
 
-    def explain(self, request: Request, refusal: Refused) -> Response:
+    def explain(self, request: Request, refusal: RequestRefused) -> Response:
         """The page, or for a script the object, that says what went wrong, what is safe and what to do."""
         say = self.say[visit(request).language]
         seconds = {"seconds": max(1, round(refusal.wait + 0.5))} if refusal.wait else {}
         headers = {"retry-after": str(seconds["seconds"])} if seconds else {}
-        told = {part: say(f"error.{refusal.kind}.{part}") for part in ("title", "what", "safe")}
-        told["next"] = say(f"error.{refusal.kind}.next", **seconds)
+        explained = {part: say(f"error.{refusal.kind}.{part}") for part in ("title", "what", "safe")}
+        explained["next"] = say(f"error.{refusal.kind}.next", **seconds)
         if "text/html" not in request.headers.get("accept", ""):
-            return JSONResponse({"error": {"status": refusal.status, **told}}, refusal.status, headers)
-        page = self.page(request, "error.html", refusal.status, status_code=refusal.status, **told)
+            return JSONResponse({"error": {"status": refusal.status, **explained}}, refusal.status, headers)
+        page = self.page(request, "error.html", refusal.status, status_code=refusal.status, **explained)
         page.headers.update(headers)
         return page
 
@@ -107,14 +115,14 @@ class Assets:
 
     def response(self, name: str) -> Response:
         if name not in self.files:
-            raise Refused(404, "missing", "no such file")
+            raise RequestRefused(404, "missing", "no such file")
         data, kind = self.files[name]
         return Response(data, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})
 
 
-def welcome(person: Person, room: Room) -> bool:
-    """Whether a room is shown to somebody. Who was invited to one room with links of its own is not led to another."""
-    invited_elsewhere = room.tokens is not None and ":" in person.id and not person.id.startswith(f"{room.name}:")
+def welcome(person: StudioPerson, room: Room) -> bool:
+    """Whether a room is shown to someone. A person invited to one room by its own links is not led to another."""
+    invited_elsewhere = room.links is not None and ":" in person.id and not person.id.startswith(f"{room.name}:")
     return person.role in room.roles and not invited_elsewhere
 
 
@@ -129,7 +137,7 @@ def _halves(parts: Iterator[str]) -> Iterator[str]:
 
 
 def _here(request: Request) -> str:
-    """Where a form of the frame leads back to: this page, if it can be asked for again."""
+    """Where the forms of the frame lead back to: this page, if it can be requested again."""
     query = request.url.query
     return request.scope["path"] + (f"?{query}" if query else "") if request.method == "GET" else "/"
 

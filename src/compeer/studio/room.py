@@ -1,41 +1,42 @@
-"""What a room is: a name, pages, words, and who may enter. And what rooms have in common: parts that several use."""
+"""What a room is: a name, pages, texts, and who may enter; and what several rooms share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 import msgspec
 from fastapi import APIRouter
 
-from compeer.studio.access.people import Role, Tokens
-from compeer.studio.words import Words
+from compeer.studio.access.people import LinkSource, Role
+from compeer.studio.words import Words, read_words
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Templates, files for the browser and words under one name, for the pages of one room or of several."""
+    """Templates, files for the browser and texts under one name, for the pages of one room or of several.
+
+    They are in the part's folder: templates/, static/ and JSON files of texts.
+    """
 
     name: str
-    package: ModuleType  # templates/ and static/ are looked for beside it
-    words: Words
+    folder: Path
 
     @property
-    def folder(self) -> Path:
-        return Path(str(self.package.__file__)).parent
+    def words(self) -> Words:
+        return read_words(self.folder)
 
 
 class Room(Part, frozen=True, kw_only=True):
     """One room of the studio.
 
-    Its pages lie under /NAME. Its words hold at least NAME.name, NAME.about and NAME.off, the sentence that says what
-    is missing on an instance where the room is closed.
+    Its pages are under /NAME. Its texts have at least NAME.name, NAME.about and NAME.off, the sentence that says what
+    is missing in a studio where the room is closed.
     """
 
-    router: APIRouter | None  # None: closed on this instance
+    router: APIRouter | None  # None: closed in this studio
     roles: tuple[Role, ...]
-    tokens: Tokens | None = None  # personal links that this room hands out
-    uploads: tuple[str, ...] = ()  # paths below the room's, such as "/picture", that take more than a form
+    links: LinkSource | None = None  # personal links that this room hands out
+    uploads: tuple[str, ...] = ()  # paths below the room's, such as "/picture", that accept more than a form
     uses: tuple[Part, ...] = ()  # what it shares with other rooms
 
     @property

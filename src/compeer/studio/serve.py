@@ -1,7 +1,7 @@
-"""Running the studio: bind, say where it is, answer, end in peace.
+"""Running the studio: bind the port, print the address, serve, shut down.
 
-The port is bound first, so that one that is taken is a sentence and no traceback. Ctrl-C or SIGTERM takes no new
-requests and gives those in flight some seconds; a second Ctrl-C ends at once.
+The port is bound first, so a port in use gives a sentence and no traceback. On Ctrl-C or SIGTERM no new requests are
+accepted and those in flight get some seconds; a second Ctrl-C ends at once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import uvicorn
 
 from compeer.errors import UserError
 from compeer.studio.app import create_app
-from compeer.studio.settings import Settings, is_loopback, origin
+from compeer.studio.settings import StudioSettings, is_loopback, origin
 
 GRACE = 8  # seconds
 
 
-def serve(settings: Settings) -> None:
-    """Run until it is stopped. A token for the coordinator's link is made when one is needed and none is given."""
+def serve(settings: StudioSettings) -> None:
+    """Run until stopped. A token for the coordinator's link is made when one is needed and none is given."""
     if settings.public is not None and settings.token is None:
         settings = msgspec.structs.replace(settings, token=secrets.token_urlsafe(24))
     app = create_app(settings)
@@ -35,22 +35,22 @@ def serve(settings: Settings) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
-        # a proxy on this machine may say for whom it asks; nobody else may
+        # only a proxy on this machine may say for whom it asks
         proxy_headers=settings.guarded and is_loopback(settings.host),
         forwarded_allow_ips="127.0.0.1,::1",
         timeout_graceful_shutdown=GRACE,
     )
     for line in announcement(settings, listening.getsockname()[1]):
         print(line, flush=True)
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn takes them over, and sends them again when it has ended
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn takes them over, and sends them again at its end
         signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; UserError when the address cannot be had."""
+    """A listening socket; UserError when the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # named as TCP: asyncio switches Nagle's algorithm off only then, and with it every answer would wait 40 ms
+    # named as TCP: asyncio turns Nagle's algorithm off only then; with it every response waits 40 ms
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -63,20 +63,20 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def announcement(settings: Settings, port: int) -> list[str]:
-    """What is printed at the start."""
+def announcement(settings: StudioSettings, port: int) -> list[str]:
+    """The lines that are printed at the start."""
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     if settings.public is None:
-        return [f"The studio is open at http://{shown}:{port}", "Only this machine reaches it. Ctrl-C ends it."]
+        return [f"The studio is open at http://{shown}:{port}", "Only this machine can reach it. Ctrl-C stops it."]
     address = origin(settings.public)
     lines = [
         f"The studio listens on {shown}:{port} for {address}",
-        "Everybody needs a personal link. Yours, as the coordinator:",
+        "Everyone needs a personal link. Yours, as the coordinator:",
         f"  {address}/enter/{settings.token}",
         "Keep it to yourself; a restart makes a new one unless $COMPEER_STUDIO_TOKEN is set.",
     ]
     if not settings.secure:
-        lines.append("Warning: over plain http anyone on the way reads along. Put it behind https.")
+        lines.append("Warning: plain http can be read by others on the way. Put the studio behind https.")
     return lines
 
 

@@ -1,37 +1,37 @@
-"""What one instance of the studio is told, and what it refuses to be told.
+"""Settings of one studio, and which of them do not go together.
 
-It listens on this machine alone unless a public address is given; with one, everybody needs a personal link. The two
-go together on purpose: an open port without links would show what people wrote to whoever finds it.
+It listens on this machine alone unless a public address is given; with one, everyone needs a personal link. The two go
+together on purpose: an open port without links would show what people wrote to anyone who finds it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
+from compeer import http_service
 from compeer.errors import UserError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 MIB = 1 << 20
 
 
-class Rate(msgspec.Struct, frozen=True):
-    """So many requests at once, and so many a second in the long run."""
+class RateLimit(msgspec.Struct, frozen=True):
+    """Requests allowed at once, and per second in the long run."""
 
     burst: int
     per_second: float
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one person, one address and one request may ask for."""
+class StudioLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits per person, per address and per request."""
 
-    person: Rate = Rate(120, 30.0)
-    address: Rate = Rate(600, 150.0)  # a whole team may sit behind one address
-    enter: Rate = Rate(10, 0.1)  # wrong personal links from one address
+    person: RateLimit = RateLimit(120, 30.0)
+    address: RateLimit = RateLimit(600, 150.0)  # a whole team may sit behind one address
+    enter: RateLimit = RateLimit(10, 0.1)  # wrong personal links from one address
     body: int = MIB
     upload: int = 16 * MIB  # on paths that a room names for uploads
 
@@ -41,27 +41,27 @@ def _data_home() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "compeer" / "studio"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance. `create_app` checks it; the command makes it from its options."""
+class StudioSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one studio. `create_app` checks them; the command makes them from its options."""
 
     host: str = "127.0.0.1"
     port: int = 8030
-    public: str | None = None  # the address others use, as https://studio.example.org
+    public: str | None = None  # the address that others use, such as https://studio.example.org
     token: str | None = None  # of the coordinator's link; needed with `public`
     secret: str | None = None  # signs sessions; without one it is made once and kept in `data`
     data: Path = msgspec.field(default_factory=_data_home)
-    db: str | None = None  # labels and votes: a file or an address of PostgreSQL
-    items: tuple[Path, ...] = ()  # folders with items and pictures that labelling projects may be made from
+    db: str | None = None  # labels and votes: a file, or an address of PostgreSQL
+    items: tuple[Path, ...] = ()  # folders with items and pictures from which projects may be created
     runs: tuple[Path, ...] = ()
     models: tuple[str, ...] = ()  # to talk with, as `compeer chat --model` names them
     base_url: str | None = None  # the server of those named openai:NAME; default $OPENAI_BASE_URL
-    guard: str | None = None  # a model that screens messages beside the word list
-    country: str | None = None  # whose helplines are shown first; default: what the browser tells
-    limits: Limits = Limits()
+    guard: str | None = None  # a model that screens messages in addition
+    country: str | None = None  # whose helplines are shown first; default: the region that the browser names
+    limits: StudioLimits = StudioLimits()
 
     @property
     def guarded(self) -> bool:
-        """Whether everybody needs a personal link."""
+        """Whether everyone needs a personal link."""
         return self.public is not None
 
     @property
@@ -71,25 +71,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server on this address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("")
-    (True, True, False, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    """Whether only this machine can reach a server on this address, which may be an IPv6 address in brackets."""
+    return http_service.is_loopback(host.strip("[]"))
 
 
-def check(settings: Settings) -> None:
-    """UserError where the settings do not go together."""
+def check(settings: StudioSettings) -> None:
+    """Raise UserError where settings do not go together."""
     if not is_loopback(settings.host) and settings.public is None:
         raise UserError(
-            f"On {settings.host or 'all addresses'} other machines can reach the studio, so everybody needs a personal "
-            "link. Say under which address people will open it: --public https://studio.example.org. "
+            f"On {settings.host or 'all addresses'} other machines can reach the studio, so everyone needs a personal "
+            "link. Give the address under which people will open it: --public https://studio.example.org. "
             "Or leave out --host: then only this machine reaches it."
         )
     if settings.public is None:

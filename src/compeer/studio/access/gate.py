@@ -1,34 +1,27 @@
-"""Everything that is checked for every request, in one place, so that no page can forget it.
+"""What is checked for every request, in one place, so that no page can forget it.
 
 In this order: the name in the Host header; the session and the person; the rate of the person, or of the address where
-nobody is known (forty people may sit behind one address); for anything that may change something the size of the body,
-who sent it (Origin) and the session's form token; then the page; then the headers and the line in the journal. What
-goes wrong below becomes a friendly page here.
+nobody is known (forty people may share one address); for anything that may change something the size of the body, the
+page that sent it (Origin) and the session's form token. Then the page is made; then headers are added and a line is
+written to the log. Whatever is refused or fails below becomes a page that explains it.
 
-The body of a form is read before the page sees it, so a page never gets half of one; its size is bounded. Events that
-a page streams out pass through untouched.
-
-Rate limits: a bucket of tokens for each person or address, filled again at a steady rate, in memory.
-
-A bucket that is full again is forgotten, so memory is bounded by who asked lately.
-
-What every answer tells the browser to forbid.
-
-Pages may load only what this server sends, run no script and apply no style that stands in the page itself, be framed
-by nobody, and use no camera, microphone or place. `same-origin` as the referrer policy: with `no-referrer` browsers
-would send forms with `Origin: null`, which cannot be told from a forged one.
-
-Which names this server answers to, and from whose pages it takes forms.
-
-A page on the internet can make a browser call a server on its owner's machine by pointing its own name at 127.0.0.1
-(DNS rebinding). The Host header then still carries that page's name, so only known names are answered.
+- The body of a form is read before the page sees it, so a page never gets half of one; its size is bounded. What a
+  page streams out passes through untouched.
+- Host: a page on the internet can make a browser call a server on its owner's machine by pointing its own name at
+  127.0.0.1 (DNS rebinding). The Host header then still carries that page's name, so only known names are answered.
+- Headers: pages may load only what this server sends, run no script and apply no style that stands in the page itself,
+  be framed by nobody, and use no camera, microphone or location. The referrer policy is `same-origin`, because with
+  `no-referrer` browsers send forms with `Origin: null`, which cannot be told from a forged one.
+- Log: one line per request with its time, person, address, path and status; never a query, a body or a token.
+  Refusals are warnings with their reason.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -36,18 +29,50 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from compeer.studio.access import people as journal
-from compeer.studio.access.people import LOCAL, Person, Refused, Session, Sessions, Tokens, Visit, language_of, theme_of
-from compeer.studio.settings import LOOPBACK_NAMES, Rate, Settings, is_loopback, origin
+from compeer.studio.access.people import (
+    LOCAL,
+    LinkSource,
+    RequestRefused,
+    Sessions,
+    StudioPerson,
+    StudioSession,
+    Visit,
+    language_of,
+    theme_of,
+)
+from compeer.studio.settings import LOOPBACK_NAMES, RateLimit, StudioSettings, is_loopback, origin
 
-_MOST = 10_000
+LOG = logging.getLogger("compeer.studio")
+_MOST_BUCKETS = 10_000
+
+
+def log_request(method: str, path: str, status: int, seconds: float, person: str | None, address: str) -> None:
+    LOG.info("%s %s %s %d %s %.0f ms", address, person or "-", method, status, log_path(path), seconds * 1000)
+
+
+def log_refusal(reason: str, method: str, path: str, person: str | None, address: str) -> None:
+    LOG.warning("refused: %s; %s %s by %s from %s", quote(reason, safe=" ,.:;'()/-_"), method, log_path(path),
+                person or "nobody known", address)  # fmt: skip
+
+
+def log_path(path: str) -> str:
+    """A path as it may be logged: no personal token, no line breaks, bounded length.
+
+    >>> log_path("/enter/abc"), log_path("/runs/a b")
+    ('/enter/…', '/runs/a%20b')
+    """
+    if path.startswith("/enter/"):
+        return "/enter/…"
+    return quote(path, safe="/:@,=&+~-._")[:300]
 
 
 class Buckets:
-    """One limit for many names.
+    """A rate limit per name, in memory: a bucket of tokens that fills again at a steady rate.
+
+    A full bucket is forgotten, so memory is bounded by who asked lately.
 
     >>> now = [0.0]
-    >>> buckets = Buckets(Rate(2, 1.0), clock=lambda: now[0])
+    >>> buckets = Buckets(RateLimit(2, 1.0), clock=lambda: now[0])
     >>> [buckets.take("wei") for _ in range(3)], buckets.take("ana")
     ([0.0, 0.0, 1.0], 0.0)
     >>> now[0] = 1.0
@@ -55,14 +80,14 @@ class Buckets:
     0.0
     """
 
-    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: RateLimit, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self._clock = rate, clock
         self._left: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
 
     def take(self, name: str) -> float:
         """Take one: 0 when it was there, else the seconds until one is."""
         now = self._clock()
-        if len(self._left) >= _MOST:
+        if len(self._left) >= _MOST_BUCKETS:
             self._forget(now)
         left, since = self._left.get(name, (float(self.rate.burst), now))
         left = min(float(self.rate.burst), left + (now - since) * self.rate.per_second)
@@ -75,12 +100,12 @@ class Buckets:
     def spend(self, name: str, reason: str) -> None:
         """Take one, or refuse the request and say how long to wait."""
         if seconds := self.take(name):
-            raise Refused(429, "busy", reason, wait=seconds)
+            raise RequestRefused(429, "busy", reason, wait=seconds)
 
     def wait(self, name: str) -> float:
         """The seconds until one is there, 0 when one is; nothing is taken.
 
-        >>> buckets = Buckets(Rate(1, 0.5), clock=lambda: 0.0)
+        >>> buckets = Buckets(RateLimit(1, 0.5), clock=lambda: 0.0)
         >>> buckets.wait("wei"), buckets.take("wei"), buckets.wait("wei")
         (0.0, 0.0, 2.0)
         """
@@ -91,7 +116,9 @@ class Buckets:
     def _forget(self, now: float) -> None:
         full = self.rate.burst / self.rate.per_second
         self._left = {name: kept for name, kept in self._left.items() if now - kept[1] < full}
-        for name in list(self._left)[: max(0, len(self._left) - _MOST + 1)]:  # all of them lately: the oldest go
+        for name in list(self._left)[
+            : max(0, len(self._left) - _MOST_BUCKETS + 1)
+        ]:  # all of them lately: the oldest go
             del self._left[name]
 
 
@@ -139,7 +166,7 @@ def forbid(headers: MutableHeaders, *, secure: bool) -> None:
 
 
 class Hosts:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StudioSettings) -> None:
         self.public = origin(settings.public) if settings.public else None
         self.names = {urlsplit(self.public).hostname} if self.public else set()
         if settings.public is None or is_loopback(settings.host):
@@ -165,7 +192,7 @@ class Hosts:
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD, HEADER = "csrf", "x-csrf-token"
-Explain = Callable[[Request, Refused], Response]
+Explain = Callable[[Request, RequestRefused], Response]
 
 
 class Gate:
@@ -174,13 +201,13 @@ class Gate:
     def __init__(
         self,
         app: ASGIApp,
-        settings: Settings,
+        settings: StudioSettings,
         sessions: Sessions,
-        tokens: Tokens | None,
+        links: LinkSource | None,
         explain: Explain,
         uploads: Iterable[str] = (),
     ) -> None:
-        self.app, self.settings, self.sessions, self.tokens, self.explain = app, settings, sessions, tokens, explain
+        self.app, self.settings, self.sessions, self.links, self.explain = app, settings, sessions, links, explain
         self.uploads = tuple(uploads)
         self.hosts = Hosts(settings)
         limits = settings.limits
@@ -216,22 +243,22 @@ class Gate:
 
         try:
             await self.app(scope, await self._check(request, visit), sending)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             person = visit.person.id if visit.person else None
-            journal.refused(refusal.reason, request.method, scope["path"], person, visit.address)
+            log_refusal(refusal.reason, request.method, scope["path"], person, visit.address)
             await self.explain(request, refusal)(scope, receive, sending)
         except Exception:
             if status:  # the answer has begun: nothing can be said any more
                 raise
-            journal.LOG.exception("%s %s failed", request.method, journal.shown(scope["path"]))
-            broken = Refused(500, "broken", "an error in the studio")
+            LOG.exception("%s %s failed", request.method, log_path(scope["path"]))
+            broken = RequestRefused(500, "broken", "an error in the studio")
             await self.explain(request, broken)(scope, receive, sending)
         finally:
             person = visit.person.id if visit.person else None
             seconds = time.perf_counter() - began
-            journal.told(request.method, scope["path"], status or 500, seconds, person, visit.address)
+            log_request(request.method, scope["path"], status or 500, seconds, person, visit.address)
 
-    def _visit(self, request: Request, session: Session) -> Visit:
+    def _visit(self, request: Request, session: StudioSession) -> Visit:
         cookies = request.cookies
         return Visit(
             language=language_of(cookies, request.headers.get("accept-language")),
@@ -245,7 +272,7 @@ class Gate:
         """Raise Refused, or give back how the page receives the body."""
         path = request.scope["path"]
         if not self.hosts.known(request.headers.get("host", "")):
-            raise Refused(421, "host", "an unknown name in the Host header")
+            raise RequestRefused(421, "host", "an unknown name in the Host header")
         static = path.startswith("/static/")
         visit.person = None if static else await self._person(visit.session)
         if visit.person is not None:
@@ -256,20 +283,20 @@ class Gate:
             return request.receive
         return await self._body(request, visit)
 
-    async def _person(self, session: Session) -> Person | None:
+    async def _person(self, session: StudioSession) -> StudioPerson | None:
         """Whose session this is. Where no links are needed whoever has entered with none coordinates."""
         found = None
-        if self.tokens is not None and session.person is not None:
-            found = await run_in_threadpool(self.tokens.find, session.person, session.key)
+        if self.links is not None and session.person is not None:
+            found = await run_in_threadpool(self.links.find, session.person, session.key)
         return found if found is not None or self.settings.guarded else LOCAL
 
     async def _body(self, request: Request, visit: Visit) -> Receive:
         """Read the body within its bound, and see that it comes from one of our own pages."""
         sender, host = request.headers.get("origin"), request.headers.get("host", "")
         if sender is not None and not self.hosts.ours(sender, host):
-            raise Refused(403, "form", "a form of another page (Origin)")
+            raise RequestRefused(403, "form", "a form of another page (Origin)")
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise Refused(403, "form", "a form of another page (Sec-Fetch-Site)")
+            raise RequestRefused(403, "form", "a form of another page (Sec-Fetch-Site)")
         large = request.scope["path"].startswith(self.uploads) if self.uploads else False
         data = await _read(request, self.settings.limits.upload if large else self.settings.limits.body)
         token = request.headers.get(HEADER)
@@ -278,19 +305,19 @@ class Gate:
                 field = form.get(FIELD)
             token = field if isinstance(field, str) else None
         if token is None or not self.sessions.fits(visit.session, token):
-            raise Refused(403, "form", "no form token" if token is None else "a form token of another session")
+            raise RequestRefused(403, "form", "no form token" if token is None else "a form token of another session")
         return _replay(data, request.receive)
 
 
 async def _read(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most:
-        raise Refused(413, "large", "a request that is too large")
+        raise RequestRefused(413, "large", "a request that is too large")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise Refused(413, "large", "a request that is too large")
+            raise RequestRefused(413, "large", "a request that is too large")
         parts.append(part)
     return b"".join(parts)
 

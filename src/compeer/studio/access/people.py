@@ -1,61 +1,36 @@
-"""People and their personal links.
+"""People, their personal links and sessions, and what is known about a visitor.
 
-A link holds a random token. Whoever hands tokens out keeps only their hashes and answers two questions: whose token
-is this, and is that person still welcome with this key. The key is something that changes with the link, such as a
-part of the token's hash; the second question is asked at every request, so that taking a link back, or giving a new
-one, ends the sessions that came from the old one.
+**Links.** A link holds a random token. Whoever hands out tokens keeps only their hashes and answers two questions:
+whose token is this, and may that person still come in with this key. The key changes with the link, such as a part of
+the token's hash. The second question is asked at every request, so withdrawing a link, or giving a new one, ends the
+sessions that came from the old one.
 
-A request that is turned away: a status, a kind of page that explains it, and a reason for the log.
+**Sessions** are in a signed cookie: a random number and, after signing in, the id of a person with the key of their
+link. The server keeps nothing. The token that forms carry is derived from the session with the same secret, so it fits
+this session alone. Signing in and out begin a new session: a number that someone else may have planted is worthless.
 
-The key that signs sessions: given, or made once and kept where only its owner reads it.
+**Visits.** Language and theme come from unsigned cookies, because nothing depends on them. Without a cookie the
+language is what the browser prefers, and the theme is the system's.
 
-Deleting the file ends every session.
+A room's `roles` guard all of its pages. A page that needs more asks for it:
 
-Sessions in a signed cookie.
-
-A session is a random number and, after entering, the id of a person with the key of the link they used; nothing else
-is kept, and nothing on the server.
-The token that forms carry is derived from it with the same secret, so it fits this session alone. Entering and
-leaving begin a new session: a number that someone else may have planted is worth nothing.
-
-What is known about the one who asks, on every page: `visit(request)`.
-
-Language and theme come from cookies that are not signed, because nothing hangs on them; they are only ever one of a
-few words. Without a cookie the language is what the browser prefers, and the theme is the system's.
-
-What a page needs: some person, or a person with one of some roles.
-
-    @router.get("/") def page(someone: Annotated[Person, Depends(needs("coordinator"))]) -> Response: ...
-
-A room's `roles` guard all of its pages; these are for pages that need more.
-
-Sending a picture that belongs to an item, and nothing else.
-
-A page asks for "the second picture of this item"; the room looks the item up, makes sure that this person may see it,
-and hands its list of names here. No name ever comes from the browser. What an item names must still lie below the
-folder of pictures, really be a picture, and be one that cannot carry a script.
-
-One line a request: when, who, from where, what, how it ended. Never a query, a body or a token.
-
-Refusals are warnings with their reason, so that someone who reads only those sees who tried what.
+    @router.get("/")
+    def page(someone: Annotated[StudioPerson, Depends(needs("coordinator"))]) -> Response: ...
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
-from urllib.parse import quote
 
 import msgspec
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.requests import Request
-from starlette.responses import Response
 
 from compeer.errors import UserError
 from compeer.reasoning.ontology import LANGUAGES, Language
@@ -63,9 +38,20 @@ from compeer.typed import from_plain
 
 Role = Literal["coordinator", "annotator", "guest"]
 
+#: which page explains a refusal; its texts are error.<kind>.title, .what, .safe and .next
+RefusalKind = Literal["missing", "forbidden", "link", "bad_link", "form", "busy", "large", "invalid", "host", "broken"]
 
-class Person(msgspec.Struct, frozen=True):
-    """Someone who uses the studio. `id` is unique among all who hand out tokens (for example "label:12")."""
+
+class RequestRefused(Exception):
+    """A request that is turned away. `reason` goes to the log and never to the page."""
+
+    def __init__(self, status: int, kind: RefusalKind, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.status, self.kind, self.reason, self.wait = status, kind, reason, wait
+
+
+class StudioPerson(msgspec.Struct, frozen=True):
+    """Someone who uses the studio. `id` is unique among all who hand out links (for example "label:12")."""
 
     id: str
     name: str
@@ -73,91 +59,82 @@ class Person(msgspec.Struct, frozen=True):
     key: str = ""
 
 
-class Tokens(Protocol):
+#: on this machine alone, without links, whoever uses it coordinates
+LOCAL = StudioPerson("local", "", "coordinator")
+
+
+class LinkSource(Protocol):
     """What the studio needs of whoever hands out links."""
 
-    def verify(self, token: str) -> Person | None:
+    def verify(self, token: str) -> StudioPerson | None:
         """The person whose token this is."""
 
-    def find(self, person_id: str, key: str) -> Person | None:
-        """The person of this id, while they are welcome and their link is the one with this key."""
-
-
-#: on this machine alone, without links, whoever sits here coordinates
-LOCAL = Person("local", "", "coordinator")
+    def find(self, person_id: str, key: str) -> StudioPerson | None:
+        """The person of this id, while they may come in and their link is the one with this key."""
 
 
 class CoordinatorLink:
-    """The one link that exists from the start; only a hash of its token stays in memory."""
+    """The one link that exists from the start. Only a hash of its token stays in memory."""
 
     def __init__(self, token: str) -> None:
         self._hash = _hash(token)
-        self._person = Person("coordinator", "", "coordinator", self._hash.hex()[:16])
+        self._person = StudioPerson("coordinator", "", "coordinator", self._hash.hex()[:16])
 
-    def verify(self, token: str) -> Person | None:
+    def verify(self, token: str) -> StudioPerson | None:
         return self._person if hmac.compare_digest(_hash(token), self._hash) else None
 
-    def find(self, person_id: str, key: str) -> Person | None:
+    def find(self, person_id: str, key: str) -> StudioPerson | None:
         return self._person if (person_id, key) == (self._person.id, self._person.key) else None
 
 
-class Doors:
-    """Several sources of links as one: the coordinator's, and those that rooms bring."""
+class LinkSources:
+    """Several sources of links as one: the coordinator's, and those of the rooms."""
 
-    def __init__(self, doors: Sequence[Tokens]) -> None:
-        self.doors = tuple(doors)
+    def __init__(self, sources: Sequence[LinkSource]) -> None:
+        self.sources = tuple(sources)
 
-    def verify(self, token: str) -> Person | None:
-        return next((found for door in self.doors if (found := door.verify(token))), None)
+    def verify(self, token: str) -> StudioPerson | None:
+        return next((found for source in self.sources if (found := source.verify(token))), None)
 
-    def find(self, person_id: str, key: str) -> Person | None:
-        return next((found for door in self.doors if (found := door.find(person_id, key))), None)
+    def find(self, person_id: str, key: str) -> StudioPerson | None:
+        return next((found for source in self.sources if (found := source.find(person_id, key))), None)
 
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-#: which friendly page is shown; its words are error.<kind>.title, .what, .safe and .next
-Kind = Literal["missing", "forbidden", "link", "bad_link", "form", "busy", "large", "invalid", "host", "broken"]
-
-
-class Refused(Exception):
-    """Raise it anywhere below the gate. `reason` goes to the log and never to the page."""
-
-    def __init__(self, status: int, kind: Kind, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.status, self.kind, self.reason, self.wait = status, kind, reason, wait
-
-
-NAME = "secret"
+SECRET_FILE = "secret"
 
 
 def secret_of(given: str | None, data: Path) -> str:
-    """The given secret, or the one in the data folder, which is made when it is not there."""
+    """The secret that signs sessions: given, or the one in the data folder, which is made when it is missing.
+
+    Only its owner can read the file. Deleting it ends every session.
+    """
     if given is not None:
         if len(given) < 32:
             raise UserError("The secret that signs sessions needs at least 32 characters.")
         return given
-    path = data / NAME
+    path = data / SECRET_FILE
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _make(path)
+        _make_secret(path)
         if path.stat().st_mode & 0o077:
             raise UserError(f"{path} signs sessions and can be read by others. chmod 600 it, or delete it.")
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"The studio cannot keep its secret in {data}: {error}. Give another folder: --data.") from None
     if len(found) < 32:
-        raise UserError(f"{path} is damaged. Delete it: a new one is made, and everybody enters again.")
+        raise UserError(f"{path} is damaged. Delete it: a new one is made, and everyone signs in again.")
     return found
 
 
-def _make(path: Path) -> None:
-    """Written whole beside it and then linked, so that two starts at once agree on one and none reads half of it."""
+def _make_secret(path: Path) -> None:
+    """Written whole to another name and then linked: two starts at once agree on one, and none reads half of it."""
     if path.exists():
         return
-    part = path.with_name(f".{NAME}.{os.getpid()}")
+    part = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(48) + "\n")
@@ -169,17 +146,17 @@ def _make(path: Path) -> None:
         part.unlink()
 
 
-DAYS = 30
+SESSION_DAYS = 30
 
 
-class Session(msgspec.Struct, frozen=True):
+class StudioSession(msgspec.Struct, frozen=True):
     number: str
     person: str | None = None
     key: str = ""
 
 
 class Sessions:
-    """Reads and writes the cookie. Its name hangs on the secret: two studios on one machine leave each other alone."""
+    """Reads and writes the cookie. Its name depends on the secret: two studios on one machine do not interfere."""
 
     def __init__(self, secret: str, *, secure: bool = False) -> None:
         self._secret = secret.encode()
@@ -187,30 +164,30 @@ class Sessions:
         self.secure = secure
         self.name = "compeer_" + hashlib.sha256(b"name" + self._secret).hexdigest()[:8]
 
-    def read(self, cookie: str | None) -> Session | None:
+    def read(self, cookie: str | None) -> StudioSession | None:
         """The session of a cookie that this studio signed, while it is not too old."""
         if not cookie:
             return None
         try:
-            return from_plain(self._signer.loads(cookie, max_age=DAYS * 86400), Session)
+            return from_plain(self._signer.loads(cookie, max_age=SESSION_DAYS * 86400), StudioSession)
         except (BadSignature, msgspec.ValidationError):
             return None
 
-    def new(self, person: Person | None = None) -> Session:
+    def new(self, person: StudioPerson | None = None) -> StudioSession:
         number = secrets.token_urlsafe(24)
-        return Session(number, person.id, person.key) if person else Session(number)
+        return StudioSession(number, person.id, person.key) if person else StudioSession(number)
 
-    def csrf(self, session: Session) -> str:
-        """What a form or a fetch of this session has to carry."""
+    def csrf(self, session: StudioSession) -> str:
+        """What a form or a script's request of this session has to carry."""
         return hmac.new(self._secret, b"csrf:" + session.number.encode(), hashlib.sha256).hexdigest()
 
-    def fits(self, session: Session, token: str) -> bool:
+    def fits(self, session: StudioSession, token: str) -> bool:
         return hmac.compare_digest(self.csrf(session).encode(), token.encode("utf-8", "surrogatepass"))
 
-    def header(self, session: Session) -> str:
+    def header(self, session: StudioSession) -> str:
         """The Set-Cookie header."""
-        value = self._signer.dumps(msgspec.to_builtins(session))
-        parts: list[Any] = [f"{self.name}={value}", "Path=/", f"Max-Age={DAYS * 86400}", "HttpOnly", "SameSite=Lax"]
+        value, age = self._signer.dumps(msgspec.to_builtins(session)), SESSION_DAYS * 86400
+        parts: list[Any] = [f"{self.name}={value}", "Path=/", f"Max-Age={age}", "HttpOnly", "SameSite=Lax"]
         return "; ".join([*parts, *(["Secure"] if self.secure else [])])
 
 
@@ -219,14 +196,14 @@ LANGUAGE_COOKIE, THEME_COOKIE = "compeer_language", "compeer_theme"
 
 
 class Visit(msgspec.Struct):
-    """One request's visitor. Setting `session` sends a new cookie with the answer."""
+    """The visitor of one request. Setting `session` sends a new cookie with the response."""
 
     language: Language
     theme: str
     address: str
-    session: Session
+    session: StudioSession
     csrf: str
-    person: Person | None = None
+    person: StudioPerson | None = None
 
 
 def visit(request: Request) -> Visit:
@@ -254,11 +231,6 @@ def language_of(cookies: Mapping[str, str], accepted: str | None) -> Language:
     return max(wanted, key=lambda one: one[0])[1] if wanted else "en"
 
 
-def theme_of(cookies: Mapping[str, str]) -> str:
-    chosen = cookies.get(THEME_COOKIE, "system")
-    return chosen if chosen in THEMES else "system"
-
-
 def _weight(text: str) -> float:
     try:
         return float(text.strip().removeprefix("q=") or 1)
@@ -266,78 +238,26 @@ def _weight(text: str) -> float:
         return 0.0
 
 
-def person(request: Request) -> Person:
-    """Whoever asks, known by a link or by sitting at this machine."""
+def theme_of(cookies: Mapping[str, str]) -> str:
+    chosen = cookies.get(THEME_COOKIE, "system")
+    return chosen if chosen in THEMES else "system"
+
+
+def person(request: Request) -> StudioPerson:
+    """The person who sent a request, known by a link or by using this machine."""
     found = visit(request).person
     if found is None:
-        raise Refused(403, "link", "no personal link")
+        raise RequestRefused(403, "link", "no personal link")
     return found
 
 
-def needs(*roles: Role) -> Callable[[Request], Person]:
+def needs(*roles: Role) -> Callable[[Request], StudioPerson]:
     """A dependency: a person with one of these roles."""
 
-    def allowed(request: Request) -> Person:
+    def allowed(request: Request) -> StudioPerson:
         found = person(request)
         if found.role not in roles:
-            raise Refused(403, "forbidden", f"a {found.role} may not")
+            raise RequestRefused(403, "forbidden", f"a {found.role} may not")
         return found
 
     return allowed
-
-
-MOST = 32 << 20
-_MARKS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
-          (b"GIF89a", "image/gif"))  # fmt: skip
-
-
-def kind_of(data: bytes) -> str | None:
-    """The media type, by the first bytes; None when it is no picture that we send.
-
-    >>> kind_of(b"GIF89a..."), kind_of(b"<svg onload=alert(1)>")
-    ('image/gif', None)
-    """
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for mark, kind in _MARKS if data.startswith(mark)), None)
-
-
-def picture(names: Sequence[str], index: int, folder: Path) -> Response:
-    """The picture at `index` of an item's `names`, which are paths relative to `folder` (or absolute and inside it)."""
-    if not 0 <= index < len(names):
-        raise Refused(404, "missing", f"the item has no picture {index}")
-    root = folder.resolve()
-    path = (root / names[index]).resolve()
-    if not path.is_relative_to(root) or not path.is_file():
-        raise Refused(404, "missing", "a picture that is not in the folder")
-    if path.stat().st_size > MOST:
-        raise Refused(404, "missing", "a picture that is too large")
-    data = path.read_bytes()
-    kind = kind_of(data)
-    if kind is None:
-        raise Refused(404, "missing", "a file that is no picture")
-    headers = {"cache-control": "private, max-age=3600", "content-security-policy": "default-src 'none'; sandbox"}
-    return Response(data, media_type=kind, headers=headers)
-
-
-LOG = logging.getLogger("compeer.studio")
-
-
-def shown(path: str) -> str:
-    """A path as it may be written down: no personal token, no line breaks, not endless.
-
-    >>> shown("/enter/abc"), shown("/runs/a b")
-    ('/enter/…', '/runs/a%20b')
-    """
-    if path.startswith("/enter/"):
-        return "/enter/…"
-    return quote(path, safe="/:@,=&+~-._")[:300]
-
-
-def told(method: str, path: str, status: int, seconds: float, person: str | None, address: str) -> None:
-    LOG.info("%s %s %s %d %s %.0f ms", address, person or "-", method, status, shown(path), seconds * 1000)
-
-
-def refused(reason: str, method: str, path: str, person: str | None, address: str) -> None:
-    LOG.warning("refused: %s; %s %s by %s from %s", quote(reason, safe=" ,.:;'()/-_"), method, shown(path),
-                person or "nobody known", address)  # fmt: skip

@@ -1,4 +1,4 @@
-// What every page can do: the theme without a reload, posting with the page's token, and quiet refreshing.
+// What every page can do: the theme without a reload, posting with the page's token, closing help, quiet refreshing.
 // Everything works without it, only with a reload.
 
 /** Post a form or an object to this studio. Resolves to the Response. */
@@ -14,6 +14,17 @@ const theme = document.querySelector("#theme");
 theme?.addEventListener("change", async () => {
   document.documentElement.dataset.theme = theme.value;
   await post("/look", new FormData(theme.form), { keepalive: true }); // also when the page is left at once
+});
+
+const help = document.querySelector("#help-now");
+document.addEventListener("click", (event) => {
+  if (!help?.contains(event.target)) help.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !help?.open) return;
+  help.open = false;
+  help.querySelector("summary").focus();
+  event.stopImmediatePropagation(); // closes nothing else
 });
 
 /** Elements with data-live="seconds" are fetched again and exchanged when they have changed and nobody is using them. */

@@ -1,71 +1,97 @@
-"""All pages of the room on one router, so that what the store refuses is told everywhere in the same way.
+"""The pages of Arena: comparing one pair after another, the coordinator's arenas, results and files.
 
-What people do in this room: compare two replies, one pair after another, until the result is there to see.
+A page that compares holds two texts and a random name. No number, no order and no attribute in it depends on the
+models. All pages are on one router, so refusals of the store are explained everywhere alike.
 """
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form
+import msgspec
+from fastapi import APIRouter, File, Form, UploadFile
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from compeer.people import arena_project as progress
-from compeer.people import arena_queue as queue
-from compeer.people.arena_project import Arena, Mine, shelf
-from compeer.people.arena_queue import Comparison
-from compeer.people.arena_results import results_of
+from compeer.errors import UserError
+from compeer.people.arena import ArenaQueue, Comparison, OwnArenaProgress, arena_progress, close_arena, create_arena
+from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
+from compeer.people.arena_figure import Bar, bars, png, svg
+from compeer.people.arena_results import ArenaResults, counted_votes, results_of
 from compeer.people.invitations import Person
+from compeer.people.projects import Project, project_summaries
 from compeer.people.store import Store
 from compeer.reward.verdict import CHOICES, Choice
-from compeer.studio.rooms.arena import coordinator as arenas
-from compeer.studio.rooms.arena import files as downloads
-from compeer.studio.rooms.arena.coordinator import chart
-from compeer.studio.rooms.workplace.annotator import Bench, FormName, Note, Seconds, took, turns
-from compeer.studio.rooms.workplace.coordinate import Coordination
-from compeer.studio.rooms.workplace.links import Door
-from compeer.studio.rooms.workplace.routes import workplace
-from compeer.studio.settings import Settings
+from compeer.statistics import Figure
+from compeer.studio.pages import pages
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, took, turns
+from compeer.studio.rooms.workplace.coordinator import (
+    CoordinatorForm,
+    CoordinatorPages,
+    Lease,
+    Named,
+    Typed,
+    allowed,
+    disposition,
+    file_named,
+    folder_named,
+    received,
+    workplace_router,
+)
+from compeer.studio.rooms.workplace.links import RoomLinks
+from compeer.studio.settings import StudioSettings
+from compeer.studio.words import Say
 
 
-class Comparing:
-    """The trade of this room (`workplace.bench.Trade`); a key is the random name of a lease."""
+def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
+    annotator = AnnotatorPages(links, ComparisonQueue(links.store), settings)
+    coordinator = CoordinatorPages(links, settings, "arenas", lambda store: project_summaries(store, "arena"))
+    router = workplace_router(annotator, coordinator)
+    add_comparing(router, links.store, annotator)
+    add_arenas(router, links.store, coordinator)
+    add_files(router, links)
+    return router
+
+
+class ComparisonQueue:
+    """The `AnnotatorQueue` of this room; a key is the random name of a lease."""
 
     things = "compare"
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self.queue = store, ArenaQueue(store)
 
-    def mine(self, me: Person) -> Mine:
-        return progress.mine(self.store, me)
+    def mine(self, me: Person) -> OwnArenaProgress:
+        return self.queue.own_progress(me)
 
     def next(self, me: Person) -> Comparison | None:
-        return queue.next_comparison(self.store, me)
+        return self.queue.next(me)
 
     def view(self, me: Person, key: str) -> Comparison:
-        return queue.view(self.store, me, key)
+        return self.queue.view(me, key)
 
     def sheet(self, found: Comparison) -> dict[str, Any]:
         return {"work": found, "turns": turns(found.history), "choices": CHOICES}
 
-    def idle(self, me: Person, mine: Mine) -> dict[str, Any]:
+    def idle(self, me: Person, mine: OwnArenaProgress) -> dict[str, Any]:
         return {"chart": chart(results_of(self.store, me.project)) if mine.over else None}
 
     def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
-        queue.skip(self.store, me, key, reason, distress=distress, form=form)
+        self.queue.skip(me, key, reason, distress=distress, form=form)
 
     def undo(self, me: Person, form: str) -> Comparison | None:
-        return queue.undo(self.store, me, form=form)
+        return self.queue.undo(me, form=form)
 
     def picture(self, me: Person, key: str, number: int) -> Path:
-        return queue.picture(self.store, me, key, number)
+        return self.queue.picture(me, key, number)
 
 
-def add(router: APIRouter, store: Store, bench: Bench) -> None:
-    """The pages that only comparing has."""
-    annotator = bench.door.annotator
+def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
+    """The annotator's pages that only comparing has."""
+    asking, queue = annotator.links.annotator, ArenaQueue(store)
 
     @router.post("/compare/{name}")
     def hand_in(
@@ -77,21 +103,183 @@ def add(router: APIRouter, store: Store, bench: Bench) -> None:
         seconds: Seconds = None,
         shown: Seconds = None,
     ) -> Response:
-        me = annotator(request)
-        queue.submit(store, me, name, choice, seconds=took(seconds, shown), note=note, form=form)
-        return bench.handed_in(request)
+        me = asking(request)
+        queue.submit(me, name, choice, seconds=took(seconds, shown), note=note, form=form)
+        return annotator.submitted(request)
 
     @router.post("/compare/{name}/keep")
     def keep(request: Request, name: str) -> Response:
-        return JSONResponse({"kept": queue.keep(store, annotator(request), name)})
+        return JSONResponse({"kept": queue.keep(asking(request), name)})
 
 
-def routes(door: Door[Arena], settings: Settings) -> APIRouter:
-    store = door.store
-    bench = Bench(door, Comparing(store), settings)
-    coordination = Coordination(door, settings, "arenas", shelf)
-    router = workplace(bench, coordination)
-    add(router, store, bench)
-    arenas.add(router, store, coordination)
-    downloads.add(router, store, door)
-    return router
+NEW_ARENA: dict[str, Any] = {"name": "", "cases": "", "replies": "", "images": "", "votes": 1, "focus": "", "lease": 15,
+                         "show": False}  # fmt: skip
+
+
+def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
+    """The coordinator's pages: creating an arena, one with its progress, closing it, results."""
+
+    @router.get("/new")
+    def new(request: Request) -> Response:
+        return coordinator.blank(request, NEW_ARENA)
+
+    @router.post("/new")
+    def create(
+        request: Request,
+        form: CoordinatorForm,
+        name: Named = "",
+        cases: Typed = "",
+        replies: Annotated[str, Form(max_length=40_000)] = "",
+        images: Typed = "",
+        votes: Annotated[int, Form(ge=1, le=100)] = 1,
+        focus: Annotated[str, Form(max_length=200)] = "",
+        lease: Lease = 15.0,
+        show: Annotated[bool, Form()] = False,
+        file: Annotated[UploadFile | None, File()] = None,
+        files: Annotated[list[UploadFile] | None, File()] = None,
+    ) -> Response:
+        given = {"name": name, "cases": cases, "replies": replies, "images": images, "votes": votes, "focus": focus,
+                 "lease": lease, "show": show}  # fmt: skip
+
+        def make(say: Say) -> int:
+            settings, folder = coordinator.settings, images.strip()
+            if file is not None and file.filename:
+                found = uploaded_source(settings, say, file, files or [], folder)
+            else:
+                found = named_source(settings, say, cases.strip(), replies, folder)
+            made = create_arena(
+                store, name, found.cases, found.replies, images=found.images, votes=votes,
+                focus=focus.strip() or None, show_reasoning=show, lease_minutes=lease,
+            )  # fmt: skip
+            return made.arena.id
+
+        return coordinator.create(request, form, given, make)
+
+    def overview(request: Request, found: Project, wrong: str | None) -> Response:
+        return coordinator.overview(request, found, wrong, lambda: arena_progress(store, found.id))
+
+    coordinator.add(router, overview)
+
+    @router.get("/arenas/{number}/results")
+    def results(request: Request, number: int) -> Response:
+        found = coordinator.links.coordinated(request, number)
+        here, count = coordinator.at(number), lambda: chart(results_of(store, number))
+        return pages(request).flow(request, "arena/results.html", found=found, here_is=here, count=count)
+
+    @router.post("/arenas/{number}/close")
+    def close(request: Request, number: int, form: CoordinatorForm, closed: Annotated[bool, Form()]) -> Response:
+        coordinator.links.coordinated(request, number)
+        coordinator.forms.use(form)
+        close_arena(store, number, closed)
+        return RedirectResponse(coordinator.at(number), 303)
+
+
+class ArenaSource(msgspec.Struct, frozen=True):
+    """The cases and replies of a new arena; `images` is the folder from which pictures may come."""
+
+    cases: list[Case]
+    replies: list[Reply]
+    images: Path | None
+
+
+def named_source(settings: StudioSettings, say: Say, cases: str, replies: str, images: str) -> ArenaSource:
+    """Files on this machine: the cases, and replies, one file or folder per line."""
+    if not cases:
+        raise UserError(say("workplace.new.nothing"))
+    file = file_named(settings, say, cases)
+    found: list[Path] = []
+    for line in filter(None, map(str.strip, replies.splitlines())):
+        path = allowed(settings, say, line)
+        found += sorted(path.glob("*.jsonl")) if path.is_dir() else [file_named(settings, say, line)]
+    if not found:
+        raise UserError(say("arena.new.no_replies"))
+    folder = folder_named(settings, say, images, file.parent)
+    # what stands beside the replies of a folder, such as what failed, has a longer ending
+    plain = [path for path in found if path.name.count(".jsonl") == 1 and ".rejects" not in path.name]
+    return ArenaSource(read_cases(file), read_replies(plain), folder)
+
+
+def uploaded_source(
+    settings: StudioSettings, say: Say, cases: UploadFile, replies: Sequence[UploadFile], images: str
+) -> ArenaSource:
+    """Files that came with the form."""
+    folder = folder_named(settings, say, images)
+    sent = [one for one in replies if one.filename]
+    if not sent:
+        raise UserError(say("arena.new.no_replies"))
+    with received(cases, *sent) as (first, *others):
+        return ArenaSource(read_cases(first), read_replies(others), folder)
+
+
+class RankedModel(msgspec.Struct, frozen=True):
+    """A model in the ranking, with its interval as places on a line from 0 to 100."""
+
+    rank: int
+    model: str
+    points: Figure
+    best: int
+    worst: int
+    votes: int
+    at: float
+    low: float
+    high: float
+
+
+class ResultsChart(msgspec.Struct, frozen=True):
+    """Results with what the page draws: places in percent of a line, because no style may stand in a page."""
+
+    results: ArenaResults
+    bars: list[Bar]
+    ranked: list[RankedModel]
+
+
+def chart(results: ArenaResults) -> ResultsChart:
+    """Everything that the page of results draws."""
+    ends = [
+        end for one in results.ranking for end in (one.points.value, one.points.low, one.points.high) if end is not None
+    ]
+    least, most = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    ranked = []
+    for one in results.ranking:
+        points = one.points.value or 0.0
+        low = points if one.points.low is None else one.points.low
+        high = points if one.points.high is None else one.points.high
+        at, start, end = (place(value, least, most) for value in (points, low, high))
+        ranked.append(RankedModel(one.rank, one.model, one.points, one.best, one.worst, one.votes, at, start, end))
+    return ResultsChart(results, bars(results), ranked)
+
+
+def place(value: float, least: float, most: float) -> float:
+    """A value on a line from 4 to 96, so that marks at the ends are whole.
+
+    >>> place(5, 0, 10), place(3, 3, 3)
+    (50.0, 50.0)
+    """
+    return 50.0 if most <= least else round(4 + 92 * (value - least) / (most - least), 2)
+
+
+ArenaFile = Literal["votes.jsonl", "results.json", "figure.svg", "figure.png"]
+
+
+def add_files(router: APIRouter, links: RoomLinks) -> None:
+    """Votes, results and the figure as files, for the coordinator."""
+    store = links.store
+
+    @router.get("/arenas/{number}/files/{kind}")
+    def file(request: Request, number: int, kind: ArenaFile, anonymous: bool = False) -> Response:
+        found = links.coordinated(request, number)
+        if kind == "votes.jsonl":
+            rows = counted_votes(store, number, anonymous=anonymous)
+            data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        elif kind == "results.json":
+            data = msgspec.json.format(msgspec.json.encode(results_of(store, number)))
+        elif kind == "figure.svg":
+            data = svg(results_of(store, number)).encode()
+        else:
+            with tempfile.TemporaryDirectory() as home:
+                png(results_of(store, number), Path(home) / kind)
+                data = (Path(home) / kind).read_bytes()
+        media = {"votes.jsonl": "application/jsonl", "results.json": "application/json",
+                 "figure.svg": "image/svg+xml", "figure.png": "image/png"}  # fmt: skip
+        headers = {"content-disposition": disposition(f"{found.name}-{kind}")}
+        return Response(data, media_type=media[kind], headers=headers)

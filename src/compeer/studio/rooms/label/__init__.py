@@ -1,45 +1,39 @@
-"""Label: people judge reasoning and replies by the 2 + 1 protocol; a coordinator watches over it.
+"""Label: people judge reasoning and replies by the 2 + 1 protocol, and a coordinator manages them.
 
-work        labelling one item after another, own labels
-sheet       one item as its page shows it
-projects    the coordinator's: a new project, one with its progress
-source      the items of a new project, uploaded or named
-figures     agreement, audit, disagreements
-bars        shares as stretches of a bar
-downloads   labels as files
-routes      all pages on one router
-words       both languages, with the guideline
+routes     labelling, own labels, projects, labels as files
+agreement  the coordinator's pages about agreement, audit and disagreements
 
-Links, people, the way from one item to the next, and the look are those of `rooms.workplace`.
+Links, people, the way from one item to the next, and the look are those of `rooms.workplace`. The guideline that is
+shown beside each question is guideline.json.
 """
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 from compeer.studio.room import Room
-from compeer.studio.rooms.label.words import WORDS
 from compeer.studio.rooms.workplace import WORKPLACE
-from compeer.studio.settings import Settings
+from compeer.studio.settings import StudioSettings
 
 
-def open_room(settings: Settings) -> Room:
-    router = door = None
+def open_room(settings: StudioSettings) -> Room:
+    router = links = None
     if settings.db is not None:
-        from compeer.people.labelling_project import projects_of
+        from compeer.people.projects import all_projects
         from compeer.people.store import open_store
         from compeer.studio.rooms.label.routes import routes
-        from compeer.studio.rooms.workplace.links import Door
+        from compeer.studio.rooms.workplace.links import RoomLinks
 
-        door = Door(open_store(settings.db), "label", projects_of, notes_forged=True)
-        router = routes(door, settings)
+        links = RoomLinks(
+            open_store(settings.db), "label", lambda store: all_projects(store, "labelling"), records_forged=True
+        )
+        router = routes(links, settings)
     return Room(
         name="label",
-        package=sys.modules[__name__],
-        words=WORDS,
+        folder=Path(__file__).parent,
         router=router,
         roles=("coordinator", "annotator"),
-        tokens=door,
+        links=links,
         uploads=("/new", "/judgements"),
         uses=(WORKPLACE,),
     )

@@ -1,52 +1,77 @@
-"""All pages of the room on one router, so that what the store refuses is told everywhere in the same way.
+"""The pages of Label: labelling one item after another, own labels, the coordinator's projects, labels as files.
 
-One item as the labelling page shows it: turns with their pictures, questions with their options.
+A third person is asked only what is disputed; the other steps are there to be read, without anything to press. What is
+filled in is kept as a draft. All pages are on one router, so refusals of the store are explained everywhere alike.
 
-A third person is asked only what is disputed; the other steps are there to be read, without anything to press.
-
-What people do in this room: label one item after another, with a draft that is kept, and look at their own again.
+Labels leave as CER items in JSON lines, or as a folder for Label Studio or Potato in a zip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Body, Form
+from fastapi import APIRouter, Body, File, Form, UploadFile
+from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
-from compeer.cer.item import QUESTIONS, Question
-from compeer.people import agreement as reliability
-from compeer.people import labelling_project as progress
-from compeer.people import labelling_project as project
-from compeer.people import labelling_queue as queue
-from compeer.people import labelling_votes as own
-from compeer.people import labelling_votes as voting
+from compeer.cer.item import QUESTIONS, Item, Question, image_folder, read_items
+from compeer.errors import UserError
+from compeer.people.exchange import labelled
 from compeer.people.invitations import Person
-from compeer.people.labelling_project import Mine, Project, shelf
-from compeer.people.labelling_queue import Work
+from compeer.people.labelling import AssignedItem, LabellingQueue, create_project
+from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
+from compeer.people.other_tools import write_label_studio, write_potato
+from compeer.people.projects import Project, project_summaries
+from compeer.people.protocol import STATUSES
 from compeer.people.store import Store
+from compeer.people.work_queue import OwnProgress
 from compeer.reward.verdict import CHOICES, Choice
-from compeer.studio.access import Refused
-from compeer.studio.rooms.label import coordinator as projects
-from compeer.studio.rooms.label import figures
-from compeer.studio.rooms.label import files as downloads
-from compeer.studio.rooms.workplace.annotator import Bench, FormName, Note, Seconds, Shown, took, turns
-from compeer.studio.rooms.workplace.coordinate import Coordination
-from compeer.studio.rooms.workplace.links import Door
-from compeer.studio.rooms.workplace.routes import workplace
-from compeer.studio.settings import Settings
+from compeer.studio.access import RequestRefused
+from compeer.studio.pages import pages
+from compeer.studio.rooms.label import agreement as agreement_pages
+from compeer.studio.rooms.label.agreement import BarPart, bar_parts
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, TurnView, took, turns
+from compeer.studio.rooms.workplace.coordinator import (
+    CoordinatorForm,
+    CoordinatorPages,
+    Lease,
+    Named,
+    Typed,
+    allowed,
+    disposition,
+    folder_named,
+    received,
+    workplace_router,
+)
+from compeer.studio.rooms.workplace.links import RoomLinks
+from compeer.studio.settings import StudioSettings
+from compeer.studio.words import Say
+
+
+def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
+    annotator = AnnotatorPages(links, LabelRoomQueue(links.store), settings)
+    coordinator = CoordinatorPages(links, settings, "projects", lambda store: project_summaries(store, "labelling"))
+    router = workplace_router(annotator, coordinator)
+    add_labelling(router, links.store, annotator)
+    add_projects(router, links.store, coordinator)
+    add_export(router, links)
+    agreement_pages.add(router, links)
+    return router
+
 
 #: what a form sends for True and False
 STEP_VALUES = {"true": True, "false": False}
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """One question. `text` is the step to judge; for the replies they stand in the task."""
+class AskedQuestion(msgspec.Struct, frozen=True):
+    """One question. `text` is the step to judge; the replies are in the task."""
 
     question: Question
     number: int
@@ -55,24 +80,24 @@ class Asked(msgspec.Struct, frozen=True):
     chosen: str | None  # what was answered before
 
 
-class Sheet(msgspec.Struct, frozen=True):
+class LabelSheet(msgspec.Struct, frozen=True):
     """Everything on the page that comes from the item."""
 
-    work: Work
-    turns: list[Shown]
-    asked: list[Asked]
+    work: AssignedItem
+    turns: list[TurnView]
+    asked: list[AskedQuestion]
     others: dict[str, str]  # steps that are not asked
 
 
-def sheet(work: Work) -> Sheet:
+def sheet(work: AssignedItem) -> LabelSheet:
     task = work.task
     steps = task.reasoning or {}
     asked = [
-        Asked(question, number, steps.get(question), *_options(question, work.draft.answers.get(question)))
+        AskedQuestion(question, number, steps.get(question), *_options(question, work.draft.answers.get(question)))
         for number, question in enumerate((one for one in QUESTIONS if one in task.questions), start=1)
     ]
     others = {step: text for step, text in steps.items() if step not in task.questions}
-    return Sheet(work, turns(task.history), asked, others)
+    return LabelSheet(work, turns(task.history), asked, others)
 
 
 def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | None]:
@@ -85,49 +110,49 @@ def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | Non
 Step = Annotated[Literal["true", "false"] | None, Form()]
 
 
-class Labelling:
-    """The trade of this room (`workplace.bench.Trade`); a key is an item's number."""
+class LabelRoomQueue:
+    """The `AnnotatorQueue` of this room; a key is an item's number."""
 
     things = "items"
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self.queue = store, LabellingQueue(store)
 
-    def mine(self, me: Person) -> Mine:
-        return progress.mine(self.store, me)
+    def mine(self, me: Person) -> OwnProgress:
+        return self.queue.own_progress(me)
 
-    def next(self, me: Person) -> Work | None:
-        return queue.next_work(self.store, me)
+    def next(self, me: Person) -> AssignedItem | None:
+        return self.queue.next(me)
 
-    def view(self, me: Person, key: str) -> Work:
-        return queue.view(self.store, me, number(key))
+    def view(self, me: Person, key: str) -> AssignedItem:
+        return self.queue.view(me, item_number(key))
 
-    def sheet(self, found: Work) -> dict[str, Any]:
+    def sheet(self, found: AssignedItem) -> dict[str, Any]:
         return {"sheet": sheet(found), "task": found.task}
 
-    def idle(self, me: Person, mine: Mine) -> dict[str, Any]:
-        finished = own.open_items(self.store, me.project) == 0
-        agreed = reliability.agreement(self.store, me.project).questions if finished else {}
+    def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
+        finished = self.queue.is_finished(me.project)
+        agreed = agreement(self.store, me.project).questions if finished else {}
         return {"finished": finished, "agreed": agreed}
 
     def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
-        queue.skip(self.store, me, number(key), reason, distress=distress, form=form)
+        self.queue.skip(me, item_number(key), reason, distress=distress, form=form)
 
-    def undo(self, me: Person, form: str) -> Work | None:
-        return voting.undo(self.store, me, form=form)
+    def undo(self, me: Person, form: str) -> AssignedItem | None:
+        return self.queue.undo(me, form=form)
 
     def picture(self, me: Person, key: str, which: int) -> Path:
-        return project.picture(self.store, me, number(key), which)
+        return self.queue.picture(me, item_number(key), which)
 
 
-def add(router: APIRouter, store: Store, bench: Bench) -> None:
-    """The pages that only labelling has."""
-    annotator = bench.door.annotator
+def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
+    """The annotator's pages that only labelling has."""
+    asking, queue = annotator.links.annotator, LabellingQueue(store)
 
     @router.get("/items/{item}")
     def look(request: Request, item: int) -> Response:
-        me = annotator(request)
-        return bench.show(request, me, queue.view(store, me, item))
+        me = asking(request)
+        return annotator.show(request, me, queue.view(me, item))
 
     @router.post("/items/{item}")
     def hand_in(
@@ -143,35 +168,35 @@ def add(router: APIRouter, store: Store, bench: Bench) -> None:
         shown: Seconds = None,
         again: Annotated[bool, Form()] = False,
     ) -> Response:
-        me = annotator(request)
+        me = asking(request)
         steps = {"history": history, "emotion": emotion, "strategy": strategy}
         answers: dict[str, Any] = {name: STEP_VALUES[said] for name, said in steps.items() if said is not None}
         if preference is not None:
             answers["preference"] = preference
-        voting.submit(store, me, item, answers, seconds=took(seconds, shown), note=note, form=form)
-        return bench.onward(request, "/label/mine") if again else bench.handed_in(request)
+        queue.submit(me, item, answers, seconds=took(seconds, shown), note=note, form=form)
+        return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
     @router.post("/items/{item}/draft")
     def draft(request: Request, item: int, said: Annotated[dict[str, Any], Body()]) -> Response:
-        me = annotator(request)
+        me = asking(request)
         answers, note, seconds = said.get("answers"), said.get("note", ""), said.get("seconds", 0.0)
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
-            raise Refused(422, "invalid", "a draft of another form")
-        kept = voting.save_draft(store, me, item, answers, note=note, seconds=float(seconds))
+            raise RequestRefused(422, "invalid", "a draft of another form")
+        kept = queue.save_draft(me, item, answers, note=note, seconds=float(seconds))
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
-    def mine(request: Request) -> Response:
-        me = annotator(request)
-        found = [(one, _when(one.finished)) for one in own.handed_in(store, me)]
-        return bench.page(request, "label/mine.html", found=found, mine=progress.mine(store, me))
+    def own(request: Request) -> Response:
+        me = asking(request)
+        found = [(one, _when(one.finished)) for one in queue.handed_in(me)]
+        return pages(request).page(request, "label/mine.html", found=found, mine=queue.own_progress(me))
 
 
-def number(key: str) -> int:
+def item_number(key: str) -> int:
     """An item's number, as it stands in an address."""
     if not (key.isascii() and key.isdigit() and len(key) < 100):
-        raise Refused(422, "invalid", "no number of an item")
+        raise RequestRefused(422, "invalid", "no number of an item")
     return int(key)
 
 
@@ -179,13 +204,117 @@ def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def routes(door: Door[Project], settings: Settings) -> APIRouter:
-    store = door.store
-    bench = Bench(door, Labelling(store), settings)
-    coordination = Coordination(door, settings, "projects", shelf)
-    router = workplace(bench, coordination)
-    add(router, store, bench)
-    projects.add(router, store, coordination)
-    figures.add(router, store, door)
-    downloads.add(router, store, door)
-    return router
+NEW_PROJECT = {"name": "", "path": "", "images": "", "guideline": "1", "lease": 15, "audit": 5}
+
+
+class ProjectCounts(NamedTuple):
+    """What takes a moment to count in a large project."""
+
+    now: LabellingProgress
+    bars: dict[Question, list[BarPart]]
+
+
+def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
+    """The coordinator's pages: creating a project, and one with its progress by question."""
+
+    @router.get("/new")
+    def new(request: Request) -> Response:
+        return coordinator.blank(request, NEW_PROJECT)
+
+    @router.post("/new")
+    def create(
+        request: Request,
+        form: CoordinatorForm,
+        name: Named = "",
+        path: Typed = "",
+        images: Typed = "",
+        guideline: Annotated[str, Form(min_length=1, max_length=100)] = "1",
+        lease: Lease = 15.0,
+        audit: Annotated[float, Form(ge=0, le=100)] = 5.0,
+        file: Annotated[UploadFile | None, File()] = None,
+    ) -> Response:
+        given = {"name": name, "path": path, "images": images, "guideline": guideline, "lease": lease, "audit": audit}
+
+        def make(say: Say) -> int:
+            found = project_source(coordinator.settings, say, file, path.strip(), images.strip())
+            made = create_project(
+                store, name, found.items, images=found.images, guideline=guideline, lease_minutes=lease,
+                audit_share=audit / 100,
+            )  # fmt: skip
+            return made.project.id
+
+        return coordinator.create(request, form, given, make)
+
+    def overview(request: Request, found: Project, wrong: str | None) -> Response:
+        def count() -> ProjectCounts:
+            now, order = labelling_progress(store, found.id), STATUSES[1:] + STATUSES[:1]
+            bars = {name: bar_parts((one, counts[one]) for one in order) for name, counts in now.questions.items()}
+            return ProjectCounts(now, bars)
+
+        return coordinator.overview(request, found, wrong, count)
+
+    coordinator.add(router, overview)
+
+
+class ProjectSource(msgspec.Struct, frozen=True):
+    """The items of a new project; `images` is the folder from which its pictures may come."""
+
+    items: list[Item]
+    images: Path | None
+
+
+def project_source(
+    settings: StudioSettings, say: Say, upload: UploadFile | None, path: str, images: str
+) -> ProjectSource:
+    """Items of an uploaded file, or of a file on this machine; its pictures are beside it unless a folder is named."""
+    if upload is not None and upload.filename:
+        folder = folder_named(settings, say, images)
+        with received(upload) as (file,):
+            return ProjectSource(list(read_items(file, resolve_images=False)), folder)
+    if not path:
+        raise UserError(say("workplace.new.nothing"))
+    file = allowed(settings, say, path)
+    if not file.exists():
+        raise UserError(say("workplace.new.no_file", path=path))
+    items = list(read_items(file, resolve_images=False))
+    return ProjectSource(items, folder_named(settings, say, images, image_folder(file)))
+
+
+ExportFormat = Literal["cer", "label-studio", "potato"]
+
+
+def add_export(router: APIRouter, links: RoomLinks) -> None:
+    @router.get("/projects/{number}/export/{form}")
+    def export(
+        request: Request, number: int, form: ExportFormat, everything: bool = False, anonymous: bool = False
+    ) -> Response:
+        found = links.coordinated(request, number)
+        items = labelled(links.store, number, everything=everything or form != "cer", anonymous=anonymous)
+        if form == "cer":
+            headers = {"content-disposition": disposition(f"{found.name}.jsonl")}
+            return StreamingResponse(_lines(items), media_type="application/jsonl", headers=headers)
+        return _zipped(found, items, form)
+
+
+def _lines(items: Iterable[Item]) -> Iterator[bytes]:
+    encoder = msgspec.json.Encoder()
+    for item in items:
+        yield encoder.encode(item) + b"\n"
+
+
+def _zipped(project: Project, items: Iterable[Item], form: ExportFormat) -> Response:
+    """A folder as a zip, written beside it and removed once it is sent."""
+    home = tempfile.mkdtemp()
+    try:
+        folder = Path(home) / form
+        if form == "label-studio":
+            write_label_studio(folder, items, project.seed)
+        else:
+            write_potato(folder, items, project.seed, title=project.name)
+        packed = shutil.make_archive(str(Path(home) / "packed"), "zip", home, form)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    tidy = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
+    headers = {"content-disposition": disposition(f"{project.name}-{form}.zip")}
+    return FileResponse(packed, media_type="application/zip", headers=headers, background=tidy)

@@ -1,30 +1,23 @@
-"""Runs: what has been trained and measured, for someone who compares at midnight.
+"""Runs: what has been trained and measured.
 
-find        which folders below the given ones hold a run, an evaluation or a report
-tail        reading a file that is still being written, without reading it twice
-numbers     metrics.jsonl as columns
-curve       a column as a small drawing: thinned, with what the thinning hid
-samples     what the model wrote at some steps
-evaluation  figures with their intervals
-shelf       everything above, kept between requests, as the pages show it
-routes      the pages
+reading  which folders hold a run; metrics, samples and results, also while they are written
+drawing  curves, intervals and times as the pages show them
+routes   the pages: the list, a run, an evaluation, a report
 """
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 from compeer.studio.room import Room
 from compeer.studio.rooms.runs.routes import routes
-from compeer.studio.rooms.runs.words import WORDS
-from compeer.studio.settings import Settings
+from compeer.studio.settings import StudioSettings
 
 
-def open_room(settings: Settings) -> Room:
+def open_room(settings: StudioSettings) -> Room:
     return Room(
         name="runs",
-        package=sys.modules[__name__],
-        words=WORDS,
+        folder=Path(__file__).parent,
         router=routes(settings) if settings.runs else None,
         roles=("coordinator",),
     )

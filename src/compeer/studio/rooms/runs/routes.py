@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from compeer.studio.access.gate import SANDBOX
-from compeer.studio.access.people import Refused, visit
+from compeer.studio.access.people import RequestRefused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.runs.files import Book, Found, Shelf, changed_at, report_of
-from compeer.studio.rooms.runs.view import ago, line, panels, short
-from compeer.studio.settings import Settings
+from compeer.studio.rooms.runs.drawing import ago, intervals, listed_run, panels, short
+from compeer.studio.rooms.runs.reading import RunFolder, RunLibrary, TrainingRun, changed_at, report_of
+from compeer.studio.settings import StudioSettings
 
 PER_PAGE = 30
 _LONG = 200_000  # characters of a text that is shown
 
 
-def routes(settings: Settings) -> APIRouter:
+def routes(settings: StudioSettings) -> APIRouter:
     router = APIRouter()
-    shelf = Shelf(settings.runs)
+    library = RunLibrary(settings.runs)
 
     @router.get("")
     def runs(
@@ -35,11 +35,11 @@ def routes(settings: Settings) -> APIRouter:
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> Response:
         say = pages(request).say[visit(request).language]
-        wanted = [one for one in shelf.all().values() if q.casefold() in one.name.casefold()]
+        wanted = [one for one in library.all().values() if q.casefold() in one.name.casefold()]
         wanted.sort(key=changed_at, reverse=True)
         last = max(1, -(-len(wanted) // PER_PAGE))
         page = min(page, last)
-        shown = [line(shelf, one, say) for one in wanted[(page - 1) * PER_PAGE : page * PER_PAGE]]
+        shown = [listed_run(library, one, say) for one in wanted[(page - 1) * PER_PAGE : page * PER_PAGE]]
         return pages(request).page(
             request, "runs/list.html", lines=shown, q=q, count=len(wanted), number=page, last=last, short=short
         )
@@ -51,47 +51,52 @@ def routes(settings: Settings) -> APIRouter:
         step: Annotated[list[int] | None, Query(max_length=6)] = None,
         every: bool = False,
     ) -> Response:
-        found = shelf.get(key)
+        found = library.get(key)
         say = pages(request).say[visit(request).language]
-        common: dict[str, Any] = {"found": found, "report": report_of(found.path) is not None, "short": short}
+        common: dict[str, Any] = {
+            "found": found,
+            "report": report_of(found.path) is not None,
+            "short": short,
+            "intervals": intervals,
+        }
         if found.kind != "training":
             common["text"] = _text(found.path / "report.md") if found.kind == "judging" else None
-            common["outcome"] = shelf.outcome(found) if found.kind == "evaluation" else None
+            common["result"] = library.result(found) if found.kind == "evaluation" else None
             common["ago"] = ago(changed_at(found), say)
             return pages(request).page(request, "runs/evaluation.html", **common)
-        book = shelf.book(found)
-        samples = shelf.samples(found)
+        training = library.training_run(found)
+        samples = library.samples(found)
         chosen = sorted({samples.nearest(one) for one in step or samples.spread()}) if samples.steps else []
-        curves = panels(book.numbers, say, everything=every)
+        curves = panels(training.metrics, say, everything=every)
         return pages(request).page(
             request,
             "runs/run.html",
-            book=book,
-            ago=ago(book.changed, say),
-            facts=_facts(book),
+            run=training,
+            ago=ago(training.changed, say),
+            facts=_facts(training),
             curves=curves,
             every=every,
-            more=len(book.numbers.columns) - len(curves),
+            more=len(training.metrics.columns) - len(curves),
             columns=[(one, samples.at(one, say.language)) for one in chosen],
             sampled=samples.steps,
-            outcomes=shelf.outcomes_of(found),
-            results=_results(book),
+            evaluations=library.results_of(found),
+            results=_results(training),
             config=_text(found.path / "config.yaml"),
             **common,
         )
 
     @router.get("/{key}/report")
     def report(key: str) -> Response:
-        path = _report(shelf.get(key))
+        path = _report(library.get(key))
         return FileResponse(path, media_type="text/html; charset=utf-8", headers={"content-security-policy": SANDBOX})
 
     return router
 
 
-def _report(found: Found) -> Path:
+def _report(found: RunFolder) -> Path:
     path = report_of(found.path)
     if path is None or not path.resolve().is_relative_to(found.path):
-        raise Refused(404, "missing", "the run has no report")
+        raise RequestRefused(404, "missing", "the run has no report")
     return path
 
 
@@ -102,17 +107,17 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _results(book: Book) -> dict[str, Any]:
-    results = book.record.get("results")
+def _results(run: TrainingRun) -> dict[str, Any]:
+    results = run.record.get("results")
     return results if isinstance(results, dict) else {}
 
 
-def _facts(book: Book) -> list[tuple[str, str]]:
-    """What a run stands on: keys of words, and values as they were noted."""
-    record = book.record
+def _facts(run: TrainingRun) -> list[tuple[str, str]]:
+    """Data, models and versions of a run: keys of texts, and values as recorded."""
+    record = run.record
     sessions = record.get("sessions")
     last = sessions[-1] if isinstance(sessions, list) and sessions and isinstance(sessions[-1], dict) else {}
-    facts = [("runs.fact.folder", str(book.found.path))]
+    facts = [("runs.fact.folder", str(run.found.path))]
     for key in ("base", "judge"):
         for name, value in (record.get(key) or {}).items() if isinstance(record.get(key), dict) else ():
             facts.append((f"runs.fact.{key}", f"{name}: {value}"))

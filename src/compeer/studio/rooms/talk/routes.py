@@ -33,7 +33,8 @@ from compeer.reasoning.schema import KEYS, write_value
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
 from compeer.safety.notice import Breaks
-from compeer.studio.access.people import Refused, visit
+from compeer.studio.access.people import RequestRefused, visit
+from compeer.studio.helplines import help_countries, visitor_country
 from compeer.studio.pages import pages
 from compeer.studio.rooms.talk import session as care
 from compeer.studio.rooms.talk import session as told
@@ -50,7 +51,7 @@ from compeer.studio.rooms.talk.session import (
     trouble_of,
     voices,
 )
-from compeer.studio.settings import Settings
+from compeer.studio.settings import StudioSettings
 from compeer.studio.words import Say
 from compeer.typed import from_json
 
@@ -191,7 +192,7 @@ T = TypeVar("T")
 SWEEP = 60.0  # seconds
 
 
-def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
+def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     kept = memory or Memory()
     models = voices(settings)
     guard = Guard(open_model(settings.guard, base_url=settings.base_url, patience=PATIENCE)) if settings.guard else None
@@ -213,7 +214,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     router = APIRouter(lifespan=life, route_class=Explained)
 
     def home(request: Request) -> str | None:
-        return care.home(settings.country, request.headers.get("accept-language"), visit(request).language)
+        return visitor_country(settings.country, request.headers.get("accept-language"), visit(request).language)
 
     def begun(request: Request) -> Live:
         def begin() -> Live:
@@ -236,7 +237,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         settled = {
             "words": words,
             "models": [voice.as_dict() for voice in models],
-            "countries": care.countries(),
+            "countries": help_countries(),
             "picture": LARGEST,
             "longest": LONGEST,
             **told.vocabulary(language),
@@ -295,7 +296,7 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
     async def model(request: Request) -> Response:
         given = await _asked(request, Choose)
         if not 0 <= given.which < len(models):
-            raise Refused(422, "invalid", "a model that is not here")
+            raise RequestRefused(422, "invalid", "a model that is not here")
         _present(begun(request), given.seen).speak(given.which, models[given.which])
         return shown(request)
 
@@ -319,14 +320,14 @@ def routes(settings: Settings, memory: Memory | None = None) -> APIRouter:
         live = kept.find(_key(request))
         found = live.pictures.get(key) if live else None
         if found is None:
-            raise Refused(404, "missing", "a picture that is not in this conversation")
+            raise RequestRefused(404, "missing", "a picture that is not in this conversation")
         return Response(found.data, media_type=found.kind, headers={"content-security-policy": "default-src 'none'"})
 
     @router.get("/conversation.{form}")
     def save(request: Request, form: str) -> Response:
         live = kept.find(_key(request))
         if live is None or form not in ("json", "txt"):
-            raise Refused(404, "missing", "no conversation to save")
+            raise RequestRefused(404, "missing", "no conversation to save")
         conversation = live.conversation
         text = as_json(conversation) if form == "json" else as_text(conversation, _say(request))
         headers = {"content-disposition": f'attachment; filename="conversation.{form}"'}
@@ -391,4 +392,4 @@ async def _asked(request: Request, kind: type[T]) -> T:
     try:
         return from_json(await request.body(), kind)
     except msgspec.MsgspecError:
-        raise Refused(422, "invalid", "a request that makes no sense") from None
+        raise RequestRefused(422, "invalid", "a request that makes no sense") from None

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import re
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
@@ -43,12 +42,11 @@ from compeer.reasoning import STEPS, Control, ControlError, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import KEYS, LABELS
-from compeer.safety.helplines import SEVERAL, Helpline, directory, helpline, helplines
-from compeer.safety.helplines import country as country_of
 from compeer.safety.said import said
-from compeer.studio.access.people import Person, Refused, visit
+from compeer.studio.access.people import RequestRefused, StudioPerson, visit
+from compeer.studio.helplines import help_lines
 from compeer.studio.pages import pages
-from compeer.studio.settings import Settings
+from compeer.studio.settings import StudioSettings
 from compeer.studio.words import Say
 
 Kind = Literal[
@@ -64,7 +62,7 @@ class Trouble(Exception):
         super().__init__(kind)
         self.kind, self.status, self.detail, self.values = kind, status, detail, values
 
-    def told(self, say: Say, person: Person | None) -> dict[str, Any]:
+    def told(self, say: Say, person: StudioPerson | None) -> dict[str, Any]:
         """For the page. The detail may name servers, so it is for those who run them, or about one's own words."""
         shown = self.kind in ("control", "refused") or (person is not None and person.role == "coordinator")
         what = say(f"talk.error.{self.kind}", **self.values)
@@ -125,56 +123,10 @@ def picture(data: bytes) -> Picture:
     return Picture(key, kind, data, f"data:{kind};base64,{base64.b64encode(data).decode()}")
 
 
-_REGION = re.compile(r"^\s*[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
-
-
-def home(setting: str | None, accepted: str | None, language: Language) -> str | None:
-    """The country whose helplines are shown first; None when nobody knows.
-
-    >>> home(None, "en-GB,en;q=0.9", "en"), home("NZ", "en-GB", "en")
-    ('GB', 'NZ')
-    """
-    for part in () if setting else (accepted or "").split(",")[:20]:
-        found = _REGION.match(part)
-        if found and helpline(found.group(1)):
-            return found.group(1).upper()
-    return country_of(setting, language)
-
-
 def opening(language: Language) -> tuple[str, str]:
     """What this is, and when to call: the two lines that open every conversation."""
     what, call = said("opening", language).split("\n")
     return what, call
-
-
-def lines(country: str | None, language: Language) -> dict[str, Any]:
-    """The helplines of a country, or of several, and where all the others are."""
-    known = helpline(country) if country else None
-    shown = [known] if known else [helplines()[code] for code in SEVERAL]
-    return {
-        "country": known.country if known else None,
-        "lines": [_line(one, language) for one in shown],
-        "emergency": known.emergency if known else None,
-        "directory": directory(),
-    }
-
-
-def countries() -> list[str]:
-    return sorted(helplines())
-
-
-def _line(one: Helpline, language: Language) -> dict[str, Any]:
-    round_the_clock = one.hours == "24/7"
-    chinese = one.hours_zh or ("24 小时" if round_the_clock else one.hours)
-    return {
-        "country": one.country,
-        "name": one.name,
-        "phone": one.phone,
-        "also": one.also,
-        "text": one.text,
-        "hours": chinese if language == "zh" else one.hours,
-        "url": one.url,
-    }
 
 
 #: someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
@@ -201,7 +153,7 @@ class Voice(msgspec.Struct, frozen=True):
         return {"name": self.name, "place": self.place, "sees": self.model.sees, "small": self.small}
 
 
-def voices(settings: Settings) -> list[Voice]:
+def voices(settings: StudioSettings) -> list[Voice]:
     """Every model of the settings; ModelError where one cannot be named."""
     opened = [open_model(spec, base_url=settings.base_url, patience=PATIENCE) for spec in settings.models]
     return [_voice(model) for model in opened]
@@ -404,7 +356,7 @@ class Memory:
         used, key = min(resting, default=(self._clock(), None))
         wait = used + self.quiet - self._clock()
         if key is None or wait > 0:
-            raise Refused(503, "busy", "as many conversations as there is room for", wait=max(wait, 30.0))
+            raise RequestRefused(503, "busy", "as many conversations as there is room for", wait=max(wait, 30.0))
         self.forget(key)
 
 
@@ -513,7 +465,7 @@ def _help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
         level, urgent = found.level, found.urgent
         if live.banner is not None:
             shown = {"words": live.banner, "urgent": level != "none"}
-    return {"banner": shown, "level": level, "urgent": urgent, "help": lines(country, say.language)}
+    return {"banner": shown, "level": level, "urgent": urgent, "help": help_lines(country, say.language)}
 
 
 def _values(words: Vocabulary, language: Language) -> list[dict[str, Any]]:

@@ -1,22 +1,15 @@
-"""Where somebody at work finds a person to talk to, on every page of theirs: they read painful things.
+"""The annotator's pages: the welcome with its warning, one task after another, skipping, undoing, a rest, pictures.
 
-Numbers are those of `compeer.safety.helplines`. First the line of the country that the browser names (en-GB), then
-those of most of our readers in the order of the interface's language, then a directory for everywhere else.
+Everything works as plain forms. For a script the same addresses answer with an object that says where to go next, so a
+page whose studio is away for a moment keeps what was filled in.
 
-A conversation as the pages of people at work show it: turns, with pictures counted through.
-
-The annotator's pages: the welcome with its warning, one thing after another, skipping, undoing, a rest, pictures.
-
-Everything works as plain forms. With a script the same addresses answer with an object that says where to go next, so
-that a page whose studio is away for a moment keeps what was filled in.
-
-What a room's people do is its `Trade`; how something is handed in is the room's own page, since answers differ.
+What a room's people do is its `AnnotatorQueue`; how a task is submitted is the room's own page, because answers differ.
+Every page shows helplines: annotators read painful things.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -28,75 +21,50 @@ from fastapi import APIRouter, Form
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from compeer.cer.item import Said
-from compeer.people.invitations import Own, Person
-from compeer.people.refusal import LONGEST_NOTE
-from compeer.safety.helplines import Helpline, directory, helpline, helplines
-from compeer.studio.access import people as pictures
-from compeer.studio.access import visit
+from compeer.cer.item import PastTurn
+from compeer.http_service import picture_type
+from compeer.people.invitations import Person
+from compeer.people.work_queue import LONGEST_NOTE, OwnProgress
+from compeer.studio.access import RequestRefused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.links import Door
-from compeer.studio.settings import Settings
-from compeer.studio.words import Say
-
-_REGION = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
+from compeer.studio.rooms.workplace.links import RoomLinks
+from compeer.studio.settings import StudioSettings
 
 
-class Line(msgspec.Struct, frozen=True):
-    """Who, a number or a name to show, and the address behind it."""
-
-    where: str
-    shown: str
-    address: str
-
-
-def lines(say: Say, accepted: str = "") -> list[Line]:
-    """The helplines of a page; `accepted` is what the browser says about its languages."""
-    known = helplines()
-    near = [found for region in _REGION.findall(accepted[:200]) if (found := helpline(region))][:1]
-    usual = [known["CN"], known["US"]] if say.language == "zh" else [known["US"], known["CN"]]
-    names = {"US": say("workplace.help.us"), "CN": say("workplace.help.china")}
-    unique = {one.phone: one for one in (*near, *usual)}  # 988 is the number of two countries
-    shown = [_line(names.get(one.country, one.name), one) for one in unique.values()]
-    return [*shown, Line(say("workplace.help.elsewhere"), directory(), f"https://{directory()}")]
-
-
-def _line(where: str, one: Helpline) -> Line:
-    return Line(where, one.phone, f"tel:{one.phone.replace(' ', '')}")
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """One turn; pictures by their number in the conversation."""
+class TurnView(msgspec.Struct, frozen=True):
+    """One turn as a page shows it; pictures by their number in the conversation."""
 
     speaker: str
     text: str
     pictures: tuple[int, ...]
 
 
-def turns(history: Sequence[Said]) -> list[Shown]:
+def turns(history: Sequence[PastTurn]) -> list[TurnView]:
     shown, next_picture = [], 0
     for turn in history:
         numbers = tuple(range(next_picture, next_picture + len(turn.images)))
         next_picture += len(turn.images)
-        shown.append(Shown(turn.speaker, turn.text, numbers))
+        shown.append(TurnView(turn.speaker, turn.text, numbers))
     return shown
 
+
+LARGEST_PICTURE = 32 << 20
 
 Reason = Literal["unclear", "language", "private", "broken", "other"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
-#: what forms of a bench send
+#: fields that the forms of these pages send
 FormName = Annotated[str, Form(min_length=16, max_length=64)]
 Note = Annotated[str, Form(max_length=LONGEST_NOTE)]
 Seconds = Annotated[float | None, Form()]
 
 
-class Trade(Protocol):
-    """What people do in a room. `key` is the name of one thing in its address, as it came from outside."""
+class AnnotatorQueue(Protocol):
+    """What people do in a room. `key` names one task in its address, as it came from outside."""
 
     things: str  # the part of the address before the key
 
-    def mine(self, me: Person) -> Own: ...
+    def mine(self, me: Person) -> OwnProgress: ...
     def next(self, me: Person) -> Any | None: ...
     def view(self, me: Person, key: str) -> Any: ...
     def sheet(self, found: Any) -> dict[str, Any]: ...
@@ -106,39 +74,34 @@ class Trade(Protocol):
     def picture(self, me: Person, key: str, number: int) -> Path: ...
 
 
-class Bench:
-    """The pages of one room at which people do its trade."""
+class AnnotatorPages:
+    """The pages of one room on which people work through its queue."""
 
-    def __init__(self, door: Door[Any], trade: Trade, settings: Settings) -> None:
-        self.door, self.trade, self.settings = door, trade, settings
-        self.room, self.home = door.room, f"/{door.room}"
-        self.work, self.begun = f"{self.home}/work", f"compeer_{door.room}"  # the cookie: the warning has been read
-
-    def page(self, request: Request, template: str, **values: Any) -> Response:
-        """A page with help on it, which every page of theirs has."""
-        help_lines = lines(pages(request).say[visit(request).language], request.headers.get("accept-language", ""))
-        return pages(request).page(request, template, lines=help_lines, **values)
+    def __init__(self, links: RoomLinks, queue: AnnotatorQueue, settings: StudioSettings) -> None:
+        self.links, self.queue, self.settings = links, queue, settings
+        self.room, self.home = links.room, f"/{links.room}"
+        self.work, self.begun = f"{self.home}/work", f"compeer_{links.room}"  # the cookie: the warning has been read
 
     def show(self, request: Request, me: Person, found: Any, *, done: bool = False) -> Response:
-        """The thing to judge, with the random names of its forms."""
-        return self.page(
+        """The task to judge, with the random names of its forms."""
+        return pages(request).page(
             request,
             f"{self.room}/work.html",
-            mine=self.trade.mine(me),
+            mine=self.queue.mine(me),
             done=done,
             shown=round(time.time(), 3),
             reasons=REASONS,
             form=secrets.token_urlsafe(16),
             undo_form=secrets.token_urlsafe(16),
-            **self.trade.sheet(found),
+            **self.queue.sheet(found),
         )
 
     def welcome(self, request: Request) -> Response:
-        me = self.door.annotator(request)
-        values = {"mine": self.trade.mine(me), "paused": me.paused, "name": me.name}
-        return self.page(request, "workplace/welcome.html", **values)
+        me = self.links.annotator(request)
+        values: dict[str, Any] = {"mine": self.queue.mine(me), "paused": me.paused, "name": me.name}
+        return pages(request).page(request, "workplace/welcome.html", **values)
 
-    def handed_in(self, request: Request) -> Response:
+    def submitted(self, request: Request) -> Response:
         return self.onward(request, f"{self.work}?done=1")
 
     def onward(self, request: Request, where: str | None) -> Response:
@@ -148,12 +111,12 @@ class Bench:
         return JSONResponse({"next": where})
 
     def add(self, router: APIRouter) -> None:
-        """The routes that all benches have."""
-        door, trade, one = self.door, self.trade, f"/{self.trade.things}/{{key}}"
+        """The routes that both rooms have."""
+        links, queue, one = self.links, self.queue, f"/{self.queue.things}/{{key}}"
 
         @router.post("/begin")
         def begin(request: Request) -> Response:
-            door.annotator(request)
+            links.annotator(request)
             answer = RedirectResponse(self.work, 303)
             seen, secure = _mark(request), self.settings.secure
             answer.set_cookie(self.begun, seen, path=self.home, samesite="lax", httponly=True, secure=secure)
@@ -161,21 +124,26 @@ class Bench:
 
         @router.get("/work")
         def work(request: Request, done: bool = False) -> Response:
-            me = door.annotator(request)
+            me = links.annotator(request)
             if request.cookies.get(self.begun) != _mark(request):
                 return RedirectResponse(self.home, 303)
-            found = trade.next(me)
+            found = queue.next(me)
             if found is not None:
                 return self.show(request, me, found, done=done)
-            mine = trade.mine(me)
-            values = {"mine": mine, "paused": me.paused, "undo_form": secrets.token_urlsafe(16)}
-            return self.page(request, f"{self.room}/idle.html", **values, **trade.idle(me, mine))
+            mine = queue.mine(me)
+            values: dict[str, Any] = {"mine": mine, "paused": me.paused, "undo_form": secrets.token_urlsafe(16)}
+            return pages(request).page(request, f"{self.room}/idle.html", **values, **queue.idle(me, mine))
 
         @router.get(f"{one}/skip")
         def ask_skip(request: Request, key: str) -> Response:
-            trade.view(door.annotator(request), key)
-            values = {"key": key, "things": trade.things, "form": secrets.token_urlsafe(16), "reasons": REASONS}
-            return self.page(request, "workplace/skip.html", **values)
+            queue.view(links.annotator(request), key)
+            values: dict[str, Any] = {
+                "key": key,
+                "things": queue.things,
+                "form": secrets.token_urlsafe(16),
+                "reasons": REASONS,
+            }
+            return pages(request).page(request, "workplace/skip.html", **values)
 
         @router.post(f"{one}/skip")
         def skip(
@@ -186,25 +154,43 @@ class Bench:
             words: Annotated[str, Form(max_length=1000)] = "",
             distress: Annotated[bool, Form()] = False,
         ) -> Response:
-            me = door.annotator(request)
+            me = links.annotator(request)
             why = f"{reason}: {words.strip()}" if words.strip() else reason
-            trade.skip(me, key, "" if distress else why, distress=distress, form=form)
+            queue.skip(me, key, "" if distress else why, distress=distress, form=form)
             return self.onward(request, f"{self.home}/rest" if distress else self.work)
 
         @router.get("/rest")
         def rest(request: Request) -> Response:
-            door.annotator(request)
-            return self.page(request, "workplace/rest.html")
+            links.annotator(request)
+            return pages(request).page(request, "workplace/rest.html")
 
         @router.post("/undo")
         def undo(request: Request, form: FormName) -> Response:
-            me = door.annotator(request)
-            return self.onward(request, self.work if trade.undo(me, form) is not None else None)
+            me = links.annotator(request)
+            return self.onward(request, self.work if queue.undo(me, form) is not None else None)
 
         @router.get(f"{one}/pictures/{{number}}")
         def picture(request: Request, key: str, number: int) -> Response:
-            file = trade.picture(door.annotator(request), key, number)
-            return pictures.picture([file.name], 0, file.parent)
+            file = queue.picture(links.annotator(request), key, number)
+            return send_picture(file)
+
+
+def send_picture(path: Path) -> Response:
+    """A picture that belongs to an item.
+
+    No name comes from the browser: it asks for "the second picture of this item", and the store knows the path. The
+    file must still be in its folder after links are followed, and be a picture, which cannot carry a script.
+    """
+    if not path.resolve().is_relative_to(path.parent.resolve()) or not path.is_file():
+        raise RequestRefused(404, "missing", "a picture that is not in the folder")
+    if path.stat().st_size > LARGEST_PICTURE:
+        raise RequestRefused(404, "missing", "a picture that is too large")
+    data = path.read_bytes()
+    kind = picture_type(data)
+    if kind is None:
+        raise RequestRefused(404, "missing", "a file that is no picture")
+    headers = {"cache-control": "private, max-age=3600", "content-security-policy": "default-src 'none'; sandbox"}
+    return Response(data, media_type=kind, headers=headers)
 
 
 def took(seconds: float | None, shown: float | None) -> float | None:

@@ -1,12 +1,12 @@
 // Comparing by keyboard: 1 to 4 choose, Enter hands in, Z takes back.
 
-const bench = await import(document.querySelector('script[src*="/workplace/bench.js"]').src);
-const { form, says, tell } = bench;
+const task = await import(document.querySelector('script[src*="/workplace/annotator.js"]').src);
+const { form, says, tell } = task;
 const options = [...form.querySelectorAll("input[name=choice]")];
 const chosen = () => options.find((one) => one.checked);
 
 function rest() {
-  (chosen() ? bench.handIn : options[0]).focus({ preventScroll: true });
+  (chosen() ? task.handIn : options[0]).focus({ preventScroll: true });
 }
 
 for (const option of options) option.addEventListener("change", () => tell(""));
@@ -17,7 +17,7 @@ for (const one of thoughts)
   one.addEventListener("toggle", () => thoughts.forEach((other) => (other.open = one.open)));
 
 rest();
-bench.start({
+task.start({
   rest,
   choose(number) {
     options[number - 1].checked = true;
@@ -37,5 +37,5 @@ bench.start({
     rest();
     return true;
   },
-  stay: () => bench.keep(says.keep, {}).catch(() => {}), // the studio is away; handing in will say so
+  stay: () => task.keep(says.keep, {}).catch(() => {}), // the studio is away; handing in will say so
 });

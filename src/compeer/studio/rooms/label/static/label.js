@@ -1,8 +1,8 @@
 // Labelling by keyboard: one question has the focus, a key answers it and moves on. What is filled in is saved as it is
 // filled in.
 
-const bench = await import(document.querySelector('script[src*="/workplace/bench.js"]').src);
-const { form, says, note, handIn, tell } = bench;
+const task = await import(document.querySelector('script[src*="/workplace/annotator.js"]').src);
+const { form, says, note, handIn, tell } = task;
 const asks = [...form.querySelectorAll(".ask")];
 const guides = [...document.querySelectorAll("[data-guide]")];
 let current = asks[0];
@@ -46,7 +46,7 @@ const answers = () =>
       return [ask.dataset.question, { true: true, false: false }[value] ?? value];
     }),
   );
-const content = () => ({ answers: answers(), note: note.value, seconds: bench.seconds });
+const content = () => ({ answers: answers(), note: note.value, seconds: task.seconds });
 let waiting = 0, saving = false, unsaved = false;
 
 function changed() {
@@ -57,22 +57,22 @@ function changed() {
 }
 
 async function save() {
-  if (saving || bench.leaving || !says.draft) return;
+  if (saving || task.leaving || !says.draft) return;
   saving = true;
   unsaved = false;
   let away = false;
   try {
-    if ((await bench.keep(says.draft, content())) && !bench.leaving) tell(says.saved);
+    if ((await task.keep(says.draft, content())) && !task.leaving) tell(says.saved);
   } catch {
     away = unsaved = true;
-    if (!bench.leaving) tell(says.unsaved, true);
+    if (!task.leaving) tell(says.unsaved, true);
   }
   saving = false;
-  if (unsaved && !bench.leaving) waiting = setTimeout(save, away ? 5000 : 500);
+  if (unsaved && !task.leaving) waiting = setTimeout(save, away ? 5000 : 500);
 }
 
 addEventListener("pagehide", () => {
-  if (unsaved && !bench.leaving && says.draft) bench.post(says.draft, content(), { keepalive: true });
+  if (unsaved && !task.leaving && says.draft) task.post(says.draft, content(), { keepalive: true });
 });
 
 // ---- answering and taking back
@@ -95,7 +95,7 @@ else {
   handIn.focus({ preventScroll: true });
 }
 const step = (by) => () => go(asks[Math.min(Math.max(asks.indexOf(current) + by, 0), asks.length - 1)]);
-bench.start({
+task.start({
   rest: () => go(current),
   choose(number) {
     const ask = current, option = options(ask)[number - 1], before = chosen(ask);

@@ -1,49 +1,64 @@
-// Whom to call: in the notice, and in the banner while someone may be in danger.
+// Whom to call: in the notice, behind "Get help now", and in the banner while someone may be in danger.
 
 export function care({ make, say, countries, language, move }) {
   const regions = new Intl.DisplayNames([language], { type: "region" });
 
+  const link = (address, words) => make("a", { href: address, target: "_blank", rel: "noreferrer noopener" }, words);
+
+  /** Numbers as links that call them; several are written with a slash. */
+  function call(numbers) {
+    return numbers.split("/").flatMap((number, index) => [
+      index ? " / " : "",
+      make("a", { href: `tel:${number.replace(/[^\d+]/g, "")}`, class: "phone" }, number.trim()),
+    ]);
+  }
+
   function line(one, several) {
-    const call = (phone) => make("a", { href: `tel:${phone.replace(/[^\d+]/g, "")}`, class: "phone" }, phone);
-    const parts = [several ? `${regions.of(one.country)} · ` : "", make("strong", {}, one.name), " ", call(one.phone)];
-    if (one.also && !several) parts.push(` ${say("talk.help.also", { phone: "" }).trim()} `, call(one.also));
-    if (one.text && !several) parts.push(` ${say("talk.help.text", { number: one.text })}`);
-    parts.push(make("span", { class: "hours" }, ` ${say("talk.help.hours", one)} `));
-    parts.push(make("a", { href: one.url, target: "_blank", rel: "noreferrer noopener" }, say("talk.help.site")));
+    const parts = [several ? `${regions.of(one.country)} · ` : "", make("strong", {}, one.name), " ", ...call(one.phone)];
+    if (one.also && !several) parts.push(` ${say("help.or")} `, ...call(one.also));
+    if (one.text && !several) parts.push(` ${say("help.text", { number: one.text })}`);
+    parts.push(make("span", { class: "hours" }, ` ${say("help.hours", one)} `));
+    if (one.url) parts.push(link(one.url, say("help.site")));
     return make("li", {}, parts);
   }
 
+  function danger(help) {
+    const words = help.emergency ? [say("help.emergency"), " ", ...call(help.emergency)] : [say("help.local")];
+    return make("p", { class: "danger" }, make("strong", {}, words));
+  }
+
+  /** The emergency number first, then the lines, then the directory. */
   function lines(help) {
     const several = help.country === null;
-    const danger = help.emergency ? say("talk.help.emergency", { number: help.emergency }) : say("talk.help.local");
-    return [
-      make("ul", { class: "lines" }, help.lines.map((one) => line(one, several))),
-      make(
-        "p",
-        { class: "danger" },
-        make("strong", {}, danger),
-        " · ",
-        make("a", { href: `https://${help.directory}`, target: "_blank", rel: "noreferrer noopener" }, say("talk.help.directory")),
-      ),
-    ];
+    const all = make("p", {}, link(`https://${help.directory}`, say("help.directory")));
+    return [danger(help), make("ul", { class: "lines" }, help.lines.map((one) => line(one, several))), all];
   }
 
   function where(help) {
     const select = make("select", { onchange: () => move(select.value || null) });
     const named = countries.map((code) => [regions.of(code), code]).sort((one, other) => one[0].localeCompare(other[0], language));
-    for (const [named_, code] of named) select.append(make("option", { value: code }, named_));
-    select.append(make("option", { value: "" }, say("talk.help.several")));
+    for (const [name, code] of named) select.append(make("option", { value: code }, name));
+    select.append(make("option", { value: "" }, say("help.several")));
     select.value = help.country ?? "";
-    return make("label", { class: "where row-s" }, make("span", {}, say("talk.help.country")), " ", select);
+    return make("label", { class: "where row-s" }, make("span", {}, say("help.country")), " ", select);
   }
 
   return {
     notice: (place, help) => place.replaceChildren(...lines(help), where(help)),
-    banner(place, banner, help) {
-      place.hidden = banner === null;
-      if (banner === null) return place.replaceChildren();
-      place.classList.toggle("calm", !banner.urgent);
-      place.replaceChildren(make("div", { class: "talk-read" }, make("p", { class: "banner-words" }, banner.words), lines(help)));
+    control: (place, help) => place.replaceChildren(make("div", { class: "help-lines" }, lines(help))),
+    /** `level` "emergency": above everything else on the page, the number to call first. */
+    banner(place, banner, help, level) {
+      place.hidden = !banner;
+      if (!banner) return place.replaceChildren();
+      const emergency = level === "emergency";
+      place.classList.toggle("emergency", emergency);
+      place.classList.toggle("calm", !emergency && !banner.urgent);
+      if (emergency) document.querySelector(".top").before(place);
+      else document.querySelector(".talk-main").prepend(place);
+      const words = make("p", { class: "banner-words" }, banner.words);
+      const [first, ...rest] = lines(help);
+      const parts = emergency ? [first, words, ...rest] : [words, ...rest.slice(0, 1), first, ...rest.slice(1)];
+      place.replaceChildren(make("div", { class: "talk-read" }, parts));
     },
   };
 }

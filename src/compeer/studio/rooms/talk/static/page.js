@@ -5,11 +5,11 @@ const room = document.querySelector("#room");
 const settled = JSON.parse(room.dataset.settled);
 const parts = JSON.parse(room.dataset.parts);
 const load = (name) => import(parts[name]);
-const [{ make, speaker, naming, menu }, { post, get, listen, Told }, { turns, reveal }, { panel }, { editing }, { curve }, { care }, { attaching }] =
+const [{ make, speaker, naming, menu }, { post, get, listen, StudioError }, { turns, reveal }, { panel }, { editing }, { curve }, { care }, { attaching }] =
   await Promise.all(["draw", "stream", "turn", "panel", "editing", "curve", "care", "picture"].map(load));
 
 const at = (id) => document.getElementById(id);
-const say = speaker(settled.words);
+const say = speaker({ ...settled.words, ...JSON.parse(room.dataset.help) });
 const { models } = settled;
 const labels = Object.fromEntries(settled.labels);
 const steps = Object.fromEntries(settled.steps);
@@ -20,7 +20,7 @@ const drawPanel = panel({ ...tools, again: drawing.again, editor: editing(tools)
 const drawCurve = curve(tools);
 const helping = care({ ...tools, countries: settled.countries, language: document.documentElement.lang, move: (country) => change("/talk/country", { country }) });
 
-let state = null; // as the studio tells it
+let state = null; // as the studio sends it
 let shown = null; // what the panel shows: { number, which }
 let stopping = null; // ends the answer that is being written
 let answering = null; // settles when that has ended
@@ -38,8 +38,8 @@ function tell(words, detail = "") {
 }
 
 function fail(error) {
-  tell(error instanceof Told ? error.message : lost, error.detail);
-  if (!(error instanceof Told)) console.error(error);
+  tell(error instanceof StudioError ? error.message : lost, error.detail);
+  if (!(error instanceof StudioError)) console.error(error);
 }
 
 function nearEnd() {
@@ -57,22 +57,28 @@ function toEnd() {
 
 // --- drawing ---------------------------------------------------------------------------------------------------------
 
+/** High risk: words and help alone; no analysis, no curve, no second answer. */
+const urgent = () => Boolean(state.urgent ?? ["high", "emergency"].includes(state.level));
+
 function drawHelp() {
   helping.notice(at("help"), state.help);
-  helping.banner(at("banner"), state.banner, state.help);
+  helping.control(document.querySelector("#help-now .help-card"), state.help);
+  helping.banner(at("banner"), state.banner, state.help, state.level);
+  room.classList.toggle("urgent", urgent());
+  if (urgent() && shown) closePanel();
   at("reminder").hidden = !state.reminder;
   at("reminder").textContent = state.reminder ?? "";
 }
 
 function drawTurns() {
-  const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !state.urgent);
+  const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !urgent(), urgent());
   if (state.unanswered && !stopping) {
     const { said, pictures: keys } = state.unanswered;
     const button = make("button", { type: "button", class: "small-button", onclick: () => does.again({}) }, say("talk.answer"));
     items.push(make("li", { class: "turn" }, drawing.said(said, keys), make("p", { class: "waiting row-s" }, make("span", { class: "quiet" }, say("talk.unanswered")), button)));
   }
   at("turns").replaceChildren(...items);
-  drawCurve(at("curve"), state.turns);
+  drawCurve(at("curve"), urgent() ? [] : state.turns);
 }
 
 function drawTools() {
@@ -146,7 +152,7 @@ function closePanel() {
   shown = null;
   at("panel").replaceChildren();
   drawThinking();
-  at("think").focus();
+  if (!urgent()) at("think").focus();
 }
 
 const does = {
@@ -165,6 +171,12 @@ const does = {
     return change("/talk/pins", { pins });
   },
 };
+
+/** What an event says about risk and help. */
+function about(event) {
+  const { banner, help, level, urgent } = event;
+  return { banner, help, level, urgent };
+}
 
 /** The place where an answer appears while it is written. */
 function stage(message) {
@@ -208,7 +220,7 @@ async function write(address, data, message) {
   const heard = (event) => {
     const follow = nearEnd();
     if (event.kind === "before") {
-      state = { ...state, banner: event.banner, help: event.help, level: event.level, urgent: event.urgent, reminder: event.reminder };
+      state = { ...state, ...about(event), reminder: event.reminder };
       drawHelp();
       if (event.banner?.urgent) at("heard").textContent = event.banner.words;
     } else if (event.kind === "wait") {
@@ -224,8 +236,8 @@ async function write(address, data, message) {
       coming.status.textContent = say("talk.thinking.reply");
       coming.words.add(event.text);
     } else if (event.kind === "turn") {
-      state = { ...state, banner: event.banner, help: event.help, level: event.level, urgent: event.urgent, told: event.turns };
-    } else if (event.kind === "error") failed = new Told(event.error);
+      state = { ...state, ...about(event), finished: event.turns };
+    } else if (event.kind === "error") failed = new StudioError(event.error);
     if (event.kind === "label" || event.kind === "step") drawThinking();
     if (follow) toEnd();
   };
@@ -247,11 +259,11 @@ async function write(address, data, message) {
 async function settle(failed, message) {
   const stopped = failed?.name === "AbortError";
   stopping = thought = null;
-  const { told } = state;
-  if (!failed && told) {
+  const { finished } = state;
+  if (!failed && finished) {
     // all turns: a message before it that got no answer has become a turn as well
-    const last = told.at(-1).answer;
-    state = { ...state, turns: told, unanswered: null, told: undefined };
+    const last = finished.at(-1).answer;
+    state = { ...state, turns: finished, unanswered: null, finished: undefined };
     at("heard").textContent = [last.note, last.reply, last.problem].filter(Boolean).join(" ");
   } else {
     if (message && ["busy", "elsewhere", "message", "turns", "network"].includes(failed.kind)) at("message").value = message.text;

@@ -2,8 +2,8 @@
 
 const token = () => document.querySelector('meta[name="csrf"]').content;
 
-/** What went wrong, as the studio tells it. */
-export class Told extends Error {
+/** What went wrong, in the studio's words. */
+export class StudioError extends Error {
   constructor(error) {
     super([error.what, error.next].filter(Boolean).join(" "));
     this.kind = error.kind ?? "";
@@ -17,16 +17,16 @@ async function asked(address, options, lost) {
     answer = await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Told({ what: lost, kind: "network" });
+    throw new StudioError({ what: lost, kind: "network" });
   }
   if (answer.ok) return answer;
-  let told = null;
+  let sent = null;
   try {
-    told = (await answer.json()).error;
+    sent = (await answer.json()).error;
   } catch {
     /* no object: the sentence below says enough */
   }
-  throw new Told(told ?? { what: lost, kind: "network" });
+  throw new StudioError(sent ?? { what: lost, kind: "network" });
 }
 
 /** Post an object (or a picture as it is) and get an object. */
@@ -63,7 +63,7 @@ export async function listen(address, data, heard, signal, lost) {
     }
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Told({ what: lost, kind: "network" });
+    throw new StudioError({ what: lost, kind: "network" });
   }
-  if (!whole) throw new Told({ what: lost, kind: "network" });
+  if (!whole) throw new StudioError({ what: lost, kind: "network" });
 }

@@ -4,6 +4,7 @@ const LONG = 2400; // characters of a reply that are shown at once
 
 export function turns({ make, say, name, labels, menu }) {
   let many = false; // more than one model has answered: each answer says which
+  let plain = false; // high risk: words alone
 
   function chips(answer) {
     const found = [];
@@ -31,7 +32,7 @@ export function turns({ make, say, name, labels, menu }) {
   }
 
   function answer(one, { old, actions }) {
-    const conclusions = chips(one);
+    const conclusions = plain ? [] : chips(one);
     return make(
       "article",
       { class: old ? "answer old" : "answer" },
@@ -43,7 +44,7 @@ export function turns({ make, say, name, labels, menu }) {
         "p",
         { class: "chips" },
         conclusions.length ? make("span", {}, conclusions.join(" · ")) : null,
-        actions,
+        plain ? null : actions,
       ),
     );
   }
@@ -100,7 +101,9 @@ export function turns({ make, say, name, labels, menu }) {
     );
   }
 
-  function all(list, does, changeable) {
+  /** All turns. `bare`: without conclusions and without anything to press. */
+  function all(list, does, changeable, bare = false) {
+    plain = bare;
     many = new Set(list.flatMap((one) => [one.answer, ...one.others].map((answer) => answer.model))).size > 1;
     return list.map((one, index) => turn(one, index + 1, changeable && index + 1 === list.length, does));
   }

@@ -1,9 +1,9 @@
-// What every bench has: telling how it stands, counting seconds of attention, keeping what somebody reads, handing in
-// and taking back, dialogs, keys. A room's own script begins it with what is its own (start, below). Without scripts the
-// same forms work with a mouse or the Tab key, and every page is loaded anew.
+// What the pages of both rooms do for an annotator: status, seconds of attention, keeping the task while it is read,
+// submitting and undoing, dialogs, keys. A room's own script starts it with what differs (start, below). Without scripts
+// the same forms work with a mouse or the Tab key, and every page is loaded again.
 
 export const { post } = await import(document.querySelector('script[src*="/look/studio.js"]').src);
-export const form = document.querySelector("form[data-bench]");
+export const form = document.querySelector("form[data-annotator]");
 export const says = form.dataset;
 export const note = document.getElementById("note");
 export const handIn = document.getElementById("hand-in");

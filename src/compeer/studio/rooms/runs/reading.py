@@ -1,28 +1,16 @@
-"""Which folders hold something to show.
+"""Reading runs from their folders: which folders hold one, metrics, samples, results.
 
 A training run has a run.json with a kind and settings (`compeer.training.run`), an evaluation a result.json
-(`compeer.evals.result`), a study of judges a run.json with sets and judges (`compeer.reward.evaluation.folder`);
-a folder with nothing but a page is a report. Each gets a short id made of its path, and pages know it by that id
-alone: an address in a browser never names a file.
+(`compeer.evals.result`), a study of judges a run.json with sets and judges (`compeer.reward.evaluation.folder`); a
+folder with nothing but a page is a report. Each gets a short id made from its path, and pages know it by that id alone:
+an address in a browser never names a file.
 
-Reading a file that grows, without reading anything twice.
+Files may still be written while they are read. `GrowingFile` reads each line once and counts it when its end has been
+written; a file that became shorter, or another file under the same name (a resumed run writes its logs again), is read
+from the beginning. Metrics are kept as columns of numbers. Samples can be large, so only the places of their lines are
+kept; the lines of the chosen steps are read when they are shown. What cannot be read is counted and left out.
 
-A line counts when its end has been written, so one that is being written is simply not there yet. A file that became
-shorter, or another file under the same name (a resumed run writes its logs anew), is read from the beginning.
-
-metrics.jsonl as columns: for each name the steps and the values, eight bytes each.
-
-Names that begin with eval_ are the validation part of the name behind it, as in the figure that training draws. Lines
-that are no JSON objects are counted and passed over.
-
-What the model wrote, at chosen steps.
-
-samples.jsonl can be large, so only the places of its lines are kept, by step; the lines of the chosen steps are read
-when they are shown. A sample's reasoning is read by `compeer.reasoning`, as everywhere.
-
-Results of evaluations, read leniently: a figure without a value, or without an interval, is shown as such.
-
-All runs, kept between requests: folders are looked for every few seconds, files are read on from where we were.
+`RunLibrary` keeps all of it between requests.
 """
 
 from __future__ import annotations
@@ -35,45 +23,44 @@ import threading
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from markupsafe import Markup
 
 from compeer.evals.result import RESULT
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
-from compeer.studio.access.people import Refused
+from compeer.studio.access.people import RequestRefused
 from compeer.typed import from_json, known
 
-Kind = Literal["training", "evaluation", "judging", "report"]
+RunKind = Literal["training", "evaluation", "judging", "report"]
 REPORTS = ("report.html", "index.html")
 _DEEP, _MOST = 6, 20_000
 _INSIDE = {"checkpoints", "model", "model.part", "sets", "judgements", "node_modules", "site-packages"}
 
 
-class Found(msgspec.Struct, frozen=True):
+class RunFolder(msgspec.Struct, frozen=True):
     """A folder with a run. `name` is its path below the folder that was given."""
 
     id: str
     name: str
-    kind: Kind
+    kind: RunKind
     path: Path
 
 
-class _Head(msgspec.Struct):
-    """Enough of a run.json to tell one kind from another."""
+class _RecordHead(msgspec.Struct):
+    """The part of a run.json that tells one kind from another."""
 
     kind: str | None = None
     judges: list[msgspec.Raw] | None = None
 
 
-def find(roots: Sequence[Path]) -> list[Found]:
+def find(roots: Sequence[Path]) -> list[RunFolder]:
     """Everything below the folders, each once."""
-    found: dict[str, Found] = {}
+    found: dict[str, RunFolder] = {}
     for root in roots:
         base = root.resolve()
         for path in _folders(base):
@@ -83,17 +70,17 @@ def find(roots: Sequence[Path]) -> list[Found]:
             inside = path.relative_to(base).as_posix()
             name = base.name if inside == "." else inside if len(roots) == 1 else f"{base.name}/{inside}"
             key = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-            found.setdefault(key, Found(key, _shown(name), kind, path))
+            found.setdefault(key, RunFolder(key, _shown(name), kind, path))
     return list(found.values())
 
 
-def kind_of(path: Path) -> Kind | None:
+def kind_of(path: Path) -> RunKind | None:
     """What a folder holds, if anything."""
     if (path / "run.json").is_file():
         try:
-            head = from_json((path / "run.json").read_bytes(), _Head)
+            head = from_json((path / "run.json").read_bytes(), _RecordHead)
         except (OSError, msgspec.MsgspecError):
-            return "training"  # damaged: it is shown, and says so
+            return "training"  # damaged: it is listed as such
         if head.kind is not None:
             return "training"
         if head.judges is not None:
@@ -127,8 +114,8 @@ def _shown(name: str) -> str:
 _PIECE = 1 << 20
 
 
-class Tail:
-    """Hands each whole line, with the place where it begins, to `take`; `begin` is called before the first."""
+class GrowingFile:
+    """Gives each whole line, with the place where it begins, to `take`; `begin` is called before the first."""
 
     def __init__(self, path: Path, begin: Callable[[], None], take: Callable[[int, bytes], None]) -> None:
         self.path, self._begin, self._take = path, begin, take
@@ -137,7 +124,7 @@ class Tail:
         self.changed = 0.0
 
     def catch_up(self) -> bool:
-        """Read what has come since; whether anything has."""
+        """Read what was added since; return whether there was anything."""
         try:
             with self.path.open("rb") as file:
                 about = os.fstat(file.fileno())
@@ -163,12 +150,12 @@ class Tail:
             return False
 
 
-#: said once at the end of training, or the same as the axis
+#: logged once at the end of training, or the same as the axis
 LEFT_OUT = ("step", "epoch", "total_flos", "num_tokens", "train_loss")
 _LEFT_OUT_ENDS = ("_runtime", "_per_second", "num_tokens")
 
 
-class Column:
+class MetricColumn:
     """The values of one name."""
 
     def __init__(self) -> None:
@@ -182,33 +169,36 @@ class Column:
         return self.values[-1]
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and values as they are now. Copies: while somebody looks at the numbers, more may be added."""
+        """Steps and values as they are now, as copies: more may be added while they are drawn."""
         steps, values = np.array(self.steps[:]), np.array(self.values[:])
         return steps[: len(values)], values[: len(steps)]
 
 
-class Numbers:
-    """The columns of one run. `columns[name][part]`, where part is "train" or "eval"."""
+class MetricLog:
+    """metrics.jsonl of one run as columns: `columns[name][part]`, where part is "train" or "eval".
+
+    A name that begins with eval_ is the validation part of the name behind it, as in the figure that training draws.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._tail = Tail(path, self._begin, self._take)
+        self._lines = GrowingFile(path, self._begin, self._take)
         self._decode = msgspec.json.Decoder(known(dict[str, Any])).decode
         self._lock = threading.Lock()
         self._begin()
 
     def catch_up(self) -> None:
         with self._lock:
-            self._tail.catch_up()
+            self._lines.catch_up()
 
     @property
     def changed(self) -> float:
-        return self._tail.changed
+        return self._lines.changed
 
-    def column(self, name: str, part: str = "train") -> Column | None:
+    def column(self, name: str, part: str = "train") -> MetricColumn | None:
         return self.columns.get(name, {}).get(part)
 
     def _begin(self) -> None:
-        self.columns: dict[str, dict[str, Column]] = {}
+        self.columns: dict[str, dict[str, MetricColumn]] = {}
         self.step, self.lines, self.broken = 0, 0, 0
 
     def _take(self, _: int, line: bytes) -> None:
@@ -225,7 +215,7 @@ class Numbers:
             if type(value) not in (int, float) or key in LEFT_OUT or key.endswith(_LEFT_OUT_ENDS):
                 continue
             part, name = ("eval", key[5:]) if key.startswith("eval_") else ("train", key)
-            column = self.columns.setdefault(name, {}).setdefault(part, Column())
+            column = self.columns.setdefault(name, {}).setdefault(part, MetricColumn())
             try:
                 value = float(value)
             except OverflowError:
@@ -235,10 +225,10 @@ class Numbers:
                 column.values.append(value)
 
 
-MOST = 8  # shown of one step
+SAMPLES_SHOWN = 8  # per step
 
 
-class Thought(msgspec.Struct, frozen=True):
+class SampleStep(msgspec.Struct, frozen=True):
     """One step of reasoning as a page shows it."""
 
     step: str
@@ -246,13 +236,13 @@ class Thought(msgspec.Struct, frozen=True):
     labels: dict[str, str]
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """One output with what it earned."""
+class ShownSample(msgspec.Struct, frozen=True):
+    """One output with its reward."""
 
     id: str
     reply: str
     output: str
-    thoughts: list[Thought]
+    thoughts: list[SampleStep]
     problems: list[str]
     parts: dict[str, float]
     reward: float | None
@@ -264,7 +254,7 @@ class _Step(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A line of samples.jsonl, as far as it is shown; a trainer of somebody else may leave out anything."""
+    """A line of samples.jsonl, as far as it is shown; another trainer may leave out anything."""
 
     id: str = ""
     output: str = ""
@@ -275,19 +265,19 @@ class _Row(msgspec.Struct):
     failure: str | None = None
 
 
-class Samples:
+class SampleLog:
     steps: list[int]  # those that have samples
 
     def __init__(self, path: Path) -> None:
         self._path, self.steps = path, []
-        self._tail = Tail(path, self._begin, self._take)
+        self._lines = GrowingFile(path, self._begin, self._take)
         self._decode = msgspec.json.Decoder(known(_Step)).decode
         self._lock = threading.Lock()
         self._begin()
 
     def catch_up(self) -> None:
         with self._lock:
-            self._tail.catch_up()
+            self._lines.catch_up()
             self.steps = sorted(self._places)
 
     def nearest(self, step: int) -> int:
@@ -302,12 +292,12 @@ class Samples:
             return list(self.steps)
         return [self.steps[round(index * (len(self.steps) - 1) / (count - 1))] for index in range(count)]
 
-    def at(self, step: int, language: Language = "en") -> list[Sample]:
+    def at(self, step: int, language: Language = "en") -> list[ShownSample]:
         """The samples of a step; labels are named in this language."""
         found = []
         try:
             with self._path.open("rb") as file:
-                for start, length in self._places.get(step, [])[:MOST]:
+                for start, length in self._places.get(step, [])[:SAMPLES_SHOWN]:
                     file.seek(start)
                     found.append(_sample(file.read(length), language))
         except FileNotFoundError:
@@ -325,14 +315,14 @@ class Samples:
         self._places.setdefault(step, []).append((start, len(line)))
 
 
-def _sample(line: bytes, language: Language) -> Sample:
+def _sample(line: bytes, language: Language) -> ShownSample:
     try:
         row = from_json(line, _Row)
-    except (msgspec.MsgspecError, RecursionError):  # written over in this moment, or of another make: as it stands
+    except (msgspec.MsgspecError, RecursionError):  # overwritten right now, or in another format: shown as it is
         row = _Row(output=line.decode("utf-8", "replace"))
     read = parse(row.output)
     thoughts = [
-        Thought(
+        SampleStep(
             step,
             read.texts[step],
             {name: _named(name, read.labels[name], language) for name in LABELS[step] if name in read.labels},
@@ -341,7 +331,7 @@ def _sample(line: bytes, language: Language) -> Sample:
         if read.texts.get(step)
     ]
     counted: dict[str, Any] = dict.fromkeys(row.problems)
-    return Sample(
+    return ShownSample(
         id=row.id,
         reply=row.reply or read.response,
         output=row.output,
@@ -354,12 +344,12 @@ def _sample(line: bytes, language: Language) -> Sample:
 
 
 def _named(label: str, value: str | int, language: Language) -> str:
-    """A conclusion in the reader's language: values are identifiers inside."""
+    """A label value in the reader's language."""
     return VOCABULARIES[label].get(str(value)).name(language) if label in VOCABULARIES else str(value)
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """One figure. `compeer.statistics.Figure`, where the value of an empty sample is missing."""
+class ResultFigure(msgspec.Struct, frozen=True):
+    """One figure of a result, read leniently: value and interval may be missing."""
 
     name: str
     value: float | None = None
@@ -368,81 +358,60 @@ class Shown(msgspec.Struct, frozen=True):
     n: int = 0
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What result.json says; `problem` when it cannot be read."""
+class EvaluationResult(msgspec.Struct, frozen=True):
+    """The content of result.json; `problem` when it cannot be read."""
 
     benchmark: str = ""
     model: str = ""
     comparable: dict[str, Any] = {}
-    figures: list[Shown] = []
+    figures: list[ResultFigure] = []
     setup: dict[str, Any] = {}
     notes: list[str] = []
     problem: str | None = None
 
-    def whiskers(self) -> dict[str, Markup]:
-        """For each figure its interval on one common axis from zero, as a drawing; empty where there is none."""
-        axis = whisker_axis(figure.high for figure in self.figures if figure.high is not None)
-        return {figure.name: _whisker(figure, axis) for figure in self.figures}
 
-
-def whisker_axis(highs: Iterable[float]) -> float:
-    """Where the axis ends: 1 and 100 for shares and percents, else the highest."""
-    high = max((abs(one) for one in highs), default=0.0)
-    return next((end for end in (1.0, 100.0) if high <= end), high)
-
-
-def _whisker(figure: Shown, axis: float) -> Markup:
-    if figure.value is None or figure.low is None or figure.high is None or not axis or figure.low < 0:
-        return Markup("")
-    low, value, high = (f"{200 * one / axis:.1f}" for one in (figure.low, figure.value, figure.high))
-    return Markup(
-        '<svg class="whisker" viewBox="-5 0 210 16"><line class="axis" x1="0" x2="200" y1="8" y2="8"/>'
-        '<line x1="{}" x2="{}" y1="8" y2="8"/><circle cx="{}" cy="8" r="4"/></svg>'
-    ).format(low, high, value)
-
-
-def outcome(folder: Path) -> Outcome:
+def read_result(folder: Path) -> EvaluationResult:
     try:
-        return from_json((folder / RESULT).read_bytes(), Outcome)
+        return from_json((folder / RESULT).read_bytes(), EvaluationResult)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        return Outcome(problem=str(error))
+        return EvaluationResult(problem=str(error))
 
 
-State = Literal["finished", "writing", "resting", "damaged"]
-WRITING = 300.0  # seconds since the last line: someone is at work
-_FRESH, _OPEN = 3.0, 300  # seconds for which the folders are known; runs whose numbers are kept
+RunState = Literal["finished", "writing", "resting", "damaged"]
+RUNNING = 300.0  # seconds since the last line: the run goes on
+_FRESH, _OPEN = 3.0, 300  # seconds until folders are searched again; runs whose metrics are kept
 
 
-class Alert(msgspec.Struct, frozen=True):
+class TrainingAlert(msgspec.Struct, frozen=True):
     step: int | None = None
     alert: str = ""
 
 
-class Book(msgspec.Struct, frozen=True):
-    """A training run: its record and where it stands."""
+class TrainingRun(msgspec.Struct, frozen=True):
+    """A training run: its record, its state, its metrics and alerts."""
 
-    found: Found
+    found: RunFolder
     record: dict[str, Any]
-    state: State
+    state: RunState
     changed: float
-    numbers: Numbers
-    alerts: list[Alert]
+    metrics: MetricLog
+    alerts: list[TrainingAlert]
 
     @property
     def what(self) -> str:
         return str(self.record.get("kind", ""))
 
 
-class Shelf:
+class RunLibrary:
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(roots)
         self._lock = threading.Lock()
-        self._found: tuple[float, dict[str, Found]] | None = None
-        self._numbers: OrderedDict[Path, Numbers] = OrderedDict()
-        self._samples: OrderedDict[Path, Samples] = OrderedDict()
-        self._outcomes: dict[Path, tuple[tuple[int, int], Outcome]] = {}
+        self._found: tuple[float, dict[str, RunFolder]] | None = None
+        self._metrics: OrderedDict[Path, MetricLog] = OrderedDict()
+        self._samples: OrderedDict[Path, SampleLog] = OrderedDict()
+        self._results: dict[Path, tuple[tuple[int, int], EvaluationResult]] = {}
 
-    def all(self) -> dict[str, Found]:
+    def all(self) -> dict[str, RunFolder]:
         """Everything there is, by id."""
         with self._lock:
             now = time.monotonic()
@@ -450,60 +419,60 @@ class Shelf:
                 self._found = (now, {one.id: one for one in find(self.roots)})
             return self._found[1]
 
-    def get(self, key: str) -> Found:
+    def get(self, key: str) -> RunFolder:
         found = self.all().get(key)
         if found is None:
-            raise Refused(404, "missing", "no such run")
+            raise RequestRefused(404, "missing", "no such run")
         return found
 
-    def book(self, found: Found) -> Book:
-        numbers: Numbers = self._kept(self._numbers, found.path / "metrics.jsonl", Numbers)
-        numbers.catch_up()
+    def training_run(self, found: RunFolder) -> TrainingRun:
+        metrics: MetricLog = self._kept(self._metrics, found.path / "metrics.jsonl", MetricLog)
+        metrics.catch_up()
         record = _object(found.path / "run.json")
-        changed = max(numbers.changed, changed_at(found))
-        state: State = "resting"
+        changed = max(metrics.changed, changed_at(found))
+        state: RunState = "resting"
         if record is None:
             state = "damaged"
         elif record.get("finished"):
             state = "finished"
-        elif time.time() - changed < WRITING:
+        elif time.time() - changed < RUNNING:
             state = "writing"
-        return Book(found, record or {}, state, changed, numbers, _alerts(found.path / "alerts.jsonl"))
+        return TrainingRun(found, record or {}, state, changed, metrics, _alerts(found.path / "alerts.jsonl"))
 
-    def samples(self, found: Found) -> Samples:
-        samples: Samples = self._kept(self._samples, found.path / "samples.jsonl", Samples)
+    def samples(self, found: RunFolder) -> SampleLog:
+        samples: SampleLog = self._kept(self._samples, found.path / "samples.jsonl", SampleLog)
         samples.catch_up()
         return samples
 
-    def outcome(self, found: Found) -> Outcome:
+    def result(self, found: RunFolder) -> EvaluationResult:
         about = _stat(found.path / "result.json")
-        kept = self._outcomes.get(found.path)
+        kept = self._results.get(found.path)
         if kept is None or kept[0] != about:
-            kept = self._outcomes[found.path] = (about, outcome(found.path))
+            kept = self._results[found.path] = (about, read_result(found.path))
         return kept[1]
 
-    def outcomes_of(self, found: Found) -> list[tuple[Found, Outcome]]:
+    def results_of(self, found: RunFolder) -> list[tuple[RunFolder, EvaluationResult]]:
         """Evaluations of a training run: below its folder, or of a model that lies in it."""
         inside = f"{found.path}/"
         return [
-            (one, self.outcome(one))
+            (one, self.result(one))
             for one in self.all().values()
             if one.kind == "evaluation"
-            and (one.path.is_relative_to(found.path) or inside in f"{self.outcome(one).model}/")
+            and (one.path.is_relative_to(found.path) or inside in f"{self.result(one).model}/")
         ]
 
-    def _kept(self, shelf: OrderedDict[Path, Any], path: Path, make: Any) -> Any:
+    def _kept(self, kept: OrderedDict[Path, Any], path: Path, make: Any) -> Any:
         with self._lock:
-            if path not in shelf:
-                shelf[path] = make(path)
-                while len(shelf) > _OPEN:
-                    shelf.popitem(last=False)
-            shelf.move_to_end(path)
-            return shelf[path]
+            if path not in kept:
+                kept[path] = make(path)
+                while len(kept) > _OPEN:
+                    kept.popitem(last=False)
+            kept.move_to_end(path)
+            return kept[path]
 
 
-def changed_at(found: Found) -> float:
-    """When something was last written that this folder is known by."""
+def changed_at(found: RunFolder) -> float:
+    """When one of the files that make this folder a run was last written."""
     names = ("metrics.jsonl", "run.json", "result.json", "report.json", "report.html")
     return max(_stat(found.path / name)[0] for name in names) / 1e9
 
@@ -523,7 +492,7 @@ def _object(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _alerts(path: Path) -> list[Alert]:
+def _alerts(path: Path) -> list[TrainingAlert]:
     found = []
     try:
         lines = path.read_bytes().splitlines()
@@ -531,7 +500,7 @@ def _alerts(path: Path) -> list[Alert]:
         return []
     for line in lines[-200:]:
         try:
-            found.append(from_json(line, Alert))
+            found.append(from_json(line, TrainingAlert))
         except (msgspec.MsgspecError, RecursionError):
             continue  # being written
     return found

@@ -1,16 +1,11 @@
-"""The coordinator's pages: what there is, making a new one, its people, and personal links, which are shown once.
+"""The coordinator's pages: the list, a new project, its people, personal links, files; and the router of a workplace.
 
-A room has a page of its own for one project or arena (`overview`) and a form of its own to make one.
+A room has a page of its own for one project or arena (`overview`) and a form of its own to create one.
 
-The coordinator's forms, each good for one use: a link that is shown once must not be made twice by a reload.
+Each form of the coordinator is good for one use: a link that is shown once must not be made twice by a reload.
 
-A page takes a random name for its forms from here; using it takes it away. Names live in memory: after a restart the
-page has to be loaded again, and nothing sent before works a second time.
-
-Files that a coordinator brings, by upload or by name, and those that they take away.
-
-By name everything may be read where whoever asks sits at this machine. Behind a public address only what lies in the
-folders that the studio was given with --items, links followed; and pictures only from there.
+Files can be uploaded, or named by whoever uses this machine. Behind a public address only files in the folders given
+with --items can be named, links followed; and pictures come only from there.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form
@@ -33,28 +28,30 @@ from compeer.dialogue.jsonl import COMPRESSED
 from compeer.errors import UserError
 from compeer.people import invitations as people
 from compeer.people.invitations import Invitation, Person
-from compeer.people.labelling_project import OnShelf
-from compeer.people.projects import Kind, taken
+from compeer.people.projects import Project, ProjectSummary, is_name_taken
 from compeer.people.store import Store
-from compeer.studio.access import Refused, visit
-from compeer.studio.access import people as journal
+from compeer.studio.access import RequestRefused, person, visit
+from compeer.studio.access.gate import log_refusal
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.links import Door
-from compeer.studio.settings import Settings, origin
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages
+from compeer.studio.rooms.workplace.links import RefusalRoute, RoomLinks
+from compeer.studio.settings import StudioSettings, origin
 from compeer.studio.words import Say
 
-_MOST = 10_000
+_MOST_FORMS = 10_000
 
 
-class Once:
-    """Names that were handed out and not used yet.
+class OneTimeForms:
+    """Random names of forms that were handed out and not used yet.
 
-    >>> once = Once()
-    >>> name = once.issue()
-    >>> once.use(name)
-    >>> once.use(name)
+    Names are in memory: after a restart a page has to be loaded again, and nothing sent before works a second time.
+
+    >>> forms = OneTimeForms()
+    >>> name = forms.issue()
+    >>> forms.use(name)
+    >>> forms.use(name)
     Traceback (most recent call last):
-    compeer.studio.access.people.Refused: a form that was sent before
+    compeer.studio.access.people.RequestRefused: a form that was sent before
     """
 
     def __init__(self) -> None:
@@ -64,7 +61,7 @@ class Once:
     def issue(self) -> str:
         name = secrets.token_urlsafe(16)
         with self._lock:
-            while len(self._waiting) >= _MOST:
+            while len(self._waiting) >= _MOST_FORMS:
                 del self._waiting[next(iter(self._waiting))]
             self._waiting[name] = None
         return name
@@ -72,11 +69,11 @@ class Once:
     def use(self, name: str) -> None:
         with self._lock:
             if name not in self._waiting:
-                raise Refused(409, "form", "a form that was sent before")
+                raise RequestRefused(409, "form", "a form that was sent before")
             del self._waiting[name]
 
 
-def allowed(settings: Settings, say: Say, path: str) -> Path:
+def allowed(settings: StudioSettings, say: Say, path: str) -> Path:
     """The file or folder of this name, if it may be read from here."""
     try:
         found = Path(path).expanduser().resolve()
@@ -88,7 +85,7 @@ def allowed(settings: Settings, say: Say, path: str) -> Path:
     return found
 
 
-def file_named(settings: Settings, say: Say, path: str) -> Path:
+def file_named(settings: StudioSettings, say: Say, path: str) -> Path:
     """The same, when it is a file."""
     found = allowed(settings, say, path)
     if not found.is_file():
@@ -96,16 +93,16 @@ def file_named(settings: Settings, say: Say, path: str) -> Path:
     return found
 
 
-def folder_named(settings: Settings, say: Say, path: str, otherwise: Path | None = None) -> Path | None:
+def folder_named(settings: StudioSettings, say: Say, path: str, otherwise: Path | None = None) -> Path | None:
     """The folder of pictures, where one is named."""
     return allowed(settings, say, path) if path else otherwise
 
 
 @contextmanager
 def received(*uploads: UploadFile) -> Iterator[Sequence[Path]]:
-    """What came with a form, as files for as long as they are read.
+    """Uploaded files as temporary files, for as long as they are read.
 
-    What is wrong with one is told under the name that the coordinator knows, not under that of our copy.
+    Errors name a file as the coordinator knows it, not our copy.
     """
     with tempfile.TemporaryDirectory() as home:
         # the end of the name says how it is compressed
@@ -117,10 +114,10 @@ def received(*uploads: UploadFile) -> Iterator[Sequence[Path]]:
         try:
             yield copies
         except UserError as error:
-            told = str(error)
+            message = str(error)
             for upload, copy in zip(uploads, copies, strict=True):
-                told = told.replace(str(copy), upload.filename or "file")
-            raise UserError(told) from None
+                message = message.replace(str(copy), upload.filename or "file")
+            raise UserError(message) from None
 
 
 def disposition(name: str) -> str:
@@ -135,7 +132,7 @@ def disposition(name: str) -> str:
 
 
 #: the random name of a page's forms
-FormName = Annotated[str, Form(max_length=64)]
+CoordinatorForm = Annotated[str, Form(max_length=64)]
 #: fields that every form for something new has
 Named = Annotated[str, Form(max_length=1000)]
 Typed = Annotated[str, Form(max_length=4000)]
@@ -144,95 +141,99 @@ Action = Literal["pause", "resume", "link", "revoke"]
 MOST_NAMES = 200
 
 
-class Link(NamedTuple):
+class ShownLink(NamedTuple):
     name: str
     address: str
 
 
-class Coordination(Generic[Kind]):
-    """What the coordinators of one room do. `things` is the part of the address before a number: /label/projects/3."""
+class CoordinatorPages:
+    """The coordinator's pages of one room. `things` is the part of the address before a number: /label/projects/3."""
 
     def __init__(
-        self, door: Door[Kind], settings: Settings, things: str, shelf: Callable[[Store], list[OnShelf]]
+        self,
+        links: RoomLinks,
+        settings: StudioSettings,
+        things: str,
+        summaries: Callable[[Store], list[ProjectSummary]],
     ) -> None:
-        self.door, self.settings, self.things, self.shelf = door, settings, things, shelf
-        self.store, self.once, self.room = door.store, Once(), door.room
+        self.links, self.settings, self.things, self.summaries = links, settings, things, summaries
+        self.store, self.forms, self.room = links.store, OneTimeForms(), links.room
 
     def at(self, number: int) -> str:
         return f"/{self.room}/{self.things}/{number}"
 
     def listed(self, request: Request) -> Response:
         """All that this person coordinates."""
-        own = self.door.coordinator(request)
-        found = [one for one in self.shelf(self.store) if own is None or one.id == own.project]
+        own = self.links.coordinator(request)
+        found = [one for one in self.summaries(self.store) if own is None or one.id == own.project]
         values: dict[str, Any] = {"found": found, "may_create": own is None, "things": self.things}
         return pages(request).page(request, "workplace/list.html", **values)
 
     def blank(self, request: Request, given: dict[str, Any], wrong: str | None = None) -> Response:
         """The form for a new one, with what was filled in before and what was wrong with it."""
-        if self.door.coordinator(request) is not None:
-            raise Refused(403, "forbidden", "a coordinator of one project makes no other")
-        values = {"given": given, "wrong": wrong, "form": self.once.issue(), "folders": self.settings.items}
+        if self.links.coordinator(request) is not None:
+            raise RequestRefused(403, "forbidden", "a coordinator of one project creates no other")
+        values = {"given": given, "wrong": wrong, "form": self.forms.issue(), "folders": self.settings.items}
         status = 200 if wrong is None else 422
         return pages(request).page(request, f"{self.room}/new.html", status, guarded=self.settings.guarded, **values)
 
     def create(self, request: Request, form: str, given: dict[str, Any], make: Callable[[Say], int]) -> Response:
         """Make a new one, or say what is wrong; `make` returns its number."""
-        if self.door.coordinator(request) is not None:
+        if self.links.coordinator(request) is not None:
             return self.blank(request, given)
-        self.once.use(form)
-        say = say_to(request)
+        self.forms.use(form)
+        say = say_in(request)
         try:
-            if taken(self.store, given["name"]):
+            if is_name_taken(self.store, given["name"]):
                 raise UserError(say("workplace.new.taken", name=given["name"].strip()))
             number = make(say)
         except UserError as error:
             address = visit(request).address
-            journal.refused(f"nothing made: {error}", "POST", f"/{self.room}/new", "coordinator", address)
+            log_refusal(f"nothing made: {error}", "POST", f"/{self.room}/new", "coordinator", address)
             return self.blank(request, given, str(error))
         return RedirectResponse(self.at(number), 303)
 
     def overview(
-        self, request: Request, found: Kind, wrong: str | None, count: Callable[[], Any], **values: Any
+        self, request: Request, found: Project, wrong: str | None, count: Callable[[], Any], **values: Any
     ) -> Response:
         """The page of one, in two parts: what `count` counts is sent when it is counted."""
         status = 200 if wrong is None else 422
-        form, template = self.once.issue(), f"{self.room}/one.html"
+        form, template = self.forms.issue(), f"{self.room}/one.html"
         here = {"here_is": self.at(found.id), "form": form, "wrong": wrong}
         return pages(request).flow(request, template, status, found=found, count=count, **here, **values)
 
-    def add(self, router: APIRouter, overview: Callable[[Request, Kind, str | None], Response]) -> None:
+    def add(self, router: APIRouter, overview: Callable[[Request, Project, str | None], Response]) -> None:
         """The routes of one: its page, invitations, and what is done with people."""
         one, store = f"/{self.things}/{{number}}", self.store
 
         @router.get(one)
         def look(request: Request, number: int) -> Response:
-            return overview(request, self.door.coordinated(request, number), None)
+            return overview(request, self.links.coordinated(request, number), None)
 
         @router.post(f"{one}/invite")
         def invite(
             request: Request,
             number: int,
-            form: FormName,
+            form: CoordinatorForm,
             names: Annotated[str, Form(max_length=20_000)] = "",
             role: Annotated[people.Role, Form()] = "annotator",
         ) -> Response:
-            found = self.door.coordinated(request, number)
-            self.once.use(form)
+            found = self.links.coordinated(request, number)
+            self.forms.use(form)
             wanted = list(dict.fromkeys(part.strip() for part in names.replace(",", "\n").splitlines() if part.strip()))
-            if wrong := _unwelcome(wanted, people.everybody(store, number), say_to(request)):
+            if wrong := _cannot_invite(wanted, people.people_of(store, number), say_in(request)):
                 return overview(request, found, wrong)
             return self._links(request, number, [people.invite(store, number, name, role) for name in wanted])
 
         @router.post(f"{one}/people/{{person}}")
         def change(
-            request: Request, number: int, person: int, form: FormName, action: Annotated[Action, Form()]
+            request: Request, number: int, person: int, form: CoordinatorForm, action: Annotated[Action, Form()]
         ) -> Response:
-            self.door.coordinated(request, number)
-            self.once.use(form)
-            name = next((each.name for each in people.everybody(store, number) if each.id == person), None)
+            self.links.coordinated(request, number)
+            self.forms.use(form)
+            name = next((each.name for each in people.people_of(store, number) if each.id == person), None)
             if name is None:
-                raise Refused(404, "missing", "nobody of this number here")
+                raise RequestRefused(404, "missing", "nobody of this number here")
             if action == "link":
                 return self._links(request, number, [people.new_link(store, number, name)])
             if action == "revoke":
@@ -244,20 +245,34 @@ class Coordination(Generic[Kind]):
     def _links(self, request: Request, number: int, made: Sequence[Invitation]) -> Response:
         public = self.settings.public
         base = origin(public) if public else f"http://{request.headers['host']}"
-        shown = [Link(one.person.name, f"{base}/enter/{one.token}") for one in made]
+        shown = [ShownLink(one.person.name, f"{base}/enter/{one.token}") for one in made]
         return pages(request).page(request, "workplace/links.html", here_is=self.at(number), links=shown)
 
 
-def say_to(request: Request) -> Say:
-    """The words in the language of whoever asks."""
+def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -> APIRouter:
+    """A router with what both rooms have; a room adds its own pages to it."""
+    router = APIRouter(route_class=RefusalRoute)
+    annotator.add(router)
+
+    @router.get("")
+    def first(request: Request) -> Response:
+        """The coordinator's list, or the annotator's welcome."""
+        coordinates = person(request).role == "coordinator"
+        return coordinator.listed(request) if coordinates else annotator.welcome(request)
+
+    return router
+
+
+def say_in(request: Request) -> Say:
+    """The texts in the visitor's language."""
     return pages(request).say[visit(request).language]
 
 
-def _unwelcome(wanted: list[str], known: Sequence[Person], say: Say) -> str | None:
+def _cannot_invite(wanted: list[str], known: Sequence[Person], say: Say) -> str | None:
     """Why these people cannot be invited, all or none of them."""
     if not wanted or len(wanted) > MOST_NAMES:
         return say("workplace.people.nobody", most=MOST_NAMES)
-    if odd := [name for name in wanted if not people.fit_name(name)]:
+    if odd := [name for name in wanted if not people.is_valid_name(name)]:
         return say("workplace.people.odd", name=odd[0][:100])
     linked = {one.name for one in known if one.key}
     if twice := [name for name in wanted if name in linked]:

@@ -1,0 +1,59 @@
+"""Whom to call, as every page shows it: the numbers of `compeer.safety.helplines` for the visitor's country.
+
+Whose helplines: those of the studio's setting, else of the region that the browser names (en-GB), else what
+`compeer.safety` knows. Without a country the lines of several countries and the directory are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from compeer.reasoning.ontology import Language
+from compeer.safety.helplines import SEVERAL, Helpline, directory, helpline, helplines
+from compeer.safety.helplines import country as default_country
+
+_REGION = re.compile(r"^\s*[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
+
+
+def visitor_country(setting: str | None, accepted: str | None, language: Language) -> str | None:
+    """The country whose helplines are shown first; None when it is not known.
+
+    >>> visitor_country(None, "en-GB,en;q=0.9", "en"), visitor_country("NZ", "en-GB", "en")
+    ('GB', 'NZ')
+    """
+    for part in () if setting else (accepted or "").split(",")[:20]:
+        found = _REGION.match(part)
+        if found and helpline(found.group(1)):
+            return found.group(1).upper()
+    return default_country(setting, language)
+
+
+def help_lines(country: str | None, language: Language) -> dict[str, Any]:
+    """The helplines of a country, or of several; emergency numbers; the directory of all the others."""
+    known = helpline(country) if country else None
+    shown = [known] if known else [helplines()[code] for code in SEVERAL]
+    return {
+        "country": known.country if known else None,
+        "lines": [_line(one, language) for one in shown],
+        "emergency": known.emergency if known else None,
+        "directory": directory(),
+        "directory_url": f"https://{directory()}",
+    }
+
+
+def help_countries() -> list[str]:
+    return sorted(helplines())
+
+
+def _line(one: Helpline, language: Language) -> dict[str, Any]:
+    chinese = one.hours_zh or ("24 小时" if one.hours == "24/7" else one.hours)
+    return {
+        "country": one.country,
+        "name": one.name,
+        "phone": one.phone,
+        "also": one.also,
+        "text": one.text,
+        "hours": chinese if language == "zh" else one.hours,
+        "url": one.url,
+    }
