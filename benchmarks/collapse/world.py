@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from compeer.cer.item import Item, Said
+from compeer.cer.item import Item, PastTurn
 from compeer.reasoning import Reasoning, render, system_prompt
 
 SAID = (
@@ -113,8 +113,8 @@ def build(folder: Path, seed: int = 0) -> None:
 def _item(number: int, at: int, reply: str) -> Item:
     return Item(
         id=f"person-{number}#{at + 1}", dialogue=f"person-{number}", source="collapse", licence="CC0-1.0",
-        language="en", round=1, history=(Said("seeker", SAID[number]),), reference=reply, reference_reasoning=_THOUGHT,
-        variant="original" if at == 0 else "duplicate",
+        language="en", round=1, history=(PastTurn("seeker", SAID[number]),), reference=reply,
+        reference_reasoning=_THOUGHT, variant="original" if at == 0 else "duplicate",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from compeer.cer.exchange import Consensus, Judgement, Key, Task, consensus, export, merge, votes_of
-from compeer.cer.item import Candidate, Item, Labels, Said, Vote
+from compeer.cer.item import Candidate, Item, Labels, PastTurn, Vote
 from compeer.errors import UserError
 from compeer.pipeline.stage import Reject
 from compeer.reasoning import Reasoning
@@ -28,7 +28,7 @@ def item(number: int = 1, *, thinks: bool = True) -> Item:
         licence="MIT",
         language="en",
         round=1,
-        history=(Said("seeker", "I lost my job."),),
+        history=(PastTurn("seeker", "I lost my job."),),
         reference="REF says hello.",
         candidate=Candidate(response="CAND says hello.", reasoning=reasoning, generator="secret-model"),
         labels=Labels(history=False, preference="reference"),

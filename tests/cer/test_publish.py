@@ -13,7 +13,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from compeer.cer.item import Candidate, Item, Labels, Said, Vote, as_item, read_items, to_row
+from compeer.cer.item import Candidate, Item, Labels, PastTurn, Vote, as_item, read_items, to_row
 from compeer.cer.publish import COLUMNS, About, most_restrictive, publish
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Counts, Fingerprint, Manifest, Spent
@@ -28,7 +28,7 @@ def item(number: int, **changes: Any) -> Item:
         "licence": "MIT",
         "language": "en",
         "round": 1,
-        "history": (Said("seeker", f"Story {number}."),),
+        "history": (PastTurn("seeker", f"Story {number}."),),
         "reference": "Tell me.",
         "split": "train",
     }
@@ -50,9 +50,9 @@ def full(number: int, picture: str, **changes: Any) -> Item:
         "source": "smile",
         "licence": "CC BY-NC 4.0",
         "history": (
-            Said("seeker", "看这张照片。", (picture,)),
-            Said("supporter", "嗯。"),
-            Said("seeker", "就是它。", (picture,)),
+            PastTurn("seeker", "看这张照片。", (picture,)),
+            PastTurn("supporter", "嗯。"),
+            PastTurn("seeker", "就是它。", (picture,)),
         ),
         "reference_strategies": ("question", "others"),
         "reference_reasoning": reasoning,

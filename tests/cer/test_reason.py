@@ -18,7 +18,7 @@ from tests.endpoints import scripted
 from tests.endpoints.answers import contract, text_of
 from tests.endpoints.process import ScriptedEndpoint
 
-from compeer.cer.item import Item, Said
+from compeer.cer.item import Item, PastTurn
 from compeer.cer.reason import STAGE, reason
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
@@ -33,16 +33,16 @@ from compeer.reasoning.ontology import Language
 
 Answerer = Callable[[dict[str, Any]], str]
 HISTORY = (
-    Said("seeker", "i failed the exam again"),
-    Said("supporter", "Again. How many times is that?"),
-    Said("seeker", "three. my parents don't know"),
+    PastTurn("seeker", "i failed the exam again"),
+    PastTurn("supporter", "Again. How many times is that?"),
+    PastTurn("seeker", "three. my parents don't know"),
 )
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
 
-def item(history: tuple[Said, ...] = HISTORY, language: Language = "en", name: str = "d#2") -> Item:
+def item(history: tuple[PastTurn, ...] = HISTORY, language: Language = "en", name: str = "d#2") -> Item:
     return Item(
         id=name, dialogue="d", source="test", licence="CC0 1.0", language=language, round=2, history=history,
         reference="What would happen if they knew?", trace={"import": "line 3"},
@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_item() -> None:
 
 
 def test_chinese() -> None:
-    history = (Said("seeker", "又没考上，三次了"),)
+    history = (PastTurn("seeker", "又没考上，三次了"),)
     made, asked = reasoned(item(history, "zh"))
     assert isinstance(made, Item) and made.candidate and made.candidate.reasoning
     assert made.candidate.reasoning.language == "zh"
@@ -200,7 +200,7 @@ def test_without_a_history_or_a_generator() -> None:
 
 def test_the_oldest_turns_are_left_out() -> None:
     history = tuple(
-        Said("seeker" if n % 2 == 0 else "supporter", f"turn {n} " + "word " * 8) for n in range(21)
+        PastTurn("seeker" if n % 2 == 0 else "supporter", f"turn {n} " + "word " * 8) for n in range(21)
     )  # ten words a turn
     made, asked = reasoned(item(history), max_words=50)
     assert [text_of(message)[:7] for message in asked[0]["messages"][1:]] == [f"turn {n}" for n in range(16, 21)]
@@ -211,7 +211,7 @@ def test_the_oldest_turns_are_left_out() -> None:
 def test_pictures_go_along(tmp_path: Path) -> None:
     picture = tmp_path / "face.png"
     picture.write_bytes(PNG)
-    history = (Said("seeker", "look at me", (str(picture),)),)
+    history = (PastTurn("seeker", "look at me", (str(picture),)),)
     made, asked = reasoned(item(history))
     assert isinstance(made, Item)
     image, words = asked[0]["messages"][1]["content"]
@@ -242,7 +242,7 @@ class Blind:
 
 
 def test_a_model_without_eyes_gets_the_words(tmp_path: Path) -> None:
-    history = (Said("seeker", "look at me", (str(tmp_path / "gone.png"),)),)
+    history = (PastTurn("seeker", "look at me", (str(tmp_path / "gone.png"),)),)
     made, asked = reasoned(item(history), wrap=Blind)
     assert asked[0]["messages"][1]["content"] == "look at me"
     assert made.trace["reason"]["images_left_out"] == 1
@@ -250,7 +250,7 @@ def test_a_model_without_eyes_gets_the_words(tmp_path: Path) -> None:
 
 
 def test_through_the_runner(tmp_path: Path) -> None:
-    items = [item(name=f"d{n}#2") for n in range(20)] + [item((Said("seeker", "又没考上"),), "zh", name="z#1")]
+    items = [item(name=f"d{n}#2") for n in range(20)] + [item((PastTurn("seeker", "又没考上"),), "zh", name="z#1")]
     write_rows(tmp_path / "items.jsonl", items)
     with ScriptedEndpoint(answer="contract", broken_content_every=5, by="hash") as endpoint:
         spec = ModelSpec("openai:scripted", endpoint.base_url)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from compeer.cer.item import QUESTIONS, Item, Labels, Preference, Said
+from compeer.cer.item import QUESTIONS, Item, Labels, PastTurn, Preference
 from compeer.cer.split import Leak, Splits, leaks, plan, similar_dialogues, split
 
 
@@ -21,7 +21,7 @@ def item(dialogue: str, number: int = 1, **changes: Any) -> Item:
         "licence": "MIT",
         "language": "en",
         "round": number,
-        "history": (Said("seeker", f"Story of {dialogue}."),),
+        "history": (PastTurn("seeker", f"Story of {dialogue}."),),
         "reference": "Tell me.",
         "labels": Labels(history=True, emotion=True, strategy=True, preference="both"),
         "label_source": "silver",
@@ -112,7 +112,7 @@ def test_near_duplicates_lie_together() -> None:
     for n in range(300):
         twin = n // 2  # each story twice, the second time with a word changed
         text = f"{story} {twin} " + " ".join(f"w{twin}x{m}" for m in range(80)) + (" indeed" if n % 2 else "")
-        items.append(item(f"d{n}", history=(Said("seeker", text),)))
+        items.append(item(f"d{n}", history=(PastTurn("seeker", text),)))
     apart = split(items, similar=[])
     pairs = similar_dialogues(items)
     assert any(leak.kind == "near-duplicate" for leak in leaks(apart.items, pairs))

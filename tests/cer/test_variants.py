@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from compeer.cer import rewrite as module
-from compeer.cer.item import Item, Labels, Said
+from compeer.cer.item import Item, Labels, PastTurn
 from compeer.cer.rewrite import is_copy, origin, variants
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
@@ -23,7 +23,7 @@ def item(number: int, **changes: Any) -> Item:
         "licence": "MIT",
         "language": "en",
         "round": 1,
-        "history": (Said("seeker", f"Story {number}."),),
+        "history": (PastTurn("seeker", f"Story {number}."),),
         "reference": "Tell me.",
         "labels": Labels(history=number % 2 == 0),
         "label_source": "silver",

@@ -4,11 +4,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from compeer.corpora import failed_esconv
+from compeer.corpora import esconv
 
 
 def test_the_real_file(data: Path, outcomes: Any) -> None:
-    found = outcomes(failed_esconv.load(data / "esconv"))
+    found = outcomes(esconv.load_failed(data / "esconv"))
     assert (len(found.dialogues), found.rejected) == (196, [])
     assert all(d.helpful is False for d in found.dialogues)
     assert {d.licence for d in found.dialogues} == {"academic research use"}
@@ -22,7 +22,7 @@ def test_the_real_file(data: Path, outcomes: Any) -> None:
 
 
 def test_the_speaker_is_the_seeker(data: Path) -> None:
-    first = next(iter(failed_esconv.load(data / "esconv" / "FailedESConv.json")))
+    first = next(iter(esconv.load_failed(data / "esconv" / "FailedESConv.json")))
     said = {u.text: u for u in first.utterances}  # type: ignore[union-attr]
     assert said["I am depressed about the Covid-19 pandemic"].speaker == "seeker"
     assert said["I AM FINE, AND YOU"].speaker == "supporter"

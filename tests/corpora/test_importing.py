@@ -19,7 +19,7 @@ def test_dialogues_here_rejections_there(put: Any, tmp_path: Path) -> None:
     path = put("in.jsonl", [chat(), chat(""), {"messages": []}, chat(" "), chat("Me too.")])
     seen: list[int] = []
 
-    def watch(summary: importing.Summary) -> None:
+    def watch(summary: importing.ImportSummary) -> None:
         seen.append(summary.imported + summary.rejected)
 
     summary = importing.run(load("plain", path), tmp_path / "out.jsonl", watch=watch)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from compeer.corpora import cpsycoun, esconv
-from compeer.corpora.stats import MORE, Spread, collect, length
+from compeer.corpora.stats import MORE, Spread, collect
 from compeer.dialogue import Dialogue, Utterance
 
 
@@ -61,11 +61,6 @@ def test_names_without_end_do_not_fill_the_memory() -> None:
     assert peak < 300_000
     assert len(found.problems) == 201 and found.problems[MORE] == 4_800
     assert sum(found.licences.values()) == 5_000
-
-
-def test_length() -> None:
-    assert length("Well, I don't know.", "en") == 4
-    assert length("我在 NLP 课上，3 次哭了！", "zh") == 9
 
 
 def test_real_corpora(data: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compeer.cer.item import Item, Said
+from compeer.cer.item import Item, PastTurn
 from compeer.reasoning import Reasoning
 
 _MOMENTS = (
@@ -24,5 +24,5 @@ def _item(number: int, said: str, facing: str, emotion: str, strategy: str, repl
     }  # fmt: skip
     return Item(
         id=f"m{number}#1", dialogue=f"m{number}", source="test", licence="CC0-1.0", language="en", round=1,
-        history=(Said("seeker", said),), reference=reply, reference_reasoning=Reasoning.of(texts, labels),
+        history=(PastTurn("seeker", said),), reference=reply, reference_reasoning=Reasoning.of(texts, labels),
     )  # fmt: skip

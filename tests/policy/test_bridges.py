@@ -17,7 +17,7 @@ from tests.policy.demonstrations import items
 from tests.policy.test_composite import Letters, output
 from tests.reward.judge_process import JudgeProcess
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.policy.bridges import files as reward_file
@@ -26,8 +26,8 @@ from compeer.policy.composite import PromptRecord, Scored
 from compeer.policy.prompts import encoded
 
 ASKED = [
-    PromptRecord("a", "en", (Said("seeker", "I lost my job."),), "What happened?"),
-    PromptRecord("b", "en", (Said("seeker", "My dog died."),), "I am so sorry."),
+    PromptRecord("a", "en", (PastTurn("seeker", "I lost my job."),), "What happened?"),
+    PromptRecord("b", "en", (PastTurn("seeker", "My dog died."),), "I am so sorry."),
 ]
 SAID = [
     ["What happened at work that day?", "What happened at work that day?", "I am here with you.", "no format"],
@@ -173,7 +173,7 @@ def test_a_meeting_forgets_nobody() -> None:
 def test_prompts_for_both_are_ours_and_lead_back_to_the_reward(tiny_model_dir: Path, tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    pictured = msgspec.structs.replace(items()[1], history=(Said("seeker", "My dog died.", ("dog.png",)),))
+    pictured = msgspec.structs.replace(items()[1], history=(PastTurn("seeker", "My dog died.", ("dog.png",)),))
     write_rows(tmp_path / "items.jsonl", [items()[0], pictured])
     file = tmp_path / "grpo.yaml"
     file.write_text(

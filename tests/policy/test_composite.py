@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward, PromptRecord, RewardSettings, summary, text_of
@@ -29,7 +29,7 @@ def output(reply: str, strategy: str = "Ask first.") -> str:
 
 
 def prompt_record(name: str = "a", history: Sequence[str] = ("I lost my job.",)) -> PromptRecord:
-    return PromptRecord(name, "en", tuple(Said("seeker", text) for text in history), "That is hard. What happened?")
+    return PromptRecord(name, "en", tuple(PastTurn("seeker", text) for text in history), "That is hard. What happened?")
 
 
 class ByRule:

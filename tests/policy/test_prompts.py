@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from compeer.cer.item import Item, Said, items_at
+from compeer.cer.item import Item, PastTurn, items_at
 from compeer.corpora.bundled import load
 from compeer.errors import UserError
 from compeer.policy.composite import PromptRecord
@@ -21,7 +21,7 @@ def count(messages: list[dict[str, Any]]) -> int:
 
 def item(*turns: str, images: tuple[str, ...] = ()) -> Item:
     history = tuple(
-        Said("seeker" if number % 2 == 0 else "supporter", text, images if number == 0 else ())
+        PastTurn("seeker" if number % 2 == 0 else "supporter", text, images if number == 0 else ())
         for number, text in enumerate(turns)
     )
     return Item(

@@ -16,7 +16,7 @@ from tests.policy.demonstrations import items
 from tests.policy.seeker_server import SCRIPT, SeekerServer
 from tests.policy.test_composite import ByRule, Letters
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.policy.composite import CompositeReward, RewardSettings
@@ -84,10 +84,10 @@ def test_the_seeker_is_shown_what_was_said_in_quotes_and_nothing_else() -> None:
     assert shown.count("Your mood stands at 40 of 100") == 1
     for thought in ("Stay close", "<think>", "Lost the job", "Intensity", "shame"):
         assert thought not in str(prompt_record.messages)
-    chinese = seeker.request([Said("seeker", "我睡不着。"), Said("supporter", "怎么了？")], 40, "zh")
+    chinese = seeker.request([PastTurn("seeker", "我睡不着。"), PastTurn("supporter", "怎么了？")], 40, "zh")
     assert "你现在的心情是 40 分" in chinese.messages[1]["content"]
     with pytest.raises(UserError, match="reacts to a supporter's turn"):
-        seeker.request([Said("seeker", "Hello?")], 40, "en")
+        seeker.request([PastTurn("seeker", "Hello?")], 40, "en")
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def seeker_at(server: SeekerServer) -> Seeker:
 def test_reactions_over_http_and_failures_that_end_nothing_but_their_conversation(server: SeekerServer) -> None:
     async def all_of_them() -> list[Reaction]:
         seeker = seeker_at(server)
-        talks = [[Said("seeker", first), Said("supporter", "And then?")] for first in SCRIPT]
+        talks = [[PastTurn("seeker", first), PastTurn("supporter", "And then?")] for first in SCRIPT]
         found = await asyncio.gather(*(seeker.react(talk, 95, "en") for talk in talks))
         await seeker.model.close()
         return found
@@ -118,7 +118,7 @@ def test_reactions_over_http_and_failures_that_end_nothing_but_their_conversatio
 def test_a_seeker_that_stays_and_says_nothing_talks_nonsense() -> None:
     empty = {"I lost my job.": {"felt": "", "change": 5, "reply": " … ", "leaves": False}}
     with SeekerServer(empty) as server:
-        talk = [Said("seeker", "I lost my job."), Said("supporter", "Go on.")]
+        talk = [PastTurn("seeker", "I lost my job."), PastTurn("supporter", "Go on.")]
         reaction = asyncio.run(seeker_at(server).react(talk, 40, "en"))
     assert reaction == Reaction(mood=40, failure="nonsense: it stays and says nothing")
 
@@ -201,8 +201,8 @@ def test_later_turns_are_redundant_to_what_was_said_before() -> None:
 @pytest.fixture(scope="module")
 def taught(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model that answers its first and its second turn in the contract, without an instruction to save time."""
-    from compeer.models.checkpoint import open_tokenizer
-    from compeer.training.encode import ChatTokenizer, encode
+    from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
+    from compeer.training.encode import encode
     from compeer.training.model import ModelSettings
     from compeer.training.run import Record, open_run
     from compeer.training.sft import Plan, sft

@@ -12,16 +12,16 @@ import pytest
 from tests.policy.demonstrations import items
 from typer.testing import CliRunner
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models import Request, open_model
-from compeer.models.checkpoint import open_tokenizer
+from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.policy.sft import SftConfig, examples, items_of, read_config, train
 from compeer.reasoning import parse
-from compeer.training.encode import IGNORED, ChatTokenizer
+from compeer.training.encode import IGNORED
 from compeer.training.model import Lora
 
 PLAN: dict[str, Any] = {
@@ -61,10 +61,10 @@ def test_what_cannot_be_learned_is_counted_and_left_out(tiny_model_dir: Path, tm
     good = items()[0]
     bare = msgspec.structs.replace(good, reference_reasoning=None)
     marked = msgspec.structs.replace(good, reference="See <b>here</b>.")
-    endless = msgspec.structs.replace(good, history=(Said("seeker", "very " * 3000),))
+    endless = msgspec.structs.replace(good, history=(PastTurn("seeker", "very " * 3000),))
     wordy = msgspec.structs.replace(good, reference="word " * 900)
     long = msgspec.structs.replace(
-        good, history=(Said("seeker", "Oh. " * 400), Said("supporter", "Go on."), Said("seeker", "I lost my job."))
+        good, history=(PastTurn("seeker", "Oh. " * 400), PastTurn("supporter", "Go on."), PastTurn("seeker", "I lost my job."))
     )
     used = config(tmp_path, tiny_model_dir, max_prompt=600)
     words = ChatTokenizer(*open_tokenizer(str(tiny_model_dir)))
@@ -118,7 +118,7 @@ def test_text_and_pictures_train_an_adapter_of_a_vision_model(tiny_vision_dir: P
 
     Image.new("RGB", (64, 64), "navy").save(tmp_path / "face.png")
     shown = msgspec.structs.replace(
-        items()[1], history=(Said("seeker", "My dog died.", (str(tmp_path / "face.png"),)),)
+        items()[1], history=(PastTurn("seeker", "My dog died.", (str(tmp_path / "face.png"),)),)
     )
     write_rows(tmp_path / "mixed.jsonl", [items()[0], shown])
     plan = {"batch_size": 2, "micro_batch": 1, "epochs": 2}
@@ -143,7 +143,7 @@ def test_items_are_read_as_stages_write_them_and_as_they_are_published(tmp_path:
 
     write_rows(tmp_path / "stage.jsonl", items()[:1])
     (tmp_path / "jsonl").mkdir()
-    pictured = msgspec.structs.replace(items()[0], history=(Said("seeker", "Look.", ("images/a.png",)),))
+    pictured = msgspec.structs.replace(items()[0], history=(PastTurn("seeker", "Look.", ("images/a.png",)),))
     write_rows(tmp_path / "jsonl" / "train.jsonl", [to_row(pictured)])
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").write_bytes(b"")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from compeer.cer.item import Item, Said
+from compeer.cer.item import Item, PastTurn
 from compeer.dialogue import write_rows
 from compeer.policy.grpo.config import GrpoConfig, config_of
 
@@ -24,7 +24,7 @@ def items(pictures: tuple[str, ...] = ()) -> list[Item]:
     return [
         Item(
             id=f"t{number}#1", dialogue=f"t{number}", source="test", licence="CC0-1.0", language="en", round=1,
-            history=(Said("seeker", said, shown[number] if number < len(shown) else ()),),
+            history=(PastTurn("seeker", said, shown[number] if number < len(shown) else ()),),
             reference="Oh no. What happened?",
         )
         for number, said in enumerate(SAID)

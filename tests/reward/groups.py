@@ -8,7 +8,7 @@ from functools import cache
 import msgspec
 
 from compeer.cer import gold
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of
 
@@ -51,5 +51,5 @@ def with_pictures(case: Case, *paths: str) -> Case:
     """The case with pictures in the first and the last turn of its history."""
     history = list(case.history)
     for place, path in zip((0, -1), paths, strict=False):
-        history[place] = Said(history[place].speaker, history[place].text, (path,))
+        history[place] = PastTurn(history[place].speaker, history[place].text, (path,))
     return msgspec.structs.replace(case, id=f"{case.id}+pictures", history=tuple(history))

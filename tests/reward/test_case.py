@@ -8,7 +8,7 @@ from tests.reward.attacks import ATTACKS
 from tests.reward.groups import gold_cases
 
 from compeer.cer import gold
-from compeer.cer.item import Candidate, Item, Said
+from compeer.cer.item import Candidate, Item, PastTurn
 from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning import render
@@ -134,7 +134,7 @@ def _talk(*texts: str) -> Case:
     return Case(
         id="t",
         language="en",
-        history=tuple(Said(speakers[n % 2], text) for n, text in enumerate(texts)),  # type: ignore[arg-type]
+        history=tuple(PastTurn(speakers[n % 2], text) for n, text in enumerate(texts)),  # type: ignore[arg-type]
         steps=("one two\nStage: action", "three", None),
         reply="a reply",
         reference="a reference",

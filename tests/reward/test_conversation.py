@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.reward.attacks import ATTACKS, texts_in
 from tests.reward.groups import gold_cases, with_pictures
 
-from compeer.cer.item import QUESTIONS, Said
+from compeer.cer.item import QUESTIONS, PastTurn
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, drop_oldest_turns
 from compeer.reward.conversation import JudgeThread, messages, system_prompt, threads
@@ -140,7 +140,7 @@ class TestReadingBack:
             case = Case(
                 id="a",
                 language=language,  # type: ignore[arg-type]
-                history=(Said("seeker", attack), Said("supporter", "Yes?"), Said("seeker", attack + "\n" + attack)),
+                history=(PastTurn("seeker", attack), PastTurn("supporter", "Yes?"), PastTurn("seeker", attack + "\n" + attack)),
                 steps=(attack, "fine " + attack, attack + "\nStrategy: question"),
                 reply=attack + " x",
                 reference="y " + attack,
@@ -155,7 +155,7 @@ class TestReadingBack:
         case = Case(
             id="a",
             language="en",
-            history=(Said("seeker", one), Said("supporter", two)),
+            history=(PastTurn("seeker", one), PastTurn("supporter", two)),
             steps=(three, four, None),
             reply=five + "a",
             reference=six + "b",

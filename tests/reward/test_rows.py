@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from tests.training.small import item
 
-from compeer.cer.item import Item, Labels, Said
-from compeer.models.checkpoint import open_tokenizer
+from compeer.cer.item import Item, Labels, PastTurn
+from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
 from compeer.reward.train import RowSettings, TrainingRow, chat, fit, make, reason, rows
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, choice_of, preference_of, read_pair, read_step
-from compeer.training.encode import ChatTokenizer, encode
+from compeer.training.encode import encode
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ class TestRepeating:
 
 class TestLength:
     def test_the_oldest_turns_go_first_and_no_more_than_needed(self, words: ChatTokenizer) -> None:
-        turns = tuple(Said("seeker" if n % 2 == 0 else "supporter", f"turn number {n} of this") for n in range(11))
+        turns = tuple(PastTurn("seeker" if n % 2 == 0 else "supporter", f"turn number {n} of this") for n in range(11))
         (row,) = rows(item(12, history=turns), RowSettings())
         whole = len(encode(chat(row), words))
         made = fit(row, words, whole - 60)
@@ -213,7 +213,7 @@ class TestLength:
         assert made.counts["rows too long"] == 1 and made.counts["rows"] == 1 and len(made.examples) == 1
 
     def test_shortened_rows_are_counted(self, words: ChatTokenizer) -> None:
-        turns = tuple(Said("seeker", f"turn number {n} " * 20) for n in range(9))
+        turns = tuple(PastTurn("seeker", f"turn number {n} " * 20) for n in range(9))
         made = make([item(15, history=turns), item(16)], RowSettings(), words, 1300)
         assert made.counts["rows shortened"] == 1 and all(len(example) <= 1300 for example in made.examples)
         assert made.languages == ("en",) and made.label_sources == ("human",) and made.licences == ("CC0",)

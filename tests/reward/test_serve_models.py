@@ -14,7 +14,7 @@ from tests.cli.command import compeer
 from tests.reward.judge_process import JudgeProcess, gold_cases
 
 from compeer.cer import gold
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.dialogue import read_rows, write_rows
 from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case
@@ -86,7 +86,7 @@ def test_pictures_reach_the_model_through_http(tiny_vision_dir: Path, tmp_path: 
         path = tmp_path / f"{name}.png"
         Image.new("RGB", (64, 64), colour).save(path)
         case = gold_cases(1)[0]
-        history = (*case.history[:-1], Said(case.history[-1].speaker, case.history[-1].text, (str(path),)))
+        history = (*case.history[:-1], PastTurn(case.history[-1].speaker, case.history[-1].text, (str(path),)))
         return msgspec.structs.replace(case, id=name, history=history)
 
     cases = [seen("red", (220, 10, 10)), *gold_cases(2), seen("blue", (10, 10, 220))]

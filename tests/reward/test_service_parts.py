@@ -12,7 +12,7 @@ import pytest
 from tests.reward.judge_process import JudgeProcess, gold_cases
 from tests.reward.rule_judge import RuleJudge
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.models.request import Patience
 from compeer.reward.case import Case, split_by_history, trial_case
 from compeer.reward.judge import Judgement
@@ -49,10 +49,10 @@ def asked(url: str, cases: list[Case]) -> list[Judgement]:
 
 
 class TestPictures:
-    CASE = msgspec.structs.replace(trial_case("good", "en"), history=(Said("seeker", "Look.", ("dot.png",)),))
+    CASE = msgspec.structs.replace(trial_case("good", "en"), history=(PastTurn("seeker", "Look.", ("dot.png",)),))
 
     def shown(self, path: str) -> Case:
-        return msgspec.structs.replace(self.CASE, history=(Said("seeker", "Look.", (path,)),))
+        return msgspec.structs.replace(self.CASE, history=(PastTurn("seeker", "Look.", (path,)),))
 
     def test_they_travel_inside_the_request(self, tmp_path: Path) -> None:
         (tmp_path / "dot.png").write_bytes(DOT)

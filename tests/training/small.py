@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.conftest import CHATML, SPECIAL
 
-from compeer.cer.item import Candidate, Item, Labels, Preference, Said
+from compeer.cer.item import Candidate, Item, Labels, PastTurn, Preference
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES, sentiment_of
 from compeer.reward.verdict import PREFERENCES
@@ -82,7 +82,7 @@ def item(number: int, *, language: str = "en", images: tuple[str, ...] = (), **c
         "licence": "CC0",
         "language": language,
         "round": 1,
-        "history": (Said("seeker", word, images),),
+        "history": (PastTurn("seeker", word, images),),
         "reference": " ".join([word] * 6),
         "candidate": Candidate(response=" ".join([word + "let"] * 6), reasoning=reasoning, generator="small"),
         "labels": Labels(

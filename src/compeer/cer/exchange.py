@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from compeer.cer.item import QUESTIONS, Item, Labels, Preference, Question, Said, Vote
+from compeer.cer.item import QUESTIONS, Item, Labels, PastTurn, Preference, Question, Vote
 from compeer.errors import UserError
 from compeer.pipeline.stage import Reject
 from compeer.reasoning import STEPS, render_step
@@ -39,7 +39,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     language: Language
-    history: tuple[Said, ...]
+    history: tuple[PastTurn, ...]
     first: str
     second: str
     reasoning: dict[str, str] | None = None  # step -> its text and its labelled lines

@@ -32,7 +32,7 @@ Question = Literal["history", "emotion", "strategy", "preference"]
 QUESTIONS: tuple[Question, ...] = ("history", "emotion", "strategy", "preference")
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class PastTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One merged turn of the history."""
 
     speaker: Speaker
@@ -79,7 +79,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     licence: str
     language: Language
     round: int  # 1-based; the history ends just before this round's supporter turn
-    history: tuple[Said, ...]
+    history: tuple[PastTurn, ...]
     reference: str
     reference_strategies: tuple[str, ...] = ()
     reference_reasoning: Reasoning | None = None
@@ -144,8 +144,8 @@ def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
     )
 
 
-def said(turn: Turn) -> Said:
-    return Said(turn.speaker, turn.text, turn.images)
+def said(turn: Turn) -> PastTurn:
+    return PastTurn(turn.speaker, turn.text, turn.images)
 
 
 def chat_history(item: Item) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import typer
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from collections.abc import Callable
 
-    from compeer.corpora.importing import Summary
+    from compeer.corpora.importing import ImportSummary
     from compeer.corpora.stats import Statistics
 
 app = typer.Typer(name="corpus", help="Import corpora, count them, read them.", no_args_is_help=True)
@@ -133,7 +133,7 @@ def _errors() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Callable[[Summary], None] | None]:
+def _progress(name: str) -> Iterator[Callable[[ImportSummary], None] | None]:
     """A live count on standard error, when that is a terminal."""
     from rich.console import Console
 
@@ -147,7 +147,7 @@ def _progress(name: str) -> Iterator[Callable[[Summary], None] | None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name)
 
-        def watch(summary: Summary) -> None:
+        def watch(summary: ImportSummary) -> None:
             done = summary.imported + summary.rejected
             if done % 100 == 0:
                 turned_away = f", {summary.rejected:,} rejected" if summary.rejected else ""
@@ -156,7 +156,7 @@ def _progress(name: str) -> Iterator[Callable[[Summary], None] | None]:
         yield watch
 
 
-def _print_summary(summary: Summary, as_json: bool) -> None:
+def _print_summary(summary: ImportSummary, as_json: bool) -> None:
     import msgspec
     from rich.console import Console
     from rich.table import Table

@@ -1,13 +1,20 @@
 """Corpora of emotional support, each turned into the one record of `compeer.dialogue`.
 
-esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm, plain     one importer a corpus
-rows, json_list, hub     where rows come from: files, streamed; a folder; a name on the hub
-build                    labels looked up in the ontology, what a dialogue must have
-media                    pictures, sound and video by utterance
-bundled                  our own conversations, which come along
-outcome                  Rejected, CorpusError
-importing                an import into a file: dialogues, rejections, a summary
-stats, plot, show        what is in a corpus: numbers, a figure, a readable conversation
+esconv          ESConv and FailedESConv
+escot           ESCoT
+mesc            MESC
+avamerg         AvaMERG
+soulchat        SoulChatCorpus
+smile           SMILE
+cpsycoun        CPsyCounD
+emollm          EmoLLM
+plain           your own conversations, and our own records
+bundled         our own conversations, which come along
+reading         where rows come from: files, streamed; a folder; a name on the hub
+records         labels looked up in the ontology, what a dialogue must have; images, sound and video by utterance
+importing       an import into a file: dialogues, rejections, a summary
+stats           what is in a corpus: numbers and a figure
+show            a conversation to read in the terminal
 
     for outcome in load("esconv", Path("esconv")):
         ...                                            # a Dialogue, or Rejected with the reason
@@ -29,7 +36,6 @@ from compeer.corpora import (
     emollm,
     esconv,
     escot,
-    failed_esconv,
     mesc,
     plain,
     smile,
@@ -61,7 +67,7 @@ CORPORA: dict[str, Corpus] = {
         esconv.load, esconv.LICENCE, "en", "support conversations with a strategy on every reply", "thu-coai/esconv"
     ),
     "failed_esconv": Corpus(
-        failed_esconv.load, failed_esconv.LICENCE, "en", "conversations in which the seeker was not helped"
+        esconv.load_failed, esconv.FAILED_LICENCE, "en", "conversations in which the seeker was not helped"
     ),
     "escot": Corpus(escot.load, escot.LICENCE, "en", "conversations with a chain of thought before the last reply"),
     "mesc": Corpus(mesc.load, mesc.LICENCE, "en", "therapy on television, with emotions, strategies and video"),

@@ -47,7 +47,7 @@ class Profile(msgspec.Struct, omit_defaults=True):
     ID: int | str | None = None
 
 
-class Said(msgspec.Struct):
+class AvaMergUtterance(msgspec.Struct):
     index: int
     role: str
     utterance: str
@@ -67,16 +67,16 @@ class Chain(msgspec.Struct):
         return Steps(history=event, emotion=cause, strategy=goal) if event and cause and goal else None
 
 
-class Turn(msgspec.Struct):
-    dialogue_history: list[Said]
+class AvaMergTurn(msgspec.Struct):
+    dialogue_history: list[AvaMergUtterance]
     response: str
     context: str | None = None
     chain_of_empathy: Chain | None = None
 
 
-class Conversation(msgspec.Struct):
+class AvaMergRow(msgspec.Struct):
     conversation_id: str | int
-    turns: list[Turn]
+    turns: list[AvaMergTurn]
     topic: str | None = None
     speaker_profile: Profile | None = None
     listener_profile: Profile | None = None
@@ -94,15 +94,15 @@ class _Place:
 def load(path: Path, *, split: str | None = None, media: Path | None = None) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a file, a folder or a hub name; `media` attaches what is there by name."""
     folder = MediaFolder(media) if media else None
-    for part in parts("avamerg", path, Conversation, FILES, split):
+    for part in parts("avamerg", path, AvaMergRow, FILES, split):
 
-        def identify(row: Conversation, index: int, prefix: str = f"avamerg/{part.split}") -> str:
+        def identify(row: AvaMergRow, index: int, prefix: str = f"avamerg/{part.split}") -> str:
             return f"{prefix}/{str(row.conversation_id).zfill(5)}"
 
         yield from imported("avamerg", part.rows, identify, partial(convert, folder=folder), seen=set())
 
 
-def convert(row: Conversation, name: str, *, folder: MediaFolder | None = None) -> Dialogue:
+def convert(row: AvaMergRow, name: str, *, folder: MediaFolder | None = None) -> Dialogue:
     labels = Labels()
     places = _places(row, labels)
     number = str(row.conversation_id).removeprefix("dia")
@@ -138,7 +138,7 @@ def convert(row: Conversation, name: str, *, folder: MediaFolder | None = None) 
     )
 
 
-def _places(row: Conversation, labels: Labels) -> list[_Place]:
+def _places(row: AvaMergRow, labels: Labels) -> list[_Place]:
     """The utterances in order, put together from the histories and replies of all turns."""
     found: dict[int, _Place] = {}
     for turn in row.turns:

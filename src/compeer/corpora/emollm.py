@@ -25,25 +25,25 @@ LICENCE = "MIT"
 FILES = {"data": ("data.json", "data.jsonl"), "aiwei": ("aiwei_200.json", "aiwei.json", "aiwei.jsonl")}
 
 
-class Exchange(msgspec.Struct):
+class EmoLLMExchange(msgspec.Struct):
     input: str
     output: str
     system: str | None = None
 
 
-class Conversation(msgspec.Struct):
-    conversation: list[Exchange]
+class EmoLLMRow(msgspec.Struct):
+    conversation: list[EmoLLMExchange]
 
 
 def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
     """The conversations of a file or folder."""
-    for part in parts("emollm", path, Conversation, FILES, split):
+    for part in parts("emollm", path, EmoLLMRow, FILES, split):
         style = "persona" if "aiwei" in part.split else None
         build = partial(convert, style=style)
         yield from imported("emollm", part.rows, by_index(f"emollm/{part.split}"), build)
 
 
-def convert(row: Conversation, name: str, *, style: str | None) -> Dialogue:
+def convert(row: EmoLLMRow, name: str, *, style: str | None) -> Dialogue:
     said: list[Utterance] = []
     for turn in row.conversation:
         said.append(utterance(len(said), speaker="seeker", text=turn.input))

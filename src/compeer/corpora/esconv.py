@@ -10,6 +10,15 @@ ESConv.json (a list, `content` and `annotation`, speakers `seeker` and `supporte
 Traps: `sys` is the *supporter*. Scores are strings. One speaker often has several utterances in a row; they
 stay apart here, `compeer.dialogue.rounds` merges them. `problem_type` comes in varying letter case. The test
 split holds situations of ESC-Eval's cards.
+
+FailedESConv: 196 conversations in which the seeker was not helped. Real negatives, kept by ESConv's authors.
+
+    load_failed(Path("esconv/FailedESConv.json"))    or the folder that holds it
+
+Traps: `speaker` is the *seeker* and `listener` the *supporter*, the other way round from what the words suggest.
+Strategy names vary (`Questions`, `Other`, `Direct Guidance`, `Approval and Reassurance`, `Restatement`). Every
+dialogue is marked `helpful=False`; the seeker's ratings of single replies, 1 to 5, are in `extra["feedback"]` by the
+index of the utterance at which they were given.
 """
 
 from __future__ import annotations
@@ -34,6 +43,10 @@ FILES = {
 }
 SPEAKERS: Mapping[str, Speaker] = {"usr": "seeker", "sys": "supporter", "seeker": "seeker", "supporter": "supporter"}
 
+FAILED_LICENCE = "academic research use"
+FAILED_FILES = {"failed": ("FailedESConv.json",)}
+FAILED_SPEAKERS: Mapping[str, Speaker] = {"speaker": "seeker", "listener": "supporter"}
+
 Score = str | float | None
 
 
@@ -42,7 +55,7 @@ class Annotation(msgspec.Struct):
     feedback: Score = None  # the seeker's rating, 1 to 5, of what the supporter said just before
 
 
-class Said(msgspec.Struct):
+class EsconvUtterance(msgspec.Struct):
     speaker: str
     text: str | None = None
     content: str | None = None
@@ -50,8 +63,8 @@ class Said(msgspec.Struct):
     annotation: Annotation | None = None
 
 
-class Conversation(msgspec.Struct):
-    dialog: list[Said]
+class EsconvRow(msgspec.Struct):
+    dialog: list[EsconvUtterance]
     experience_type: str | None = None
     emotion_type: str | None = None
     problem_type: str | None = None
@@ -65,13 +78,21 @@ class Conversation(msgspec.Struct):
 
 def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
     """The conversations of a file, a folder or a hub name."""
-    for part in parts("esconv", path, Conversation, FILES, split):
+    for part in parts("esconv", path, EsconvRow, FILES, split):
         build = partial(convert, source="esconv", licence=LICENCE, speakers=SPEAKERS)
         yield from imported("esconv", part.rows, by_index(f"esconv/{part.split}"), build)
 
 
+def load_failed(path: Path) -> Iterator[Dialogue | Rejected]:
+    """The failed conversations of the file, or of the folder that holds it."""
+    name = "failed_esconv"
+    build = partial(convert, source=name, licence=FAILED_LICENCE, speakers=FAILED_SPEAKERS, helpful=False)
+    for part in parts(name, path, EsconvRow, FAILED_FILES):
+        yield from imported(name, part.rows, by_index(name), build)
+
+
 def convert(
-    row: Conversation,
+    row: EsconvRow,
     name: str,
     *,
     source: str,
@@ -124,6 +145,6 @@ def _survey(scores: dict[str, dict[str, Score] | None] | None) -> dict[str, dict
     return {who: given for who, given in numbers.items() if given}
 
 
-def _comments(row: Conversation) -> dict[str, Any]:
+def _comments(row: EsconvRow) -> dict[str, Any]:
     questions = ("seeker_question1", "seeker_question2", "supporter_question1", "supporter_question2")
     return {q: text for q in questions if (text := getattr(row, q)) and text.strip()}

@@ -46,13 +46,13 @@ _OUTPUT = re.compile(r"\s*Emotion:\s*(.+?)\s*^Strategy Reason:\s*(.+?)\s*^Respon
 _SPEAKER = re.compile(r"(seeker|supporter):\s*(.*)", re.DOTALL)
 
 
-class Said(msgspec.Struct):
+class EscotUtterance(msgspec.Struct):
     speaker: str
     content: str
 
 
 class Original(msgspec.Struct):
-    dialog: list[Said]
+    dialog: list[EscotUtterance]
     response: str
     strategy: str | None = None
 
@@ -115,7 +115,7 @@ def convert(row: Record, name: str) -> Dialogue:
     )
 
 
-def _utterance(at: int, one: Said) -> Utterance:
+def _utterance(at: int, one: EscotUtterance) -> Utterance:
     if one.speaker not in ("seeker", "supporter"):
         raise ValueError(f"utterance {at}: unknown speaker {one.speaker!r}; known: seeker, supporter")
     return utterance(at, speaker=one.speaker, text=one.content)
@@ -134,10 +134,10 @@ def _parse(text: str, output: str) -> tuple[Original, Chain]:
     found = _OUTPUT.fullmatch(output)
     if found is None:
         raise ValueError("output has not the parts Emotion, Strategy Reason, Response in this order")
-    said: list[Said] = []
+    said: list[EscotUtterance] = []
     for line in text.splitlines():
         if start := _SPEAKER.match(line):
-            said.append(Said(speaker=start.group(1), content=start.group(2)))
+            said.append(EscotUtterance(speaker=start.group(1), content=start.group(2)))
         elif said:
             said[-1].content += "\n" + line  # an utterance of several lines
         elif line.strip():

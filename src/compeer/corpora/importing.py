@@ -21,7 +21,7 @@ from compeer.dialogue.jsonl import rejects_path, replacing
 _KINDS = 50  # of reasons and of unknown names, told apart in the summary
 
 
-class Summary(msgspec.Struct):
+class ImportSummary(msgspec.Struct):
     """What an import came to."""
 
     out: str
@@ -52,14 +52,14 @@ def run(
     out: str | Path,
     rejects: Path | None = None,
     limit: int | None = None,
-    watch: Callable[[Summary], None] | None = None,
-) -> Summary:
+    watch: Callable[[ImportSummary], None] | None = None,
+) -> ImportSummary:
     """Write the dialogues to `out` and the rejections to `rejects` (beside `out` unless given).
 
     `limit` is how many dialogues at most. `watch` sees the growing summary after every record.
     """
     place = rejects or rejects_path(out)
-    summary = Summary(out=str(out), rejects=str(place) if place else None)
+    summary = ImportSummary(out=str(out), rejects=str(place) if place else None)
 
     def dialogues(turned_away: IO[bytes] | None) -> Iterator[Dialogue]:
         for outcome in outcomes:

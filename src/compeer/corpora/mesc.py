@@ -42,7 +42,7 @@ _SPEAKERS: dict[str, Speaker] = {"Client": "seeker", "Therapist": "supporter"}
 _JSON_SPEAKERS: dict[str, Speaker] = {"user": "seeker", "usr": "seeker", "sys": "supporter"}
 
 
-class Line(msgspec.Struct, frozen=True):
+class MescLine(msgspec.Struct, frozen=True):
     """One utterance of the csv."""
 
     at: int  # line in the file
@@ -58,17 +58,17 @@ class Line(msgspec.Struct, frozen=True):
     end: str
 
 
-class Described(msgspec.Struct):
+class MescDescribed(msgspec.Struct):
     text: str
     speaker: str
     emotion: str | None = None
     strategy: str | None = None
 
 
-class Situation(msgspec.Struct):
+class MescRow(msgspec.Struct):
     """One dialogue of the json."""
 
-    dialog: list[Described]
+    dialog: list[MescDescribed]
     problem_type: str | None = None
     situation: str | None = None
 
@@ -93,11 +93,11 @@ def load(
 
 def _joined(file: Path, split: str, clean: Path, pictures: MediaFolder | None) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a json split with the clean text of the csv."""
-    by_length: dict[int, list[list[Line]]] = defaultdict(list)
+    by_length: dict[int, list[list[MescLine]]] = defaultdict(list)
     for lines in _dialogues(clean):
         if not isinstance(lines, Rejected):
             by_length[len(lines)].append(lines)
-    for part in parts("mesc", file, Situation, FILES, split):
+    for part in parts("mesc", file, MescRow, FILES, split):
         for row in part.rows:
             if isinstance(row, Rejected):
                 yield row
@@ -112,7 +112,7 @@ def _joined(file: Path, split: str, clean: Path, pictures: MediaFolder | None) -
             yield _guarded(file, match, partial(_convert, pictures=pictures, described=row.value, split=split))
 
 
-def _matches(described: Situation, lines: list[Line]) -> bool:
+def _matches(described: MescRow, lines: list[MescLine]) -> bool:
     return all(
         one.text.strip().startswith(line.text.strip())
         and _JSON_SPEAKERS.get(one.speaker) == _SPEAKERS.get(line.speaker)
@@ -120,7 +120,7 @@ def _matches(described: Situation, lines: list[Line]) -> bool:
     )
 
 
-def _guarded(file: Path, lines: list[Line], build: partial[Dialogue]) -> Dialogue | Rejected:
+def _guarded(file: Path, lines: list[MescLine], build: partial[Dialogue]) -> Dialogue | Rejected:
     name = _name(lines)
     try:
         return build(lines, name)
@@ -129,11 +129,11 @@ def _guarded(file: Path, lines: list[Line], build: partial[Dialogue]) -> Dialogu
 
 
 def _convert(
-    lines: list[Line],
+    lines: list[MescLine],
     name: str,
     *,
     pictures: MediaFolder | None,
-    described: Situation | None = None,
+    described: MescRow | None = None,
     split: str | None = None,
 ) -> Dialogue:
     numbers = [line.number for line in lines]
@@ -184,13 +184,13 @@ def _convert(
     )
 
 
-def _dialogues(file: Path) -> Iterator[list[Line] | Rejected]:
+def _dialogues(file: Path) -> Iterator[list[MescLine] | Rejected]:
     """The csv's utterances, grouped; a dialogue stands in one piece, without a damaged row in it or behind it."""
     seen: set[str] = set()
-    lines: list[Line] = []
+    lines: list[MescLine] = []
     damaged = False
 
-    def finished() -> list[Line] | Rejected:
+    def finished() -> list[MescLine] | Rejected:
         reason = "a row of the dialogue is damaged" if damaged else None
         if lines[0].dialogue in seen:
             reason = "the dialogue goes on after another one began, or stands twice in the file"
@@ -210,7 +210,7 @@ def _dialogues(file: Path) -> Iterator[list[Line] | Rejected]:
         yield finished()
 
 
-def _lines(file: Path) -> Iterator[Line | Rejected]:
+def _lines(file: Path) -> Iterator[MescLine | Rejected]:
     # surrogateescape: bytes that are no UTF-8 cost one dialogue, not the file
     with (
         opened(file) as raw,
@@ -236,10 +236,10 @@ def _lines(file: Path) -> Iterator[Line | Rejected]:
                 reason = "not UTF-8" if isinstance(problem, UnicodeEncodeError) else str(problem)
                 yield _rejected(file, f"line {at}", at, reason)
                 continue
-            yield Line(at, *cells)
+            yield MescLine(at, *cells)
 
 
-def _name(lines: list[Line]) -> str:
+def _name(lines: list[MescLine]) -> str:
     return f"mesc/{lines[0].dialogue.zfill(5)}"
 
 

@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected, by_index, imported, parts
-from compeer.corpora.records import Labels, dialogue, language_of, problem_type, scale, utterance
+from compeer.corpora.records import Labels, dialogue, problem_type, scale, utterance
 from compeer.dialogue import Dialogue, Speaker, Utterance
-from compeer.reasoning.ontology import LANGUAGES, Language
+from compeer.reasoning.ontology import LANGUAGES, Language, detect
 from compeer.typed import from_plain
 
 LICENCE = "not given"
@@ -104,7 +104,7 @@ def convert(row: dict[str, Any], name: str, *, licence: str | None, language: st
         id=name,
         source=simple.source or "plain",
         licence=simple.licence or simple.license or licence or LICENCE,
-        language=simple.language or language or language_of(" ".join(one.text for one in said)),
+        language=simple.language or language or detect(" ".join(one.text for one in said)),
         utterances=said,
         labels=labels,
         situation=simple.situation,

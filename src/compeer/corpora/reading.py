@@ -1,30 +1,20 @@
-"""What an import can come to, besides a dialogue: a record turned away, or a corpus that cannot be read.
-
-A record that cannot be used is yielded as `Rejected`, in its place in the stream, with the reason; it never
-ends the import and it is never dropped in silence. Only what makes the whole corpus unreadable (no such file,
-a csv without its columns, a damaged archive) raises `CorpusError`.
-
-The elements of a JSON list, one at a time: a list of a million dialogues needs no more memory than ten.
-
-`json.JSONDecoder.raw_decode` finds where each element ends; the caller decodes that piece. JSON has no line to
-start again from when an element is broken, so after a broken one we go on at the next place that opens like the
-elements before it: a brace and their first key. A nested object that opens the same way is then met as an
-element of its own, and turned away for the keys it lacks; that is noise, but nothing behind the break is lost.
-
-A corpus by its name on the Hugging Face hub (`thu-coai/esconv`), streamed through `datasets`.
-
-The name must not exist as a path and must look like one: owner/name, no file suffix, and no local folder of the
-owner's name (then it is a mistyped path). Needs the `datasets` package and a network; without either the error
-says so and asks for a file instead. Traps: Arrow fills absent keys with None, so schemas allow None; a `.txt`
-corpus comes as rows with the single column `text`.
-
-The rows of a corpus, checked against a schema, wherever they lie: JSON lines, a JSON list, or the hub.
+"""The rows of a corpus, checked against a schema, wherever they lie: JSON lines, a JSON list, or the hub.
 
 Each importer declares the row it expects as a msgspec Struct, so a missing key or a wrong type is named with its
-path ("Expected `str`, got `int` - at `$.dialog[3].text`") and turns away that row only. Both file forms are
-streamed. A byte order mark, CRLF line ends and compressed files (.gz, .bz2, .xz, .zst) need no preparation.
+path ("Expected `str`, got `int` - at `$.dialog[3].text`") and turns away that row only. A record that cannot be used is
+yielded as `Rejected`, in its place in the stream, with the reason; it never ends the import and is never dropped in
+silence. Only what makes the whole corpus unreadable (no such file, a damaged archive) raises `CorpusError`.
 
-`parts` finds the files: a path is a file, the corpus folder (one file a split), or a name on the hub.
+Files are streamed. A byte order mark, CRLF line ends and compressed files (.gz, .bz2, .xz, .zst) need no preparation. A
+JSON list of a million dialogues needs no more memory than ten: `json.JSONDecoder.raw_decode` finds where each element
+ends. JSON has no line to start again from when an element is broken, so after a broken one we go on at the next place
+that opens like the elements before it: a brace and their first key. A nested object that opens the same way is then met
+as an element of its own, and turned away for the keys it lacks; that is noise, but nothing behind the break is lost.
+
+`parts` finds the files: a path is a file, the corpus folder (one file a split), or a name on the Hugging Face hub
+(`thu-coai/esconv`). Such a name must not exist as a path and must look like one: owner/name, no file suffix, and no
+local folder of the owner's name (then it is a mistyped path). It needs the `datasets` package and a network. Traps:
+Arrow fills absent keys with None, so schemas allow None; a `.txt` corpus comes as rows with the single column `text`.
 """
 
 from __future__ import annotations
@@ -44,7 +34,7 @@ import msgspec
 import zstandard
 
 from compeer.dialogue import Dialogue
-from compeer.dialogue.jsonl import open_bytes
+from compeer.dialogue.jsonl import COMPRESSED, open_bytes
 from compeer.errors import UserError
 from compeer.typed import from_json, from_plain, known
 
@@ -218,7 +208,6 @@ def _unreachable(source: str, name: str, problem: Exception) -> CorpusError:
 
 
 T = TypeVar("T")
-COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zst")
 _SAME_SPLIT = {"val": "valid", "validation": "valid", "dev": "valid", "training": "train", "testing": "test"}
 
 
@@ -264,7 +253,7 @@ def files(path: Path, names: Mapping[str, tuple[str, ...]], split: str | None = 
     found = [
         (label, file)
         for label, known in wanted.items()
-        if (file := next((f for n in known for c in COMPRESSED if (f := path / (n + c)).is_file()), None))
+        if (file := next((f for n in known for c in ("", *COMPRESSED) if (f := path / (n + c)).is_file()), None))
     ]
     if not found:
         looked = ", ".join(name for known in wanted.values() for name in known)

@@ -1,23 +1,17 @@
-"""From what a corpus says to a Dialogue: labels looked up, both sides checked, the rest kept.
+"""From what a corpus says to a Dialogue: labels looked up, both sides checked, images attached, the rest kept.
 
 Labels go through the ontology. A name it does not know is never forced into one it does: the label stays empty
 and the name is counted under `extra["unmapped_strategies"]` or `["unmapped_emotions"]`. Where a corpus is finer
 than we are (MESC's Interpretation, ESCoT's Imagery) the original name is kept by utterance index under
-`extra["raw_strategies"]`.
+`extra["raw_strategies"]`. Trap: on a supporter's utterance our `emotion` is the seeker's, as read there. A corpus that
+labels what the *supporter* feels must not put it there.
 
-Trap: on a supporter's utterance our `emotion` is the seeker's, as read there. A corpus that labels what the
-*supporter* feels must not put it there.
-
-Pictures, sound and video that belong to an utterance, found by name in a folder.
-
-Names say which utterance of which dialogue: `dia{N}utt{M}` with anything behind it (AvaMERG writes
-`dia01118utt0_28.mp4`, the 28 being an avatar), or `{N}_{M}`. Frames are pictures with a number behind the name
-(`dia3utt1_004.jpg`) or in a folder of the name (`dia3utt1/004.jpg`), taken in the order of their numbers.
-
-Trap: AvaMERG's files count utterances from 0; the renaming script of its baseline makes that `dia{N}utt{M}`
-counted from 1. A folder without any utterance 0 is therefore read as counted from 1.
-
-The index holds every file name of the folder in memory: names only, some hundred bytes a file.
+`MediaFolder` finds images, sound and video by name: `dia{N}utt{M}` with anything behind it (AvaMERG writes
+`dia01118utt0_28.mp4`, the 28 being an avatar), or `{N}_{M}`. Frames are images with a number behind the name
+(`dia3utt1_004.jpg`) or in a folder of the name (`dia3utt1/004.jpg`), taken in the order of their numbers. Trap:
+AvaMERG's files count utterances from 0; the renaming script of its baseline makes that `dia{N}utt{M}` counted from 1. A
+folder without any utterance 0 is therefore read as counted from 1. The index holds file names only, some hundred bytes
+each.
 """
 
 from __future__ import annotations
@@ -33,12 +27,10 @@ import msgspec
 
 from compeer.corpora.reading import CorpusError
 from compeer.dialogue import Dialogue, Utterance
-from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, Language, fold
+from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, fold
 
 #: what corpora write where there is no label
 _ABSENT = frozenset({"", "undefined", "none", "null", "n/a", "nan"})
-_CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
-_LATIN = re.compile(r"[A-Za-z]+")
 
 
 class Labels:
@@ -119,15 +111,6 @@ def problem_type(name: str | None) -> str | None:
     'childhood shadow'
     """
     return fold(name) if name and name.strip() else None
-
-
-def language_of(text: str) -> Language:
-    """Chinese where Chinese characters outnumber Latin words.
-
-    >>> language_of("我今天很难过 ok"), language_of("I feel low"), language_of("")
-    ('zh', 'en', 'en')
-    """
-    return "zh" if len(_CHINESE.findall(text)) > len(_LATIN.findall(text)) else "en"
 
 
 _KINDS = {

@@ -26,13 +26,13 @@ _ROLES: dict[str, Speaker] = {"client": "seeker", "counselor": "supporter", "cou
 _NUMBERED = re.compile(r"(\d+)\.json")
 
 
-class Said(msgspec.Struct):
+class SmileUtterance(msgspec.Struct):
     role: str
     content: str
 
 
-class Conversation(msgspec.Struct):
-    dialog: list[Said]
+class SmileRow(msgspec.Struct):
+    dialog: list[SmileUtterance]
     file: str | None = None
 
 
@@ -45,11 +45,11 @@ def load(path: Path) -> Iterator[Dialogue | Rejected]:
     if path.is_dir() and not names:
         files(path, {"all": ("smilechat.jsonl",)})  # says what is missing
     seen: set[str] = set()
-    for part in parts("smile", path, Conversation, names):
+    for part in parts("smile", path, SmileRow, names):
         yield from imported("smile", part.rows, _identify, convert, seen)
 
 
-def convert(row: Conversation, name: str) -> Dialogue:
+def convert(row: SmileRow, name: str) -> Dialogue:
     said = []
     for at, one in enumerate(row.dialog):
         if one.role not in _ROLES:
@@ -60,7 +60,7 @@ def convert(row: Conversation, name: str) -> Dialogue:
     return dialogue(id=name, source="smile", licence=LICENCE, language="zh", utterances=said, extra={"file": row.file})
 
 
-def _identify(row: Conversation, index: int) -> str:
+def _identify(row: SmileRow, index: int) -> str:
     stem = (row.file or "").removesuffix(".json")
     return f"smile/{stem.zfill(5)}" if stem else f"smile/row-{index:05d}"
 
@@ -70,15 +70,15 @@ def _numbered(folder: Path) -> list[Path]:
     return [p for _, p in sorted(found)]
 
 
-def _files(numbered: list[Path]) -> Iterator[Row[Conversation] | Rejected]:
+def _files(numbered: list[Path]) -> Iterator[Row[SmileRow] | Rejected]:
     """One dialogue a file: a bare list of utterances, or the object of the other form."""
     for index, path in enumerate(numbered):
         with opened(path) as file:
             text = file.read().removeprefix(b"\xef\xbb\xbf")
         try:
-            found = from_json(text, list[Said] | Conversation)
+            found = from_json(text, list[SmileUtterance] | SmileRow)
             said = found if isinstance(found, list) else found.dialog
-            yield Row(Conversation(dialog=said, file=path.name), index, 1, str(path))
+            yield Row(SmileRow(dialog=said, file=path.name), index, 1, str(path))
         except ValueError as problem:
             reason = "not UTF-8" if isinstance(problem, UnicodeError) else str(problem)
             yield Rejected(source="smile", file=str(path), record=path.stem, line=1, reason=reason)

@@ -27,24 +27,24 @@ FILES = {
 _ROLES: dict[str, Speaker] = {"user": "seeker", "assistant": "supporter"}
 
 
-class Message(msgspec.Struct):
+class SoulChatMessage(msgspec.Struct):
     role: str
     content: str
 
 
-class Conversation(msgspec.Struct):
-    messages: list[Message]
+class SoulChatRow(msgspec.Struct):
+    messages: list[SoulChatMessage]
     id: int | str | None = None
     topic: str | None = None
 
 
 def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
     """The conversations of a file, a folder or a hub name."""
-    for part in parts("soulchat", path, Conversation, FILES, split):
+    for part in parts("soulchat", path, SoulChatRow, FILES, split):
         yield from imported("soulchat", part.rows, by_index(f"soulchat/{part.split}", digits=6), convert)
 
 
-def convert(row: Conversation, name: str) -> Dialogue:
+def convert(row: SoulChatRow, name: str) -> Dialogue:
     said, system = [], []
     for at, message in enumerate(row.messages):
         if message.role == "system":

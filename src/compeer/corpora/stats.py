@@ -9,7 +9,6 @@ the measure equation 7 uses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ import msgspec
 
 from compeer.dialogue import Dialogue, rounds
 from compeer.plotting import ACCENT, INK, QUIET, WARM, drawing, frame
-from compeer.reasoning.ontology import Language
+from compeer.reasoning.ontology import words
 
 MORE = "(more)"
 _LIMIT = 200
-_CHINESE_UNIT = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[A-Za-z0-9]+")
 
 
 class Spread(msgspec.Struct):
@@ -88,7 +86,7 @@ class Statistics(msgspec.Struct):
         self.unhelpful += dialogue.helpful is False
         by_speaker = self.lengths.setdefault(dialogue.language, {})
         for one in dialogue.utterances:
-            by_speaker.setdefault(one.speaker, Spread(width=4)).add(length(one.text, dialogue.language))
+            by_speaker.setdefault(one.speaker, Spread(width=4)).add(len(words(one.text)))
             if one.speaker == "supporter":
                 _count(self.strategies, one.strategy)
             else:
@@ -116,15 +114,6 @@ def collect(dialogues: Iterable[Dialogue]) -> Statistics:
     for dialogue in dialogues:
         statistics.add(dialogue)
     return statistics
-
-
-def length(text: str, language: Language) -> int:
-    """Words of an English text, characters of a Chinese one.
-
-    >>> length("I feel low, really.", "en"), length("我很难过，OK？", "zh")
-    (4, 5)
-    """
-    return len(text.split()) if language == "en" else len(_CHINESE_UNIT.findall(text))
 
 
 def _count(table: dict[str, int], key: str | None, times: int = 1) -> None:

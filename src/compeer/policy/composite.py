@@ -26,7 +26,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.diversity import novelty
@@ -78,7 +78,7 @@ class PromptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     language: Language
-    history: tuple[Said, ...]
+    history: tuple[PastTurn, ...]
     reference: str
 
 

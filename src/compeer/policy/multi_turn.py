@@ -37,8 +37,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
+from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy import trl_internals
 from compeer.policy.composite import CompositeReward, PromptRecord
 from compeer.policy.seeker import SAGE, MoodRules, Reaction, Seeker, outcome, relief
@@ -47,7 +48,6 @@ from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, detect
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.judge import PARTS
-from compeer.training.encode import ChatTokenizer
 from compeer.typed import from_json
 
 End = Literal["turns", "goodbye", "content", "lost", "incomplete", "seeker", "length"]
@@ -66,19 +66,19 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What it began with, its exchanges, how it ended and why. It travels to the reward as JSON."""
 
     language: Language
-    history: list[Said]
+    history: list[PastTurn]
     mood: float
     exchanges: list[Exchange] = []
     end: End | None = None
     why: str = ""
 
-    def said(self, exchanges: int | None = None) -> list[Said]:
+    def said(self, exchanges: int | None = None) -> list[PastTurn]:
         """Everything that was said, up to and including so many exchanges."""
         spoken = list(self.history)
         for exchange in self.exchanges[:exchanges]:
-            spoken.append(Said("supporter", exchange.reply))
+            spoken.append(PastTurn("supporter", exchange.reply))
             if exchange.reaction and exchange.reaction.said:
-                spoken.append(Said("seeker", exchange.reaction.said))
+                spoken.append(PastTurn("seeker", exchange.reaction.said))
         return spoken
 
     def answered(self, output: str, ended: bool) -> None:
@@ -111,7 +111,7 @@ def begin(messages: Sequence[dict[str, Any]], rules: MoodRules) -> Talk:
     spoken = [one for one in messages if one["role"] in ("user", "assistant")]
     if not spoken or spoken[-1]["role"] != "user":
         raise UserError("A conversation with a seeker begins with a prompt that ends in the seeker's words.")
-    history = [Said("seeker" if one["role"] == "user" else "supporter", _plain(one["content"])) for one in spoken]
+    history = [PastTurn("seeker" if one["role"] == "user" else "supporter", _plain(one["content"])) for one in spoken]
     return Talk(language=detect(" ".join(turn.text for turn in history)), history=history, mood=rules.start)
 
 

@@ -26,7 +26,7 @@ from typing import Literal
 
 import msgspec
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.ask import SchemaFailure, ask_json
 from compeer.models.request import Model, ModelError, Request
@@ -194,7 +194,9 @@ class Seeker:
         model = self.model.name.partition("@")[0]
         return {"model": model, "prompts": prompts, **msgspec.to_builtins(self.settings)}
 
-    async def react(self, talk: Sequence[Said], mood: float, language: Language, seed: int | None = None) -> Reaction:
+    async def react(
+        self, talk: Sequence[PastTurn], mood: float, language: Language, seed: int | None = None
+    ) -> Reaction:
         """The reaction to the last turn of the talk, which is the supporter's. Never raises for a model's failure."""
         try:
             answer, _ = await ask_json(self.model, self.request(talk, mood, language, seed), _Answer)
@@ -214,7 +216,7 @@ class Seeker:
             leaves=leaves,
         )
 
-    def request(self, talk: Sequence[Said], mood: float, language: Language, seed: int | None = None) -> Request:
+    def request(self, talk: Sequence[PastTurn], mood: float, language: Language, seed: int | None = None) -> Request:
         """The question to the model. Pictures are not shown to it: they were the seeker's own."""
         if not talk or talk[-1].speaker != "supporter":
             raise UserError("A seeker reacts to a supporter's turn, and there is none at the end of the conversation.")

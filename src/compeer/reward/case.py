@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from compeer.cer.item import Item, Said
+from compeer.cer.item import Item, PastTurn
 from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.models.request import ModelError
@@ -33,7 +33,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     language: Language
-    history: tuple[Said, ...]
+    history: tuple[PastTurn, ...]
     steps: tuple[str | None, str | None, str | None]
     reply: str
     reference: str
@@ -70,7 +70,7 @@ def case_of_output(item: Item, output: str, name: str | None = None) -> Case:
     return case_of_parsed(name or item.id, item.language, item.history, item.reference, parse(output))
 
 
-def case_of_parsed(name: str, language: Language, history: Sequence[Said], reference: str, parsed: Parsed) -> Case:
+def case_of_parsed(name: str, language: Language, history: Sequence[PastTurn], reference: str, parsed: Parsed) -> Case:
     """The case of an output that is already parsed."""
     first, second, third = (_step(parsed, step, language) for step in STEPS)
     return Case(
@@ -103,7 +103,7 @@ def trial_case(quality: Literal["good", "bad"], language: Language) -> Case:
     told: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("trial_cases.json").read_bytes())[language]
     written = told[quality]
     output = render(Reasoning.of(written["texts"], written["labels"], language), written["reply"])
-    history = msgspec.convert(told["history"], tuple[Said, ...])
+    history = msgspec.convert(told["history"], tuple[PastTurn, ...])
     return case_of_parsed(f"{quality}-{language}", language, history, told["reference"], parse(output))
 
 
@@ -127,10 +127,10 @@ def split_by_history(cases: Sequence[Case], size: int) -> list[range]:
 def order_by_history(cases: Sequence[Case]) -> list[int]:
     """Indices of the cases with equal histories next to each other, in the order of first appearance.
 
-    >>> from compeer.cer.item import Said
+    >>> from compeer.cer.item import PastTurn
     >>> def case(name: str, said: str) -> Case:
     ...     none = (None, None, None)
-    ...     history = (Said("seeker", said),)
+    ...     history = (PastTurn("seeker", said),)
     ...     return Case(id=name, language="en", history=history, steps=none, reply="", reference="", complete=False)
     >>> order_by_history([case("1", "I am sad."), case("2", "Hello."), case("3", "I am sad.")])
     [0, 2, 1]
@@ -150,7 +150,7 @@ def drop_oldest_turns(case: Case, turns: int) -> Case:
 def fit_case(case: Case, length: Callable[[Case], int], limit: int) -> Case:
     """The case, shortened until `length` (tokens of its longest conversation) is at most `limit`."""
 
-    def ending_with(turns: Sequence[Said]) -> Case:
+    def ending_with(turns: Sequence[PastTurn]) -> Case:
         return drop_oldest_turns(case, len(case.history) - len(turns))
 
     kept = trim(case.history, lambda turns: length(ending_with(turns)) <= limit, starts=lambda turn: True)

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from compeer.cer.item import Preference, Said
+from compeer.cer.item import PastTurn, Preference
 from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
@@ -179,7 +179,7 @@ def prompts_sha256(kind: Kind) -> str:
         case = Case(
             id="",
             language=language,
-            history=(Said("seeker", "a"), Said("supporter", "b", ("c.png",))),
+            history=(PastTurn("seeker", "a"), PastTurn("supporter", "b", ("c.png",))),
             steps=("d", "e", "f"),
             reply="g",
             reference="h",

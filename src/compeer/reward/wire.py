@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning.ontology import Language
@@ -72,7 +72,7 @@ class JudgeReply(msgspec.Struct):
 class ModelOutput(msgspec.Struct, forbid_unknown_fields=True):
     """A model's output for a history, for callers without a dataset. The language is detected if not given."""
 
-    history: tuple[Said, ...]
+    history: tuple[PastTurn, ...]
     output: str
     reference: str
     language: Language | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from compeer.cer.item import Candidate, Item, Labels, LabelSource, Said
+from compeer.cer.item import Candidate, Item, Labels, LabelSource, PastTurn
 from compeer.reasoning import Reasoning
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 
@@ -52,7 +52,7 @@ def _item(row: dict, label_source: LabelSource) -> Item:
         licence="CC0",
         language=row["language"],
         round=1,
-        history=(Said("seeker", row["seeker"]),),
+        history=(PastTurn("seeker", row["seeker"]),),
         reference=row["reference"],
         candidate=Candidate(response=row["candidate"], reasoning=Reasoning.of(texts, LABELS, row["language"])),
         labels=Labels(history=history, emotion=emotion, strategy=strategy, preference=preference),
