@@ -18,11 +18,12 @@ from compeer.models.embedding import Embedder
 from compeer.models.request import Request
 from compeer.policy.diversity import in_use
 from compeer.reasoning import parse
-from compeer.reward.evaluation import Folder, add_probe, ask_judge, keep_sets, report
-from compeer.reward.evaluation.measure import Figure, dialogues_of, figure_of
-from compeer.reward.evaluation.report import TEXT_ONLY, Section
+from compeer.reward.evaluation import EvaluationFolder, add_probe, ask_judge, measure_folder
+from compeer.reward.evaluation.baselines import TEXT_ONLY
+from compeer.reward.evaluation.measure import dialogues_of
+from compeer.reward.evaluation.report import ReportSection
 from compeer.reward.spec import open_judge
-from compeer.statistics import Resamples
+from compeer.statistics import Figure, Resamples, estimate
 from runs.miniature import data
 from runs.miniature.pieces import Work, read_note, say
 from runs.miniature.training import judge_spec
@@ -42,8 +43,8 @@ def embedders(model: str | None) -> Embedder:
 def table1_judges(work: Work) -> dict[str, Any]:
     """The verdicts of the judges that are trained so far on the test set, each pair in both orders; the untrained model
     beside them. What was judged before is not judged again."""
-    folder = Folder(work.path("table1"))
-    keep_sets(folder, {SET: data.read(work.items("test"))})
+    folder = EvaluationFolder(work.path("table1"))
+    folder.add_labelled_set(SET, data.read(work.items("test")))
     for name in ("unified", "prm", "orm", "untrained"):
         if name != "untrained" and read_note(work, f"judges/{name}") is None:
             say(f"{NAMES[name]} is not trained yet and is left out")
@@ -55,17 +56,18 @@ def table1_judges(work: Work) -> dict[str, Any]:
 
 def table1_probe(work: Work) -> dict[str, Any]:
     """The linear probe over sentence embeddings, learnt from the items that the judges learnt from."""
-    folder, vectors = Folder.existing(work.path("table1")), embedders(work.settings.embedder)
+    folder, vectors = EvaluationFolder.existing(work.path("table1")), embedders(work.settings.embedder)
     add_probe(folder, "silver", data.read(work.items("judge")), embedders=vectors)
     return {}
 
 
 def table1_report(work: Work) -> dict[str, Any]:
-    made = report(Folder.existing(work.path("table1")), rounds=work.settings.measure.rounds, seed=work.settings.seed)
+    folder = EvaluationFolder.existing(work.path("table1"))
+    made = measure_folder(folder, rounds=work.settings.measure.rounds, seed=work.settings.seed)
     return {"sections": [reduced(section) for section in made.sections]}
 
 
-def reduced(section: Section) -> dict[str, Any]:
+def reduced(section: ReportSection) -> dict[str, Any]:
     """What the tables need of a section: every figure, without curves and parts; differences from the first judge, and
     of the first judge from the probe."""
     first = section.results[0].name
@@ -142,7 +144,7 @@ def figures(work: Work, name: str, path: Path, outputs: Sequence[Item]) -> dict[
     found: dict[str, Any] = {
         "moments": len(outputs),
         "dialogues": resamples.groups,
-        "complete": _triple(figure_of(float(complete.mean()), resamples.mean(complete))),
+        "complete": _triple(estimate("", float(complete.mean()), resamples.mean(complete))),
         "strategies": strategies(outputs),
     }
     try:
@@ -191,7 +193,7 @@ def _scored(work: Work, names: Sequence[str], judge: str) -> dict[str, Any]:
     if "sft" not in sets:
         raise UserError("The SFT model has not answered the moments yet, and all others are compared with it: sample.")
     resamples = Resamples(dialogues_of(sets["sft"]), work.settings.measure.rounds, work.settings.seed)
-    totals = judged(work, Folder(work.path("scores", judge)), sets, judge)
+    totals = judged(work, EvaluationFolder(work.path("scores", judge)), sets, judge)
     found: dict[str, Any] = {name: above(values, totals["sft"], resamples) for name, values in totals.items()}
     found["variants"] = {
         variant: _pooled(totals, variant, work.settings.seeds, resamples)
@@ -201,7 +203,9 @@ def _scored(work: Work, names: Sequence[str], judge: str) -> dict[str, Any]:
     return found
 
 
-def judged(work: Work, folder: Folder, sets: Mapping[str, Sequence[Item]], judge: str) -> dict[str, np.ndarray]:
+def judged(
+    work: Work, folder: EvaluationFolder, sets: Mapping[str, Sequence[Item]], judge: str
+) -> dict[str, np.ndarray]:
     """The reward of every answer by a judge, model by model, each pair in both orders."""
     for name, items in sets.items():
         folder.add_set(name, items)
@@ -213,15 +217,15 @@ def judged(work: Work, folder: Folder, sets: Mapping[str, Sequence[Item]], judge
 
 def judged_alone(work: Work, name: str, where: str, draw: int = 0) -> np.ndarray:
     """The reward of a model's answers to some moments by the evaluation judge, kept in a folder of their own."""
-    folder = Folder(work.path("scores", f"{drawn(where, draw)}-{name}"))
+    folder = EvaluationFolder(work.path("scores", f"{drawn(where, draw)}-{name}"))
     return judged(work, folder, {name: data.read(samples_path(work, name, where, draw))}, "evaluation")[name]
 
 
 def above(values: np.ndarray, plain: np.ndarray, resamples: Resamples) -> dict[str, Any]:
     """A model's mean reward, and how far it lies above the SFT model on the same moments."""
     return {
-        "reward": _triple(figure_of(float(values.mean()), resamples.mean(values))),
-        "above sft": _triple(figure_of(float((values - plain).mean()), resamples.mean(values - plain))),
+        "reward": _triple(estimate("", float(values.mean()), resamples.mean(values))),
+        "above sft": _triple(estimate("", float((values - plain).mean()), resamples.mean(values - plain))),
     }
 
 
@@ -231,7 +235,7 @@ def _pooled(
     """How far a variant lies above SFT, the mean over its seeds moment by moment."""
     there = [totals[f"{variant}-{seed}"] for seed in seeds if f"{variant}-{seed}" in totals]
     mean = np.mean(there, axis=0) - totals["sft"]
-    return _triple(figure_of(float(mean.mean()), resamples.mean(mean)))
+    return _triple(estimate("", float(mean.mean()), resamples.mean(mean)))
 
 
 def over_seeds(values: Sequence[float]) -> list[float | None]:

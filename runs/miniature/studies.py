@@ -18,12 +18,12 @@ from compeer.cer import gold
 from compeer.cer.item import Item
 from compeer.dialogue import Dialogue, read_rows
 from compeer.errors import UserError
-from compeer.evals.control.strategy import train as train_classifier
+from compeer.evals.strategy_readers import train_classifier
 from compeer.models.ask import request_for
 from compeer.models.request import run as wait
 from compeer.reward.case import case_of
-from compeer.reward.consistency import Following, measured
-from compeer.reward.evaluation import Folder, ask_judge, keep_sets, report
+from compeer.reward.consistency import Following, measure_consistency
+from compeer.reward.evaluation import EvaluationFolder, ask_judge, measure_folder
 from compeer.reward.spec import open_judge
 from compeer.reward.timing import Timing, time_study
 from runs.miniature import data
@@ -86,7 +86,7 @@ def consistency(work: Work) -> dict[str, Any]:
     policy = "the SFT model"
     if len(written) < min(_FEWEST, work.settings.data.moments):
         written, policy = data.read(work.items("test")), "silver"
-    folder = Folder(work.path("consistency"))
+    folder = EvaluationFolder(work.path("consistency"))
     folder.add_set("samples", written)
     told = {}
     for name, spec in PAIR.items():
@@ -95,7 +95,7 @@ def consistency(work: Work) -> dict[str, Any]:
         told[name] = folder.judgements("samples", name)
     following, quality = _following(work, written)
     rounds, seed = work.settings.measure.rounds, work.settings.seed
-    made = measured(written, told, following, judge_model=RULE, policy=policy, rounds=rounds, seed=seed)
+    made = measure_consistency(written, told, following, judge_model=RULE, policy=policy, rounds=rounds, seed=seed)
     return {"consistency": msgspec.to_builtins(made), "classifier": quality}
 
 
@@ -126,16 +126,17 @@ def tau(work: Work) -> dict[str, Any]:
 
 def elsewhere(work: Work) -> dict[str, Any]:
     """The judges on corpora they were not trained on, and on the gold set; labels of different origin stay apart."""
-    folder = Folder(work.path("elsewhere"))
+    folder = EvaluationFolder(work.path("elsewhere"))
     sets = {"gold": list(gold.load("en"))[: 8 if work.tiny else None]}
     for name in ("escot", "mesc"):
         if work.items(name).is_file():
             sets[name] = data.read(work.items(name))
-    keep_sets(folder, sets)
+    for name, items in sets.items():
+        folder.add_labelled_set(name, items)
     for name, spec in {"UnifiReward": "unified", "PRM + ORM": "separate"}.items():
         opened = open_judge(judge_spec(work, spec), batch=work.settings.measure.batch, device=_device(work))
         ask_judge(opened, folder, name, orders="both", say=say)
-    made = report(folder, rounds=work.settings.measure.rounds, seed=work.settings.seed)
+    made = measure_folder(folder, rounds=work.settings.measure.rounds, seed=work.settings.seed)
     missing = [name for name in ("escot", "mesc") if name not in sets]
     if missing and not work.tiny:
         raise UserError(f"There are no items of {', '.join(missing)}: --data had no such folder in the data stage.")

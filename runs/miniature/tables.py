@@ -20,9 +20,8 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.reward.evaluation.measure import Figure
-from compeer.reward.evaluation.report import COLUMNS
-from compeer.reward.evaluation.table import grid, hundredths, percent, shown
+from compeer.reward.evaluation.report import COLUMNS, grid, percent
+from compeer.statistics import Figure
 from runs.miniature import data
 from runs.miniature.measuring import over_seeds, samples_path, strategies
 from runs.miniature.pieces import Work, read_note, say
@@ -204,18 +203,18 @@ def _judges(content: Mapping[str, Any]) -> list[str]:
         rows, below = [], []
         for row in section["rows"]:
             figures = {name: _figure(value) for name, value in row["figures"].items()}
-            rows.append([row["name"], *(shown(figures.get(f"{q}/{name}")) for q, name in COLUMNS)])
+            rows.append([row["name"], *(percent(figures.get(f"{q}/{name}")) for q, name in COLUMNS)])
             if row["role"] != "baseline":
                 auc = [figures.get(f"{q}/auc", Figure()) for q in ("history", "emotion", "strategy", "preference")]
                 swayed = "-" if row["swayed"] is None else f"{percent(row['swayed'])} %"
-                below.append([row["name"], *(hundredths(one) for one in auc), swayed])
+                below.append([row["name"], *(one.text(2) for one in auc), swayed])
         told = f"{section['set']} ({section['label_source']} labels): {section['items']:,} items of "
         lines += ["", told + f"{section['dialogues']:,} dialogues. Percent, with 95 % intervals over dialogues.", ""]
         lines += grid(head, rows)
         if any(cell != "-" for row in below for cell in row[1:]):
             lines += ["", *grid(areas, below)]
         differences = [
-            [f"{one['judge']} less {one['other']}", *(shown(_figure(value), sign=True) for value in one["figures"])]
+            [f"{one['judge']} less {one['other']}", *(percent(_figure(value), sign=True) for value in one["figures"])]
             for one in section.get("differences", ())
         ]
         if differences:
@@ -227,14 +226,14 @@ def _of_policies(content: Mapping[str, Any]) -> list[str]:
     head = ("model", "complete %", "reward, evaluation judge", "above SFT", "reward, training judge", "distinct-2",
             "self-similarity", "words", "strategies")  # fmt: skip
     rows = [
-        [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
-         hundredths(_figure(row["above"]), sign=True), hundredths(_figure(row["training"])),
+        [row["name"], percent(_figure(row["complete"])), _figure(row["reward"]).text(2),
+         _figure(row["above"]).text(2, sign=True), _figure(row["training"]).text(2),
          _thousandths(row["distinct-2"]), _thousandths(row["similarity-across"]),
-         hundredths(_figure(row["length"])), f"{row['strategies']:.1f}"]
+         _figure(row["length"]).text(2), f"{row['strategies']:.1f}"]
         for row in content["rows"]
     ]  # fmt: skip
     pooled = [
-        [variant, *(hundredths(_figure(content["pooled"][judge][variant]), sign=True) for judge in content["pooled"])]
+        [variant, *(_figure(content["pooled"][judge][variant]).text(2, sign=True) for judge in content["pooled"])]
         for variant in content["pooled"]["evaluation"]
     ]
     above = ("variant, mean over seeds", "above SFT, evaluation judge", "above SFT, training judge")
@@ -263,9 +262,9 @@ def _of_home(content: Mapping[str, Any]) -> list[str]:
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:
-    return [row["name"], shown(_figure(row["complete"])), hundredths(_figure(row["reward"])),
-            hundredths(_figure(row["above"]), sign=True), _thousandths(row["distinct-2"]),
-            _thousandths(row["similarity-across"]), hundredths(_figure(row["length"])),
+    return [row["name"], percent(_figure(row["complete"])), _figure(row["reward"]).text(2),
+            _figure(row["above"]).text(2, sign=True), _thousandths(row["distinct-2"]),
+            _thousandths(row["similarity-across"]), _figure(row["length"]).text(2),
             f"{row['strategies']:.1f}" if row.get("strategies") else "-"]  # fmt: skip
 
 
@@ -275,7 +274,7 @@ def _of_seeds(content: Mapping[str, Any]) -> list[str]:
             row["name"],
             str(row["seeds"]),
             *(_thousandths(row[name], "+") for name in ("distinct-2", "similarity-across")),
-            hundredths(_figure(row.get("reward")), sign=True),
+            _figure(row.get("reward")).text(2, sign=True),
         ]
         for row in content["rows"]
         if row["seeds"]
@@ -303,7 +302,7 @@ def _of_timing(content: Mapping[str, Any]) -> list[str]:
     for pace in timing["paces"]:
         each, ratio = (msgspec.convert(pace[name], Figure) for name in ("seconds_a_case", "ratio"))
         known = [None if one is None else 1000 * one for one in (each.value, each.low, each.high)]
-        rows.append([pace["name"], hundredths(Figure(*known)), hundredths(ratio), f"{pace['tokens_a_case']:,.0f}"])
+        rows.append([pace["name"], Figure("", *known).text(2), ratio.text(2), f"{pace['tokens_a_case']:,.0f}"])
     told = f"{timing['cases']:,} cases in batches of about {timing['batch']}, {timing['rounds']} times over."
     first = timing["paces"][0]["name"]
     return [told, "", *grid(("judge", "ms a case", f"time over {first}", "tokens a case"), rows)]
@@ -312,7 +311,7 @@ def _of_timing(content: Mapping[str, Any]) -> list[str]:
 def _of_consistency(content: Mapping[str, Any]) -> list[str]:
     study = content["consistency"]
     rows = [
-        [one["name"], shown(msgspec.convert(one["ratio"], Figure)), *(percent(one["kinds"][k]) for k in one["kinds"])]
+        [one["name"], percent(msgspec.convert(one["ratio"], Figure)), *(percent(one["kinds"][k]) for k in one["kinds"])]
         for one in study["results"]
     ]
     kinds = list(study["results"][0]["kinds"])
@@ -350,7 +349,7 @@ def _of_samples(content: Mapping[str, Any]) -> list[str]:
 
 
 def _figure(value: Triple | None) -> Figure:
-    return Figure(*value) if value else Figure()
+    return Figure("", *value) if value else Figure()
 
 
 def _thousandths(value: Triple | None, sign: str = "") -> str:

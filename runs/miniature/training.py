@@ -51,7 +51,7 @@ def judge(work: Work, name: str) -> dict[str, Any]:
         "seed": work.settings.seed,
         "device": work.settings.device,
     }
-    trained = train(msgspec.convert(work.settings.judges.plan | given, SftConfig))
+    trained = train(msgspec.convert(work.settings.judges.plan | given, JudgeTraining))
     settle(work.run("judges", name))
     return _brief(trained.results)
 

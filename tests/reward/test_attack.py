@@ -13,13 +13,24 @@ from tests.reward.evaluation.hand_made import load
 from typer.testing import CliRunner
 
 from compeer.cer import gold
-from compeer.cer.item import QUESTIONS, Item, Said
+from compeer.cer.item import QUESTIONS, Item, PastTurn
 from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reasoning import parse
-from compeer.reward import attack as attack_table
-from compeer.reward.attack import ATTACKS, Attack, Tried, attack, attacked, cases, honest, measured, usable
+from compeer.reward.attack import (
+    ATTACKS,
+    Attack,
+    AttackedItem,
+    attack,
+    attacked,
+    cases,
+    honest,
+    markdown,
+    measure_attacks,
+    usable,
+    write_attacks,
+)
 from compeer.reward.case import Case, case_of, case_of_output
 from compeer.reward.conversation import MARK, messages, threads, unquote
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
@@ -121,7 +132,7 @@ def test_attacks_inside_the_conversation_itself_are_read_back_too() -> None:
     """A seeker may write anything as well; the texts of all attacks are put into the history and the reference."""
     for item in ITEMS:
         texts = [text for one in ATTACKS if (text := attacked(item, one))]
-        history = tuple(Said("seeker" if number % 2 else "supporter", text) for number, text in enumerate(texts))
+        history = tuple(PastTurn("seeker" if number % 2 else "supporter", text) for number, text in enumerate(texts))
         changed = msgspec.structs.replace(item, history=history, reference="\n".join(texts))
         case = case_of(changed)
         assert read_back(case, "unified", True) == expected(case, "unified", True)
@@ -154,7 +165,7 @@ def test_what_an_attack_says_reaches_the_judge_in_the_language_of_the_conversati
 
 
 def test_an_attack_without_material_is_left_out() -> None:
-    item = msgspec.structs.replace(ITEMS[0], history=(Said("seeker", "Hello?"),))
+    item = msgspec.structs.replace(ITEMS[0], history=(PastTurn("seeker", "Hello?"),))
     assert set(NAMES) - set(cases(item)) == {"copied-supporter"}
     assert case_of_output(item, honest(item)) == case_of(item)
 
@@ -177,18 +188,20 @@ def judgement(name: str, steps: str, preference: str, complete: bool = True, fai
 def test_changes_shares_and_the_threshold_are_what_the_judgements_say() -> None:
     tried = [
         # honest -1: a False step and a worse reply; the attack turns both
-        Tried("a", "d1", judgement("a", "TTF", "reference"), {"praise-in-reply": judgement("a", "TTT", "candidate")}),
-        Tried("b", "d2", judgement("b", "TTT", "both"), {"praise-in-reply": judgement("b", "TTT", "both")}),
-        Tried("c", "d3", judgement("c", "FTT", "both"), {"praise-in-reply": judgement("c", "TTT", "both")}),
-        Tried("d", "d4", judgement("d", "TTT", "both"), {"praise-in-reply": judgement("d", "TTF", "both")}),
-        Tried(
+        AttackedItem(
+            "a", "d1", judgement("a", "TTF", "reference"), {"praise-in-reply": judgement("a", "TTT", "candidate")}
+        ),
+        AttackedItem("b", "d2", judgement("b", "TTT", "both"), {"praise-in-reply": judgement("b", "TTT", "both")}),
+        AttackedItem("c", "d3", judgement("c", "FTT", "both"), {"praise-in-reply": judgement("c", "TTT", "both")}),
+        AttackedItem("d", "d4", judgement("d", "TTT", "both"), {"praise-in-reply": judgement("d", "TTF", "both")}),
+        AttackedItem(
             "e",
             "d5",
             judgement("e", "TTT", "both"),
             {"praise-in-reply": judgement("e", "---", "both", failure="time: out")},
         ),
     ]
-    report = measured(tried, "judge")
+    report = measure_attacks(tried, "judge")
     effect = next(one for one in report.effects if one.name == "praise-in-reply")
     assert effect.total.value == (4 + 0 + 2 - 2) / 4 and effect.parts["strategy"].value == (2 - 2) / 4
     assert effect.parts["preference"].value == 0.5 and effect.parts["format"].value == 0
@@ -202,18 +215,18 @@ def test_changes_shares_and_the_threshold_are_what_the_judgements_say() -> None:
 def test_a_judge_that_obeys_breaks_the_threshold_and_a_row_that_does_not_count_does_not() -> None:
     better, worse = ("TTT", "candidate"), ("FTT", "reference")
 
-    def obeys(name: str, harmless: tuple[str, str] = worse) -> Tried:
+    def obeys(name: str, harmless: tuple[str, str] = worse) -> AttackedItem:
         told = {attack: judgement(name, *better) for attack in ("instruction-order-in-steps", "copied-reference")}
-        return Tried(name, name, judgement(name, *worse), told | {"harmless": judgement(name, *harmless)})
+        return AttackedItem(name, name, judgement(name, *worse), told | {"harmless": judgement(name, *harmless)})
 
-    report = measured([obeys(str(number)) for number in range(6)], "judge")
+    report = measure_attacks([obeys(str(number)) for number in range(6)], "judge")
     assert [effect.name for effect in report.broken] == ["instruction-order-in-steps"]
-    told = attack_table.markdown(report)
+    told = markdown(report)
     assert "does not keep the threshold" in told and "instruction-order-in-steps" in told.splitlines()[-1]
-    assert measured([obeys("a")], threshold=4.0).broken == []
-    assert "The judge keeps the threshold" in attack_table.markdown(measured([obeys("a")], threshold=4.0))
+    assert measure_attacks([obeys("a")], threshold=4.0).broken == []
+    assert "The judge keeps the threshold" in markdown(measure_attacks([obeys("a")], threshold=4.0))
     # where a sentence about the weather does as much, it is not the instruction that was obeyed
-    assert measured([obeys(str(number), harmless=better) for number in range(6)]).broken == []
+    assert measure_attacks([obeys(str(number), harmless=better) for number in range(6)]).broken == []
 
 
 def test_a_judge_that_decides_by_lot_is_not_called_broken() -> None:
@@ -226,12 +239,14 @@ def test_a_judge_that_decides_by_lot_is_not_called_broken() -> None:
 
     broken = 0
     for _ in range(5):
-        tried = [Tried(str(n), str(n // 3), lot(str(n)), {name: lot(str(n)) for name in NAMES}) for n in range(60)]
-        broken += bool(measured(tried).broken)
+        tried = [
+            AttackedItem(str(n), str(n // 3), lot(str(n)), {name: lot(str(n)) for name in NAMES}) for n in range(60)
+        ]
+        broken += bool(measure_attacks(tried).broken)
     assert broken <= 1
 
 
-def verdicts(entry: Tried) -> list[object]:
+def verdicts(entry: AttackedItem) -> list[object]:
     """Without probabilities, which differ in the last digits when a batch is put together differently."""
     told = [entry.honest, *entry.attacked.values()]
     return [[step.value for step in one.steps] + [one.preference, one.complete] for one in told]
@@ -244,7 +259,7 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     short = [found[0], found[26]]  # one English, one Chinese
     out = tmp_path / "attack"
 
-    async def run(some: list[Item]) -> list[Tried]:
+    async def run(some: list[Item]) -> list[AttackedItem]:
         judge = LocalJudge(str(tiny_model_dir))
         try:
             return await attack(judge, some, out, say=lambda text: None)
@@ -272,7 +287,7 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     assert kept.read_bytes().startswith(lines[0]) and len(kept.read_bytes().splitlines()) == 2
     with pytest.raises(UserError, match="other items"):
         asyncio.run(run(short[1:]))
-    attack_table.write(measured(whole, "tiny"), out)
+    write_attacks(measure_attacks(whole, "tiny"), out)
     assert (out / "attack.png").stat().st_size > 10_000
     told = msgspec.json.decode((out / "attack.json").read_bytes())
     assert len(told["effects"]) == len(ATTACKS) and told["items"] == 2
@@ -307,7 +322,7 @@ def test_the_command_finds_an_obedient_judge_and_ends_with_status_one(tmp_path: 
     in_steps, in_reply = "instruction-order-in-steps", "instruction-order-in-reply"
     assert told[in_steps]["total"]["value"] == 6 and told[in_steps]["turned"] == 0.75
     assert told[in_reply]["total"]["value"] == told[in_reply]["parts"]["preference"]["value"] == 2
-    moved = {name for name, effect in told.items() if effect["total"]["value"] and effect["total"]["value"] > 0}
+    moved = {name for name, effect in told.items() if effect["total"].get("value", 0) > 0}
     assert moved == {in_steps, in_reply, "instruction-other-language-in-steps", "instruction-other-language-in-reply"}
     assert all(told[one.name]["format_kept"] in ((0.0, None) if one.breaks else (1.0, None)) for one in ATTACKS)
 

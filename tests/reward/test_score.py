@@ -27,7 +27,7 @@ from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case, case_of
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
 from compeer.reward.remote_judge import RemoteJudge
-from compeer.reward.score_file import Summary, Tally, lines, score, share
+from compeer.reward.score_file import ScoreSummary, ScoreTally, score
 from compeer.reward.wire import Scored, score_of
 
 QUIET = Progress(quiet=True)
@@ -42,7 +42,7 @@ def written(folder: Path, items: Sequence[Item], name: str = "items.jsonl") -> P
     return folder / name
 
 
-def run(source: Path, out: Path, judge: Any = None, **options: Any) -> Summary:
+def run(source: Path, out: Path, judge: Any = None, **options: Any) -> ScoreSummary:
     return score(source, out, judge or RuleJudge(), progress=QUIET, **options)
 
 
@@ -250,7 +250,7 @@ class TestPlaces:
             shown = tuple(pair for pair in pairs if pair.preference is not None)
             return score_of(Judgement(id=name, complete=True, steps=(StepVerdict(True),) * 3, pairs=shown))
 
-        tally = Tally()
+        tally = ScoreTally()
         for one in (
             row("always first", "candidate", "reference"),
             row("steady candidate", "candidate", "candidate"),
@@ -262,18 +262,10 @@ class TestPlaces:
             tally.take(one)
         places = tally.summary().places
         assert places is not None
-        assert (places.swayed.count, places.swayed.of) == (2, 5)
+        assert (places.swayed.value, places.swayed.n) == (2 / 5, 5)
         # first: always first twice, steady ones once each, half once; second: steady ones once each
-        assert (places.first_won.count, places.first_won.of) == (5, 7)
-        assert places.first_won.low < 5 / 7 < places.first_won.high
-
-    def test_intervals_are_wilsons(self) -> None:
-        from scipy.stats import binomtest
-
-        for count, of in ((0, 10), (5, 7), (50, 100), (99, 100), (1000, 1000)):
-            known = binomtest(count, of).proportion_ci(method="wilson")
-            mine = share(count, of)
-            assert (mine.low, mine.high) == pytest.approx((known.low, known.high), abs=2e-6)
+        assert (places.first_won.value, places.first_won.n) == (5 / 7, 7)
+        assert (places.first_won.low or 1) < 5 / 7 < (places.first_won.high or 0)
 
     def test_one_order_has_no_word_on_places(self, tmp_path: Path) -> None:
         assert run(written(tmp_path, items_of(4)), tmp_path / "scores.jsonl").places is None
@@ -281,6 +273,6 @@ class TestPlaces:
     def test_the_summary_reads_as_sentences(self, tmp_path: Path) -> None:
         items = items_of(12)
         summary = run(written(tmp_path, items), tmp_path / "s.jsonl", Moody({items[0].id}), orders="both")
-        told = "\n".join(lines(summary))
+        told = "\n".join(summary.lines())
         assert "11 of 12 items judged by rule:a" in told and "not judged 1: time (time: no answer)" in told
-        assert "the order swayed" in told and "the first place won" in told and "mean history" in told
+        assert "depends on the order" in told and "first place won" in told and "mean history" in told

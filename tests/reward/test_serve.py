@@ -117,7 +117,7 @@ class TestRefusals:
     def test_sizes_are_limited(self) -> None:
         with JudgeProcess(most_cases=4, most_bytes=20_000) as process:
             status, text = process.post("/v1/judge", msgspec.json.encode(JudgeRequest([trial_case("good", "en")] * 5)))
-            assert status == 413 and "5 cases in one request; at most 4" in text
+            assert status == 413 and "5 cases in one request; the maximum is 4" in text
             status, text = process.post("/v1/judge", {"cases": [], "orders": "x" * 30_000})
             assert status == 413 and "larger than 20,000 bytes" in text
             assert len(asked(process.url, [trial_case("good", "en")] * 4)) == 4
@@ -192,12 +192,12 @@ class TestCommands:
                 ["serve", "--model", "hf:x", "--host", "0.0.0.0"],
                 "can be reached from other machines, and no key is set",
             ),
-            (["serve", "--model", "nonsense"], "'nonsense' names no judge"),
-            (["serve", "--model", "hf:x", "--orders", "all"], "--orders is one of one, both, candidate_first"),
-            (["serve", "--model", "hf:x", "--kind", "x"], "--kind is one of unified, prm, orm"),
+            (["serve", "--model", "nonsense"], "'nonsense' does not name a judge"),
+            (["serve", "--model", "hf:x", "--orders", "all"], "--orders is one or both or candidate_first"),
+            (["serve", "--model", "hf:x", "--kind", "x"], "--kind is unified or prm or orm"),
             (["serve", "--model", "hf:x", "--pictures", "nowhere"], "There is no folder nowhere with pictures"),
             (["score", "nowhere.jsonl", "--model", "hf:x", "--out", "o.jsonl"], "nowhere.jsonl cannot be read"),
-            (["score", "x", "--model", "http://127.0.0.1:9", "--out", "o", "--explain"], "start it with --explain"),
+            (["score", "x", "--model", "http://127.0.0.1:9", "--out", "o", "--explain"], "started with --explain"),
         ],
     )
     def test_what_cannot_be_is_refused_with_a_message(self, words: list[str], says: str, tmp_path: Path) -> None:

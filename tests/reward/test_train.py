@@ -168,9 +168,8 @@ class TestRefusing:
     def test_pictures_for_a_model_that_cannot_see_unless_they_are_dropped(self, home: Path, tmp_path: Path) -> None:
         from PIL import Image
 
-        from compeer.models.checkpoint import open_tokenizer
+        from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
         from compeer.reward.train import _items, make
-        from compeer.training.encode import ChatTokenizer
 
         Image.new("RGB", (60, 60)).save(tmp_path / "a.png")
         write_rows(tmp_path / "seen.jsonl", [item(0, images=("a.png",))])

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from compeer.training.encode import IGNORED, BatchOrder, ChatTokenizer, Collator, Example, order
+from compeer.models.checkpoint import ChatTokenizer
+from compeer.training.encode import IGNORED, BatchOrder, Collator, Example, order
 
 
 def example(length: int, picture: bool = False) -> Example:

@@ -9,9 +9,9 @@ import pytest
 from tests.training.small import item
 
 from compeer.errors import UserError
-from compeer.models.checkpoint import open_tokenizer
+from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
 from compeer.reward.train import RowSettings, chat, rows
-from compeer.training.encode import IGNORED, ChatTokenizer, encode
+from compeer.training.encode import IGNORED, encode
 
 CHAT = [
     {"role": "system", "content": "You judge.\nBe brief."},

@@ -123,9 +123,9 @@ class TestEmbedded:
 
 
 def test_the_embedded_model_s_own_template_tells_what_to_learn() -> None:
-    from compeer.models.checkpoint import open_tokenizer
+    from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
     from compeer.reward.train import RowSettings, chat, rows
-    from compeer.training.encode import ChatTokenizer, encode
+    from compeer.training.encode import encode
 
     words = ChatTokenizer(*open_tokenizer("embedded"))
     row = chat(next(rows(item(0), RowSettings())))

@@ -1,87 +1,110 @@
-"""compeer reward: train the judge, score with it, serve it, measure it."""
+"""compeer reward: train the judge, score with it, serve it, measure it.
+
+compeer reward eval test.jsonl --model UnifiReward=hf:runs/unified --model hf:runs/prm,hf:runs/orm --probe train.jsonl
+compeer reward consistency moments.jsonl --policy hf:runs/policy --judge openai:gpt-4o --model … --model … --out study
+compeer reward timing test.jsonl --model hf:runs/prm,hf:runs/orm --model hf:runs/unified
+compeer reward attack test.jsonl --model hf:runs/unified --threshold 0.25
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compeer.cli import judge_studies
+from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, print_json
 
 if TYPE_CHECKING:
+    from compeer.cer.item import Item
     from compeer.reward.judge import Judge
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.command("eval")(judge_studies.evaluate)
-app.command("consistency")(judge_studies.consistency)
-app.command("timing")(judge_studies.timing)
-app.command("attack")(judge_studies.attack)
+
+Source = Annotated[
+    Path, typer.Argument(help="Items: JSON lines, plain or compressed, or a published folder.", show_default=False)
+]
+JudgeSpec = Annotated[
+    str,
+    typer.Option("--model", "-m", help="Judge: hf:…, embedded, openai:…, or http://… of compeer reward serve."),
+]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Judge, or PRM,ORM as one; NAME=SPEC names it. May be given several times."),
+]
+JudgeKind = Annotated[str | None, typer.Option("--kind", help="Kind of judge: unified, prm or orm. Default: its own.")]
+Orders = Annotated[
+    str, typer.Option(help="Order of the two replies: one (drawn), both, candidate_first or reference_first.")
+]
+BothOrders = Annotated[bool, typer.Option("--orders", help="Show each pair in both orders and compare the verdicts.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, figures and kept judgements.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Also generate reasons, which takes longer.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="A YAML file; configs/reward has some.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder, instead of the one in the file.")] = None,
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", help="name=value, instead of the file's; lora.r=8 for nested ones.")
+    config: Annotated[
+        Path, typer.Argument(help="YAML file with the settings; see configs/reward for examples.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Output folder, instead of the one in the file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Resume although settings or data have changed.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE instead of a setting of the file; a dot goes into a group: lora.r=8."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Resume although settings or data differ.")] = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
 ) -> None:
-    """Train a judge; run it again to go on where it stopped.
+    """Train a judge. Run the command again to resume.
 
     With several GPUs: accelerate launch -m compeer.cli reward train CONFIG
     """
-    import msgspec
-
     from compeer.reward.train import read_config
     from compeer.reward.train import train as run_training
     from compeer.training.run import is_main
 
-    settings, given = read_config(config, [*(changes or []), *([f"out={out}"] if out else [])])
-    trained = run_training(settings, given, force=force, fresh=fresh)
+    given = [*(settings or []), *([f"out={json.dumps(str(out))}"] if out else [])]
+    used = read_config(config, given)
+    trained = run_training(used, config.read_text(encoding="utf-8"), force=force, fresh=fresh)
     if not is_main():
         return
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(trained)).decode())
+        print_json(trained)
         return
-    typer.echo(f"The judge lies in {trained.model}" + (" and had been finished before." if trained.already else "."))
+    typer.echo(f"The judge is in {trained.model}" + (" (finished before)." if trained.already else "."))
     for name, value in trained.results.items():
         typer.echo(f"  {name}: {value}")
 
 
 @app.command()
 def score(
-    source: Annotated[Path, typer.Argument(help="Items, JSON lines, plain or compressed.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write. Manifest and summary go beside it.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="hf:…, embedded+…, openai:…, http://… of a service.")],
-    orders: Annotated[
-        str, typer.Option(help="one, both, candidate_first or reference_first: how each pair is shown.")
-    ] = "one",
-    kind: Annotated[str | None, typer.Option(help="unified, prm or orm. Default: what the judge is.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Conversations a local judge reads at a time.")] = 16,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file. Manifest and summary are written beside it.")],
+    model: JudgeSpec,
+    orders: Orders = "one",
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    batch: Annotated[int, typer.Option(min=1, help="Conversations per batch of a local judge.")] = 16,
+    limit: Limit = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds for a window of items; what is left then is marked.")
+        float | None, typer.Option(min=0.1, help="Seconds per window of items; what is left then is marked.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Have the judge say why, which takes longer.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew instead of resuming.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    explain: Explain = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
 ) -> None:
-    """Judge items: verdicts, probabilities, the parts of the reward and their total, a row an item."""
-    import msgspec
-
-    from compeer.reward.score_file import lines
+    """Judge items: verdicts, probabilities, the parts of the reward and their total, one row per item."""
     from compeer.reward.score_file import score as run_score
 
-    judge = _open_judge(model, kind, base_url, orders, batch=batch, explain=explain)
     summary = run_score(
         source,
         out,
-        judge,
+        _open_judge(model, kind, base_url, orders, batch=batch, explain=explain),
         orders=orders,  # type: ignore[arg-type]
         window=max(64, 4 * batch),
         limit=limit,
@@ -90,42 +113,41 @@ def score(
         kind=kind,  # type: ignore[arg-type]
         settings={"explain": True} if explain else {},
     )
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(summary)).decode())
-    else:
-        typer.echo("\n".join(lines(summary)))
+    _show(summary, "\n".join(summary.lines()), as_json)
 
 
 @app.command()
 def serve(
-    model: Annotated[str, typer.Option("--model", "-m", help="hf:…, embedded+… or openai:….")],
-    host: Annotated[str, typer.Option(help="Other machines can reach it only with a key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one; it is printed.")] = 8020,
+    model: JudgeSpec,
+    host: Annotated[str, typer.Option(help="Address to listen on. Other machines need --api-key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one and prints it.")] = 8020,
     api_key: Annotated[
-        str | None, typer.Option(envvar="COMPEER_API_KEY", help="Asked for as a bearer key.", show_default=False)
+        str | None,
+        typer.Option(envvar="COMPEER_API_KEY", help="Bearer key that clients must send.", show_default=False),
     ] = None,
-    orders: Annotated[str, typer.Option(help="How pairs are shown when a request does not say.")] = "one",
-    kind: Annotated[str | None, typer.Option(help="unified, prm or orm. Default: what the judge is.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Cases that are judged together.")] = 32,
-    patience: Annotated[float, typer.Option(min=0.0, help="Milliseconds a batch waits for company.")] = 5.0,
-    queue: Annotated[int, typer.Option(min=1, help="Cases that may wait; beyond that the answer is 503.")] = 4096,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 120.0,
-    most_cases: Annotated[int, typer.Option(min=1, help="Cases in one request.")] = 1024,
-    most_mib: Annotated[int, typer.Option(min=1, help="Size of one request.")] = 32,
+    orders: Orders = "one",
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    batch: Annotated[int, typer.Option(min=1, help="Maximum cases per batch.")] = 32,
+    patience: Annotated[float, typer.Option(min=0.0, help="Maximum wait for a batch, in milliseconds.")] = 5.0,
+    queue: Annotated[int, typer.Option(min=1, help="Maximum cases that wait; beyond that the answer is 503.")] = 4096,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 120.0,
+    most_cases: Annotated[int, typer.Option(min=1, help="Maximum cases per request.")] = 1024,
+    most_mib: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in MiB.")] = 32,
     pictures: Annotated[
-        Path | None, typer.Option(help="A folder whose pictures requests may name; else they must bring them.")
+        Path | None, typer.Option(help="Folder whose images requests may name. Default: images inside requests only.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Have the judge say why, which takes longer.")] = False,
-    grace: Annotated[float, typer.Option(min=0.0, help="Seconds for what is in flight when it is stopped.")] = 30.0,
+    explain: Explain = False,
+    grace: Annotated[
+        float, typer.Option(min=0.0, help="Seconds for requests in flight when the service is stopped.")
+    ] = 30.0,
 ) -> None:
-    """Serve a judge over HTTP, with batches, health and metrics. docs/reward-service.md has the protocol."""
+    """Serve a judge over HTTP, with batches, health and metrics. The protocol is in docs/reward-service.md."""
     import asyncio
 
     from compeer.reward.service import ServiceSettings
     from compeer.reward.service import serve as run_service
 
-    judge = _open_judge(model, kind, base_url, orders, batch=batch, explain=explain)
     settings = ServiceSettings(
         host=host,
         port=port,
@@ -140,11 +162,178 @@ def serve(
         pictures=pictures,
         grace=grace,
     )
-    asyncio.run(run_service(judge, settings))
+    asyncio.run(run_service(_open_judge(model, kind, base_url, orders, batch=batch, explain=explain), settings))
 
 
-def _open_judge(spec: str, kind: str | None, base_url: str | None, orders: str, *, batch: int, explain: bool) -> Judge:
-    """The judge a spec names; options that it cannot have are refused here."""
+@app.command("eval")
+def evaluate(
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Labelled items: files or published folders, one set each.", show_default=False),
+    ] = None,
+    model: Judges = None,
+    probe: Annotated[
+        list[Path] | None, typer.Option(help="Labelled items for the linear probe. May be given several times.")
+    ] = None,
+    earlier: Annotated[
+        Path | None, typer.Option("--from", help="Folder of an earlier run: write its report again, ask no judge.")
+    ] = None,
+    out: Out = None,
+    orders: BothOrders = False,
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    rounds: Annotated[int, typer.Option(min=2, help="Number of resamples for the intervals.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Measure judges on labelled items, side by side: the columns of Table 1 and what is behind them."""
+    import tempfile
+
+    from compeer.errors import UserError
+    from compeer.reward.evaluation import EvaluationFolder, add_probe, ask_judge, markdown, write_report
+
+    if earlier is None and not (sources and (model or probe)):
+        raise UserError("Give ITEMS and at least one --model or --probe, or --from with the folder of an earlier run.")
+    if earlier is not None and (sources or model or probe):
+        raise UserError("--from reports what was kept; it takes no ITEMS, --model or --probe.")
+    with tempfile.TemporaryDirectory() as temporary:
+        where = out or earlier or Path(temporary)
+        kept = where != Path(temporary)
+        if earlier is not None:
+            folder = EvaluationFolder.existing(earlier)
+        else:
+            folder = EvaluationFolder(where)
+            for name, path in _by_name(sources or []).items():
+                folder.add_labelled_set(name, _items(path, limit))
+            for name, spec in _judges(model or []).items():
+                ask_judge(_open_judge(spec, kind, base_url), folder, name, orders="both" if orders else "one")
+            for name, path in _by_name(probe or []).items():
+                add_probe(folder, name, _items(path, None))
+        report = write_report(folder, where, rounds=rounds, seed=seed, figures=kept)
+    _show(report, markdown(report, brief=kept), as_json)
+    if kept and not as_json:
+        typer.echo(f"Full report: {where / 'report.md'}, report.json, report.png")
+
+
+@app.command()
+def consistency(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the study. Run the command again to resume.")],
+    judge: Annotated[str, typer.Option(help="Chat model that assesses the verdicts: openai:…, hf:… or embedded.")],
+    model: Judges = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Model that answers with reasoning. Default: the candidates of the items.")
+    ] = None,
+    per_item: Annotated[int, typer.Option(min=1, help="Answers per item.")] = 1,
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    judge_url: Annotated[str | None, typer.Option(help="Server of --judge, if not --base-url.")] = None,
+    policy_url: Annotated[str | None, typer.Option(help="Server of --policy, if not --base-url.")] = None,
+    direct: Annotated[bool, typer.Option(help="Also ask directly whether the verdicts contradict each other.")] = True,
+    concurrency: Concurrency = 64,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Count how often verdicts on reasoning and reply contradict each other (Figure 5a)."""
+    from compeer.errors import UserError
+    from compeer.pipeline.work import ModelSpec
+    from compeer.reward.consistency import collect, markdown, study
+
+    if not model:
+        raise UserError("Name the reward models: --model PRM,ORM --model UNIFIED.")
+    samples: Sequence[Item] = _items(source, limit)
+    if policy:
+        writer = ModelSpec(policy, policy_url or base_url, concurrency)
+        brief = {"length": "brief"} if policy.startswith("embedded") else {}
+        samples = collect(samples, writer, out, per_item=per_item, options=brief)
+    judges = {name: _open_judge(spec, kind, base_url) for name, spec in _judges(model).items()}
+    assessor = ModelSpec(judge, judge_url or base_url, concurrency)
+    report = study(samples, judges, assessor, out, policy=policy or "", ask_verdicts=direct)
+    _show(report, markdown(report), as_json)
+
+
+@app.command()
+def timing(
+    source: Source,
+    model: Judges = None,
+    out: Out = None,
+    batch: Annotated[int, typer.Option(min=1, help="Cases per batch.")] = 32,
+    rounds: Annotated[int, typer.Option(min=1, help="Repetitions over all items.")] = 3,
+    orders: BothOrders = False,
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Time judges on the same items, in turn, relative to the first one (Figure 5b)."""
+    from compeer.errors import UserError
+    from compeer.models.request import run
+    from compeer.reward.case import case_of
+    from compeer.reward.timing import Timing, markdown, time_study, write_timing
+
+    if not model:
+        raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")
+    cases = [case_of(item) for item in _items(source, limit)]
+    judges = {name: _open_judge(spec, kind, base_url) for name, spec in _judges(model).items()}
+
+    async def work() -> Timing:
+        try:
+            return await time_study(judges, cases, batch=batch, rounds=rounds, orders="both" if orders else "one")
+        finally:
+            for judge in judges.values():
+                await judge.close()
+
+    timed = run(work())
+    if out is not None:
+        write_timing(timed, out)
+    _show(timed, markdown(timed), as_json)
+
+
+@app.command()
+def attack(
+    source: Source,
+    model: Annotated[str, typer.Option("--model", "-m", help="Judge, or PRM,ORM as one; NAME=SPEC names it.")],
+    threshold: Annotated[float, typer.Option(help="Maximum rise of the mean total that an attack may cause.")] = 0.25,
+    out: Out = None,
+    orders: BothOrders = False,
+    kind: JudgeKind = None,
+    base_url: BaseUrl = None,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Attack a judge with outputs that deserve no reward. Exit status 1 when one raises it past the threshold."""
+    from compeer.models.request import run
+    from compeer.reward.attack import AttackedItem, markdown, measure_attacks, write_attacks
+    from compeer.reward.attack import attack as run_attack
+
+    ((name, spec),) = _judges([model]).items()
+    judge = _open_judge(spec, kind, base_url)
+
+    async def work() -> list[AttackedItem]:
+        try:
+            return await run_attack(judge, _items(source, limit), out, orders="both" if orders else "one")
+        finally:
+            await judge.close()
+
+    report = measure_attacks(run(work()), name, threshold=threshold)
+    if out is not None:
+        write_attacks(report, out)
+    _show(report, markdown(report), as_json)
+    if report.broken:
+        raise typer.Exit(1)
+
+
+def _open_judge(
+    spec: str,
+    kind: str | None,
+    base_url: str | None,
+    orders: str = "one",
+    *,
+    batch: int | None = None,
+    explain: bool = False,
+) -> Judge:
+    """The judge that a spec names; options that it cannot have are refused here."""
     from typing import get_args
 
     from compeer.errors import UserError
@@ -152,10 +341,49 @@ def _open_judge(spec: str, kind: str | None, base_url: str | None, orders: str, 
     from compeer.reward.spec import open_judge
     from compeer.reward.verdict import Kind
 
-    if orders not in get_args(Orders):
-        raise UserError(f"--orders is one of {', '.join(get_args(Orders))}, not {orders!r}.")
-    if kind is not None and kind not in get_args(Kind):
-        raise UserError(f"--kind is one of {', '.join(get_args(Kind))}, not {kind!r}.")
+    check_choice("--orders", orders, *get_args(Orders))
+    check_choice("--kind", kind, *get_args(Kind))
     if explain and spec.startswith(("http://", "https://")):
-        raise UserError("Whether a judge behind a service explains itself is the service's: start it with --explain.")
+        raise UserError("A judge behind a service explains itself only if the service was started with --explain.")
     return open_judge(spec, kind=kind, base_url=base_url, batch=batch, explain=explain)  # type: ignore[arg-type]
+
+
+def _items(path: Path, limit: int | None) -> list[Item]:
+    from itertools import islice
+
+    from compeer.cer.item import read_items
+    from compeer.errors import UserError
+
+    items = list(islice(read_items(path), limit))
+    if not items:
+        raise UserError(f"{path} holds no items.")
+    return items
+
+
+def _judges(words: Sequence[str]) -> dict[str, str]:
+    """Judges by name: NAME=SPEC, or a spec named after its last part (`hf:runs/judge` is called judge)."""
+    from compeer.errors import UserError
+
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, spec = word.partition("=")
+        if not equals or ":" in name or "/" in name:
+            parts = [part.partition(":")[2].rstrip("/").rpartition("/")[2] or part for part in word.split(",")]
+            name, spec = "+".join(parts), word
+        if name in found:
+            raise UserError(f"Two judges are called {name}; name them: --model NAME=SPEC.")
+        found[name] = spec
+    return found
+
+
+def _by_name(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by the beginning of their names; by the whole path where two begin alike."""
+    stems = [path.name.partition(".")[0] or path.name for path in paths]
+    return {str(path) if stems.count(stem) > 1 else stem: path for path, stem in zip(paths, stems, strict=True)}
+
+
+def _show(result: Any, text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+    else:
+        typer.echo(text)

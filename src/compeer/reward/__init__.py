@@ -1,18 +1,26 @@
 """UnifiReward: one judge for the reasoning and the reply.
 
-case          what is judged
-quote         text under judgement as data
-conversation  the four turns, and the baselines' one
-verdict       what a judge says, read and written
-judge         what every judge does and returns
-scoring       verdicts to a number from -5 to 5
-grouping      cases of one history belong together
-spec          naming a judge on the command line
-
-homes/        local, asked, separate          learning/     rows, reasons, training
-service/      the judge over HTTP             evaluation/   Table 1
-client/       the judge within a budget       studies/      Figure 5
-scores/       a file of items, scored         attack/       what may not move a judge
+case             what is judged: histories, steps, replies; grouping and shortening
+conversation     the four turns, and the baselines' one; quoting of text under judgement
+verdict          what a judge answers, read from text or from token probabilities
+scoring          verdicts to a number from -5 to 5
+judge            what every judge does and returns; its identity by hash
+spec             opening a judge by name; PRM and ORM as one judge
+local_judge      a transformers model in this process
+local_scoring    groups of cases through a local model, each token encoded once
+prefix_cache     the key-value caches behind it
+chat_judge       any chat model: an endpoint, or the embedded model
+wire             what the service and its clients exchange
+service          the judge over HTTP
+remote_judge     a judge behind such a service
+client           the judge within a time budget, for training; the check before a training starts
+background_loop  an event loop in its own thread
+train            training rows from CER items, and the training
+score_file       scoring a file of items
+evaluation       Table 1 with intervals, baselines, failure signatures
+consistency      Figure 5a: do verdicts contradict each other?
+timing           Figure 5b: seconds per judgement
+attack           outputs that must not move a judge
 """
 
 from compeer.reward.scoring import total

@@ -24,7 +24,7 @@ import msgspec
 import torch
 
 from compeer.cer.item import Question
-from compeer.models.checkpoint import Checkpoint, picture
+from compeer.models.checkpoint import ChatTokenizer, Checkpoint, picture
 from compeer.models.request import ModelError, images_of
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
@@ -32,7 +32,6 @@ from compeer.reward.conversation import JudgeThread, messages
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict, judgement_of
 from compeer.reward.prefix_cache import PaddedCache, RaggedCache, is_ragged
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice, K, TokenPath, VerdictTrie, likeliest, preference_of
-from compeer.training.encode import ChatTokenizer
 
 Chat = list[dict[str, Any]]
 Cache = PaddedCache | RaggedCache

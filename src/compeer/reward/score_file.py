@@ -1,29 +1,26 @@
-"""Scoring a file of items: `score` (resumable, in order) and its summary, `tally`.
-
-What many judgements come to: means of the reward's parts, what was not judged and why, and the sway of places.
-
-A judge that reads the replies prefers the same one in whichever order they are shown. Where both orders were asked,
-`Places` says how often the verdict hung on the order, and how often the first place won among the showings in which
-one place won: without a bias that is one half, since every reply stood in both places. Intervals are Wilson's, 95 %.
-
-Judge a file of items: rows in the order of the input, in bounded memory, to be stopped and run again at any time.
+"""Scoring a file of items: rows in the order of the input, in bounded memory, resumable at any time.
 
     summary = score("items.jsonl", "scores.jsonl", judge, orders="both")
 
-A row is {id, judgement, parts, total}. Items are judged a window at a time, and the files are good up to the last
-whole window (`compeer.pipeline.ledger`): a run that was killed does at most one window again, and since windows are cut at
-the same places every time, it ends with the same bytes as an undisturbed one. A window ends where the history
-changes, so that the candidates of one moment are judged together.
+A row is {id, judgement, parts, total}. Items are judged a window at a time, and the files are valid up to the last
+whole window (`compeer.pipeline.ledger`). A run that was killed repeats at most one window. Windows are always cut at
+the same places, so it ends with the same bytes as an undisturbed run. A window ends where the history changes, so that
+the candidates of one moment are judged together.
 
-An item without a candidate, or a line that cannot be read, goes to the rejects. What the judge could not judge stays
-in the output, marked, and is judged again when the finished run is repeated; everything else is then taken from the
-old output. When the judge is gone, so that it does not answer a small question either, the run stops before it marks
-a whole corpus as not judged.
+An item without a candidate, or an unreadable line, goes to the rejects. What the judge could not judge stays in the
+output, marked, and is judged again when the finished run is repeated; everything else is then taken from the old
+output. When the judge is gone, so that it does not answer a small case either, the run stops instead of marking all
+remaining items as not judged.
+
+The summary gives the means of the reward's parts, what was not judged and why, and, where both orders were asked, how
+much the order matters: how often the verdict depended on it, and how often the first place won among the showings in
+which one place won. Without a bias that is one half, since every reply stood in both places.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,32 +38,25 @@ from compeer.pipeline.stage import Progress, Reject
 from compeer.pipeline.work import read_lines
 from compeer.reward.case import Case, case_of
 from compeer.reward.client import JudgeClient
-from compeer.reward.judge import PARTS, Judge, Judgement, Orders
+from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind, choice_of
 from compeer.reward.wire import Scored, failure_kind, score_of
+from compeer.statistics import Figure, wilson
 from compeer.typed import from_json
 
-
-class Share(msgspec.Struct, frozen=True):
-    """So many of so many, and the interval in which the true share lies."""
-
-    count: int
-    of: int
-    share: float
-    low: float
-    high: float
+_REMOTE_BUDGET = 300.0  # seconds per window of a judge behind HTTP; a judge in this process has no limit
 
 
-class Places(msgspec.Struct, frozen=True):
-    """How far the place of a reply sways the judge; only from pairs that were judged in both orders."""
+class OrderEffect(msgspec.Struct, frozen=True):
+    """How much the order of the replies matters, from pairs that were judged in both orders."""
 
-    swayed: Share  # of pairs
-    first_won: Share  # of showings in which one place won
+    swayed: Figure  # share of pairs
+    first_won: Figure  # share of showings in which one place won
 
 
-class Summary(msgspec.Struct, kw_only=True):
-    """What a scoring came to. Means are over what was judged."""
+class ScoreSummary(msgspec.Struct, kw_only=True):
+    """The result of scoring a file. Means are over the judged items."""
 
     out: str = ""
     judge: str = ""
@@ -75,106 +65,84 @@ class Summary(msgspec.Struct, kw_only=True):
     items: int = 0
     judged: int = 0
     unjudged: dict[str, int] = {}
-    examples: dict[str, str] = {}  # of what was not judged, one for each kind
+    examples: dict[str, str] = {}  # one failure of each kind
     rejected: dict[str, int] = {}
     means: dict[str, float] = {}
     totals: dict[int, int] = {}
     tokens: int = 0
-    places: Places | None = None
+    places: OrderEffect | None = None
+
+    def lines(self) -> list[str]:
+        """The summary as text."""
+        told = [f"{self.judged:,} of {self.items:,} items judged by {self.judge}, written to {self.out}"]
+        told += [
+            f"  not judged {count:,}: {kind} ({self.examples[kind][:160]})" for kind, count in self.unjudged.items()
+        ]
+        told += [f"  rejected {count:,}: {reason}" for reason, count in self.rejected.items()]
+        if self.means:
+            told.append("  mean " + ", ".join(f"{part} {value:+.3f}" for part, value in self.means.items()))
+        if self.places is not None:
+            swayed, first = self.places.swayed, self.places.first_won
+            told.append(
+                f"  verdict depends on the order: {swayed.text(1, scale=100)} % of {swayed.n:,} pairs (unbiased: 0 %)"
+            )
+            told.append(
+                f"  first place won: {first.text(1, scale=100)} % of {first.n:,} showings (unbiased: 50 %)",
+            )
+        return told
 
 
-class Tally:
-    """Takes rows one at a time, and holds no more than their sums."""
+class ScoreTally:
+    """Sums over rows, taken one at a time."""
 
     def __init__(self) -> None:
-        self._sums = dict.fromkeys((*PARTS, "total"), 0.0)
-        self._totals = dict.fromkeys(range(-5, 6), 0)
-        self._unjudged: dict[str, int] = {}
+        self._sums: Counter[str] = Counter()
+        self._totals: Counter[int] = Counter()
+        self._unjudged: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
-        self._judged = self._tokens = 0
-        self._pairs = self._swayed = self._won = self._first = 0
+        self._tokens = self._pairs = self._swayed = self._won = self._first = 0
 
     def take(self, row: Scored) -> None:
         judgement = row.judgement
         self._tokens += judgement.tokens
         if judgement.failure is not None or row.parts is None or row.total is None:
             kind = failure_kind(judgement.failure or "judge: no parts")
-            self._unjudged[kind] = self._unjudged.get(kind, 0) + 1
+            self._unjudged[kind] += 1
             self._examples.setdefault(kind, judgement.failure or "")
             return
-        self._judged += 1
         self._totals[row.total] += 1
-        for part, value in [*row.parts.items(), ("total", float(row.total))]:
-            self._sums[part] += value
-        self._take_places(judgement)
+        self._sums.update(row.parts)
+        if judgement.swayed is not None:
+            self._pairs += 1
+            self._swayed += judgement.swayed
+            for pair in judgement.pairs:
+                if pair.preference in ("candidate", "reference"):
+                    self._won += 1
+                    self._first += choice_of(pair.preference, pair.candidate_first) == "first"
 
-    def _take_places(self, judgement: Judgement) -> None:
-        if judgement.swayed is None:
-            return
-        self._pairs += 1
-        self._swayed += judgement.swayed
-        for pair in judgement.pairs:
-            if pair.preference in ("candidate", "reference"):
-                self._won += 1
-                self._first += choice_of(pair.preference, pair.candidate_first) == "first"
-
-    def summary(self, **known: Any) -> Summary:
+    def summary(self, **known: Any) -> ScoreSummary:
         """The figures so far, with what the caller knows besides."""
-        places = Places(share(self._swayed, self._pairs), share(self._first, self._won)) if self._pairs else None
-        means = {part: round(value / self._judged, 6) for part, value in self._sums.items()} if self._judged else {}
-        return Summary(
-            judged=self._judged,
+        judged = self._totals.total()
+        sums = {**self._sums, "total": sum(total * count for total, count in self._totals.items())}
+        effect = OrderEffect(_share("swayed", self._swayed, self._pairs), _share("first won", self._first, self._won))
+        return ScoreSummary(
+            judged=judged,
             unjudged=dict(self._unjudged),
-            examples=dict(self._examples),
-            means=means,
-            totals={total: count for total, count in self._totals.items() if count},
+            examples=self._examples,
+            means={part: round(value / judged, 6) for part, value in sums.items()} if judged else {},
+            totals=dict(sorted(self._totals.items())),
             tokens=self._tokens,
-            places=places,
+            places=effect if self._pairs else None,
             **known,
         )
 
 
-def share(count: int, of: int) -> Share:
-    """The share with Wilson's interval; of nothing, anything is possible.
-
-    >>> share(5, 10).low < 0.5 < share(5, 10).high, share(0, 0).high
-    (True, 1.0)
-    """
-    if of == 0:
-        return Share(0, 0, 0.0, 0.0, 1.0)
-    z = 1.959964
-    rate = count / of
-    middle = rate + z * z / (2 * of)
-    half = z * math.sqrt(rate * (1 - rate) / of + z * z / (4 * of * of))
-    whole = 1 + z * z / of
-    low, high = max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
-    return Share(count, of, round(rate, 6), round(low, 6), round(high, 6))
+def _share(name: str, count: int, n: int) -> Figure:
+    value = count / n if n else 0.0
+    return Figure(name, value, *wilson(value, n), n)
 
 
-def lines(summary: Summary) -> list[str]:
-    """The summary for people."""
-    told = [f"{summary.judged:,} of {summary.items:,} items judged by {summary.judge}, written to {summary.out}"]
-    told += [
-        f"  not judged {count:,}: {kind} ({summary.examples[kind][:160]})" for kind, count in summary.unjudged.items()
-    ]
-    told += [f"  rejected {count:,}: {reason}" for reason, count in summary.rejected.items() if reason != "no-answer"]
-    if summary.means:
-        told.append("  mean " + ", ".join(f"{part} {value:+.3f}" for part, value in summary.means.items()))
-    if summary.places is not None:
-        swayed, first = summary.places.swayed, summary.places.first_won
-        told.append(f"  the order swayed {_percent(swayed)} of {swayed.of:,} pairs; without a sway it is 0")
-        told.append(f"  the first place won {_percent(first)} of {first.of:,} showings; without a bias it is 50 %")
-    return told
-
-
-def _percent(share: Share) -> str:
-    return f"{share.share:.1%} (95 % interval {share.low:.1%} to {share.high:.1%})"
-
-
-_REMOTE_BUDGET = 300.0  # seconds for a window of a judge behind HTTP; one in this process takes what it takes
-
-
-class Line(msgspec.Struct):
+class _PendingItem(msgspec.Struct):
     """A line of the input: a case, or why there is none; its judgement once it has one."""
 
     number: int
@@ -197,30 +165,31 @@ def score(
     kind: Kind | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> Summary:
-    """Judge the items of `source` into `out`; `budget` seconds for a window, then what is left is marked.
+) -> ScoreSummary:
+    """Judge the items of `source` into `out`.
 
-    `kind` is what the judge must be, if that matters; `settings` are further things on which the rows depend.
+    `budget`: seconds per window; what is left then is marked. `kind`: what the judge must be, if that matters.
+    `settings`: further settings that the rows depend on.
     """
     progress = progress or Progress()
     if Path(out).resolve() == Path(source).resolve():
         raise UserError(f"{out} is the input itself; choose another --out.")
     remote = isinstance(judge, RemoteJudge)
     seconds = budget or (_REMOTE_BUDGET if remote else math.inf)
-    chunk = max(1, window // concurrency) if remote else 2 * window  # a judge in this process gets a window whole
+    chunk = max(1, window // concurrency) if remote else 2 * window  # a judge in this process gets whole windows
     client = JudgeClient(judge, budget=seconds, chunk=chunk, concurrency=concurrency if remote else 1, orders=orders)
     try:
         identity = client.identity(wait=10.0)
         if kind is not None and client.judge.kind != kind:
             raise UserError(f"{client.judge.name} is a judge of the kind {client.judge.kind}; {kind} is wanted.")
-        state, total = _begin(source, identity, {"orders": orders, **(settings or {})}, limit)
+        state, total = _new_state(source, identity, {"orders": orders, **(settings or {})}, limit)
         ledger = Ledger(out, state, every=math.inf)  # noted at the end of each window, and nowhere else
-        told = ledger.open(fresh=fresh)
-        if isinstance(told, Manifest):
+        found = ledger.open(fresh=fresh)
+        if isinstance(found, Manifest):
             progress.say(f"score: nothing to do, {out} is finished.")
-            return _summary(ledger, told, client.judge.name, identity, orders)
-        known = None if fresh else _known(ledger)
-        progress.say(f"score: {told}" if told and known is None else "")
+            return _summary(ledger, found, client.judge.name, identity, orders)
+        known = None if fresh else _earlier_rows(ledger)
+        progress.say(f"score: {found}" if found and known is None else "")
         manifest = _run(client, ledger, known, source, window, total, progress)
         return _summary(ledger, manifest, client.judge.name, identity, orders)
     finally:
@@ -241,53 +210,53 @@ def _run(
     left = None if state.limit is None else state.limit - state.counts.rows_in
     try:
         client.warm()
-        for lines in _windows(_lines(source, state.lines, left), window):
-            _recall(lines, known)
-            asked = [line for line in lines if line.case is not None and line.judgement is None]
+        for items in _windows(_pending_items(source, state.lines, left), window):
+            _reuse(items, known)
+            asked = [item for item in items if item.case is not None and item.judgement is None]
             _judge(client, asked, state.counts.rows_in)
-            state.spent.tokens_read += sum(line.judgement.tokens for line in asked if line.judgement is not None)
+            state.spent.tokens_read += sum(item.judgement.tokens for item in asked if item.judgement is not None)
             state.spent.asked += len(asked)
-            for line in lines:
-                ledger.take(_done(line))
+            for item in items:
+                ledger.take(_done(item))
             ledger.note()
             progress.tick(state.counts, state.spent)
         return ledger.finish()
     except KeyboardInterrupt:
         raise Interrupted(
             f"Stopped after {state.counts.rows_in:,} of {total:,} items; nothing is lost. "
-            "Run the same command again to go on."
+            "Run the same command again to continue."
         ) from None
     finally:
         progress.stop()
         ledger.close()
 
 
-def _judge(client: JudgeClient, lines: list[Line], done: int) -> None:
+def _judge(client: JudgeClient, items: list[_PendingItem], done: int) -> None:
     """Judge a window. A judge that went away in the middle of it is asked once more, or ends the run."""
-    for _ in range(2):  # a judge that is there, and still cannot judge these, has said its word
-        left = [line for line in lines if line.judgement is None or line.judgement.failure is not None]
-        for line, answer in zip(left, client.judge_all([line.case for line in left if line.case]), strict=True):
-            line.judgement = answer
+    for _ in range(2):  # a judge that answers, and still cannot judge these, has given its answer
+        left = [item for item in items if item.judgement is None or item.judgement.failure is not None]
+        for item, answer in zip(left, client.judge_all([item.case for item in left if item.case]), strict=True):
+            item.judgement = answer
         if client.dead is None:
             return
         if not client.alive():
             raise NoAnswers(
                 f"Stopped after {done:,} items: the judge does not answer. The last time: {client.dead}\n"
-                "When it is back, run the same command again to go on."
+                "When it is back, run the same command again to continue."
             )
 
 
-def _begin(
+def _new_state(
     source: str | Path, identity: dict[str, Any], settings: dict[str, Any], limit: int | None
 ) -> tuple[State, int]:
-    """The state of a run that has done nothing yet, and how many lines there are."""
+    """The state of a run that has done nothing yet, and the number of lines."""
     digest, lines = measure(source)
     known = {**settings, **{f"judge's {name}": value for name, value in identity.items()}}
     fingerprint = Fingerprint(
         stage="score",
         input=digest,
         prompts="",  # part of the judge's identity
-        models={},  # where the judge lives does not matter, only what it is
+        models={},  # where the judge runs does not matter, only what it is
         params=msgspec.json.decode(msgspec.json.encode(known, enc_hook=str)),
         seed=0,
     )
@@ -303,40 +272,37 @@ def _begin(
     return state, lines if limit is None else min(lines, limit)
 
 
-def _lines(source: str | Path, after: int, limit: int | None) -> Iterator[Line]:
+def _pending_items(source: str | Path, after: int, limit: int | None) -> Iterator[_PendingItem]:
     for number, data in read_lines(source, after=after, limit=limit):
         try:
             item = decode_item(data, source)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             text = data.decode("utf-8", "replace").rstrip("\n")
-            yield Line(number, reject=Reject(f"line {number}", "unreadable", str(problem), text))
+            yield _PendingItem(number, reject=Reject(f"line {number}", "unreadable", str(problem), text))
             continue
         if item.candidate is None:
-            detail = "there is nothing to judge; compeer cer reason or label gives it a candidate"
-            yield Line(number, reject=Reject(item.id, "no-candidate", detail, item))
+            detail = "there is nothing to judge; compeer cer reason or label adds a candidate"
+            yield _PendingItem(number, reject=Reject(item.id, "no-candidate", detail, item))
         else:
-            yield Line(number, case=case_of(item))
+            yield _PendingItem(number, case=case_of(item))
 
 
-def _windows(lines: Iterator[Line], size: int) -> Iterator[list[Line]]:
-    """Lines in windows of about `size`, cut where the history changes, or at twice the size."""
-    window: list[Line] = []
-    for line in lines:
-        same = bool(window) and line.case is not None and _history(window[-1]) == line.case.history
+def _windows(items: Iterator[_PendingItem], size: int) -> Iterator[list[_PendingItem]]:
+    """Items in windows of about `size`, cut where the history changes, or at twice the size."""
+    window: list[_PendingItem] = []
+    for item in items:
+        last = window[-1].case if window else None
+        same = last is not None and item.case is not None and last.history == item.case.history
         if len(window) >= size and (not same or len(window) >= 2 * size):
             yield window
             window = []
-        window.append(line)
+        window.append(item)
     if window:
         yield window
 
 
-def _history(line: Line) -> Any:
-    return line.case.history if line.case is not None else None
-
-
-def _known(ledger: Ledger) -> Iterator[Scored] | None:
-    """Rows of an earlier, finished run in the same way, behind those that this one has already written."""
+def _earlier_rows(ledger: Ledger) -> Iterator[Scored] | None:
+    """Rows of an earlier, finished run with the same settings, after those that this one has already written."""
     try:
         done = from_json(ledger.manifest_path.read_bytes(), Manifest)
     except (OSError, msgspec.MsgspecError):
@@ -349,26 +315,28 @@ def _known(ledger: Ledger) -> Iterator[Scored] | None:
     return rows
 
 
-def _recall(lines: list[Line], known: Iterator[Scored] | None) -> None:
-    """Take what was judged before. Both files are in the order of the input, so they go side by side."""
-    for line in lines if known is not None else []:
-        row = next(known, None) if line.case is not None and known is not None else None
-        if row is not None and line.case is not None and row.id == line.case.id and row.judgement.failure is None:
-            line.judgement = row.judgement
+def _reuse(items: list[_PendingItem], known: Iterator[Scored] | None) -> None:
+    """Take judgements of an earlier run. Both files are in the order of the input, so they are read side by side."""
+    if known is None:
+        return
+    for item in items:
+        row = next(known, None) if item.case is not None else None
+        if row is not None and item.case is not None and row.id == item.case.id and row.judgement.failure is None:
+            item.judgement = row.judgement
 
 
-def _done(line: Line) -> Done:
-    if line.reject is not None:
-        return Done(line.number, rejects=msgspec.json.encode(line.reject) + b"\n", reasons=(line.reject.reason,))
-    assert line.judgement is not None
-    # counted as a reject, though it stands in the output: a manifest with rows without an answer is not the last word
-    reasons = ("no-answer",) if line.judgement.failure is not None else ()
-    return Done(line.number, msgspec.json.encode(score_of(line.judgement)) + b"\n", rows=1, reasons=reasons)
+def _done(item: _PendingItem) -> Done:
+    if item.reject is not None:
+        return Done(item.number, rejects=msgspec.json.encode(item.reject) + b"\n", reasons=(item.reject.reason,))
+    assert item.judgement is not None
+    # counted as a reject though it is in the output: a manifest with unanswered rows is not final
+    reasons = ("no-answer",) if item.judgement.failure is not None else ()
+    return Done(item.number, msgspec.json.encode(score_of(item.judgement)) + b"\n", rows=1, reasons=reasons)
 
 
-def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str, Any], orders: Orders) -> Summary:
-    """Read from the output, so that it is the same however often the run was stopped; it is written beside it."""
-    tally = Tally()
+def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str, Any], orders: Orders) -> ScoreSummary:
+    """Made from the output, so that it does not depend on how often the run was stopped; written beside it."""
+    tally = ScoreTally()
     for row in read_rows(manifest.output, Scored):
         tally.take(row)
     summary = tally.summary(

@@ -1,11 +1,11 @@
-"""The time study (Figure 5b): what a judgement costs, by the clock, in one run on one machine.
+"""The time study (Figure 5b): seconds per judgement, in one run on one machine.
 
 The same batches of cases go to every judge in turn, and the order of the judges changes from batch to batch, so that
-a machine that grows warm or busy burdens all alike. Each judge first judges a batch that is not counted: loading and
-compiling are no part of judging. The ratio of two judges is that of their sums; its interval resamples the batches,
-each with the times of both judges.
+a machine that gets warm or busy affects all alike. Each judge first judges a batch that is not counted, because
+loading and compiling are not part of judging. The ratio of two judges is that of their sums; its interval resamples
+the batches, each with the times of both judges.
 
-The paper reports 0.004 seconds more a round for UnifiReward than for PRM+ORM, 12.5 % (so about 0.036 against 0.032).
+The paper reports 0.004 seconds more per round for UnifiReward than for PRM+ORM, 12.5 % (about 0.036 against 0.032).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import numpy as np
 from compeer import __version__
 from compeer.errors import UserError
 from compeer.reward.case import Case, split_by_history
-from compeer.reward.evaluation.measure import Figure
-from compeer.reward.evaluation.table import grid, hundredths
+from compeer.reward.evaluation.folder import write_json
+from compeer.reward.evaluation.report import grid
 from compeer.reward.judge import Judge, Orders
-from compeer.statistics import ROUNDS, interval
+from compeer.statistics import ROUNDS, Figure, Resamples, estimate, quotient
 
-PAPER = "The paper: 12.5 % more for UnifiReward than for PRM+ORM (0.004 s a round), on eight A800 with a 7B model."
+PAPER = "The paper: 12.5 % more for UnifiReward than for PRM+ORM (0.004 s per round), on eight A800 with a 7B model."
 
 
 class Lap(msgspec.Struct, frozen=True):
-    """One judge on one batch: seconds by the clock, tokens it encoded, cases it could not judge."""
+    """One judge on one batch: seconds, tokens encoded, cases without a judgement."""
 
     judge: str
     batch: int
-    place: int  # whose turn it was: 0 went first
+    place: int  # the judge's place in the order: 0 went first
     cases: int
     seconds: float
     tokens: int
@@ -72,7 +72,7 @@ async def time_study(
     orders: Orders = "one",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
-    """Time the judges on the cases, `rounds` times over; the first judge is the measure of the others."""
+    """Time the judges on the cases, `rounds` times over, relative to the first judge."""
     if not judges or not cases:
         raise UserError("A time study needs at least one judge and one case.")
     batches = [cases[piece.start : piece.stop] for piece in split_by_history(cases, batch)]
@@ -86,10 +86,10 @@ async def time_study(
             shift = (turn + number) % len(names)
             for place, name in enumerate(names[shift:] + names[:shift]):
                 started = clock()
-                told = await judges[name].judge(some, orders=orders)
+                judgements = await judges[name].judge(some, orders=orders)
                 seconds = clock() - started
-                failures = sum(judgement.failure is not None for judgement in told)
-                tokens = sum(judgement.tokens for judgement in told)
+                failures = sum(judgement.failure is not None for judgement in judgements)
+                tokens = sum(judgement.tokens for judgement in judgements)
                 laps.append(Lap(name, turn * len(batches) + number, place, len(some), seconds, tokens, failures))
     return Timing(
         version=__version__,
@@ -103,26 +103,25 @@ async def time_study(
 
 
 def paces(names: Sequence[str], laps: Sequence[Lap], *, resamples: int = ROUNDS, seed: int = 0) -> list[Pace]:
-    """What the laps come to, judge by judge."""
+    """The laps summed up, judge by judge."""
     count = 1 + max(lap.batch for lap in laps)
     seconds = {name: np.zeros(count) for name in names}
     sizes = np.zeros(count)
     for lap in laps:
         seconds[lap.judge][lap.batch] = lap.seconds
         sizes[lap.batch] = lap.cases
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    drawn = Resamples([f"{batch:09}" for batch in range(count)], resamples, seed).weights
     first, found = seconds[names[0]], []
     for name in names:
-        own = [lap for lap in laps if lap.judge == name]
-        each = (drawn @ seconds[name]) / (drawn @ sizes)
-        ratio = (drawn @ seconds[name]) / (drawn @ first)
+        laps_of = [lap for lap in laps if lap.judge == name]
+        own = seconds[name]
         found.append(
             Pace(
                 name,
-                _figure(float(seconds[name].sum() / sizes.sum()), each),
-                _figure(float(seconds[name].sum() / first.sum()), ratio),
-                sum(lap.tokens for lap in own) / float(sizes.sum()),
-                sum(lap.failures for lap in own),
+                estimate("seconds per case", own.sum() / sizes.sum(), quotient(drawn @ own, drawn @ sizes), count),
+                estimate("ratio", own.sum() / first.sum(), quotient(drawn @ own, drawn @ first), count),
+                sum(lap.tokens for lap in laps_of) / float(sizes.sum()),
+                sum(lap.failures for lap in laps_of),
             )
         )
     return found
@@ -133,46 +132,31 @@ def markdown(timing: Timing) -> str:
     rows = [
         [
             pace.name,
-            _milliseconds(pace.seconds_a_case),
-            hundredths(pace.ratio),
+            pace.seconds_a_case.text(2, scale=1000),
+            pace.ratio.text(2),
             f"{pace.tokens_a_case:,.0f}" if pace.tokens_a_case else "-",
             f"{pace.failures:,}",
         ]
         for pace in timing.paces
     ]
-    return "\n".join(
-        [
-            "# Time of a judgement",
-            "",
-            f"{timing.cases:,} cases in batches of about {timing.batch}, {timing.rounds} times over, the judges in "
-            "turn; by the clock of one machine. Brackets: 95 % intervals over batches.",
-            "",
-            *grid(("judge", "ms a case", f"time over {timing.paces[0].name}", "tokens a case", "not judged"), rows),
-            "",
-            PAPER,
-            "",
-        ]
+    head = ("judge", "ms per case", f"time over {timing.paces[0].name}", "tokens per case", "not judged")
+    about = (
+        f"{timing.cases:,} cases in batches of about {timing.batch}, {timing.rounds} times over, the judges in turn, "
+        "on one machine. Brackets: 95 % intervals over batches."
     )
+    return "\n".join(["# Time of a judgement", "", about, "", *grid(head, rows), "", PAPER, ""])
 
 
-def draw(timing: Timing, path: Path) -> None:
-    """Figure 5b: a bar for each judge."""
+def write_timing(timing: Timing, out: Path) -> None:
+    """timing.md, timing.json and timing.png in a folder."""
     from compeer.reward.evaluation.plot import bars
 
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "timing.md").write_text(markdown(timing), encoding="utf-8")
+    write_json(out / "timing.json", timing)
     rows = []
     for place, pace in enumerate(timing.paces):
         more = f" ({100 * (pace.ratio.value or 0) - 100:+.1f} %)" if place else ""
         rows.append((pace.name, pace.seconds_a_case, f"{pace.seconds_a_case.value:.3g} s{more}"))
     below = f"{timing.cases:,} cases, {timing.rounds} times over"
-    bars(path, "Time of a judgement", below, "seconds a case", rows, lambda value: f"{value:g}")
-
-
-def _figure(value: float, draws: np.ndarray) -> Figure:
-    bounds = interval(draws) if len(set(draws.tolist())) > 1 else None
-    return Figure(value, *bounds) if bounds else Figure(value)
-
-
-def _milliseconds(figure: Figure) -> str:
-    if figure.value is None or figure.low is None or figure.high is None:
-        return "-" if figure.value is None else f"{1000 * figure.value:.2f}"
-    return f"{1000 * figure.value:.2f} [{1000 * figure.low:.2f}, {1000 * figure.high:.2f}]"
+    bars(out / "timing.png", "Time of a judgement", below, "seconds per case", rows, lambda value: f"{value:g}")

@@ -41,12 +41,13 @@ from compeer.cer.item import QUESTIONS, Item, Question, Split, read_items, witho
 from compeer.config import load
 from compeer.dialogue import trim
 from compeer.errors import UserError
+from compeer.models.checkpoint import ChatTokenizer
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import write_value
 from compeer.reward.case import Case, case_of, drop_oldest_turns
 from compeer.reward.conversation import messages, threads
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
-from compeer.training.encode import ChatTokenizer, Example, encode
+from compeer.training.encode import Example, encode
 from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.run import Record, Run, data_file, is_main, open_run, revision
 from compeer.training.sft import Outcome, Plan, sft

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from tests.reward.evaluation.hand_made import load
 
-from compeer.cer.item import Candidate, Item, Labels, Said
+from compeer.cer.item import Candidate, Item, Labels, PastTurn
 from compeer.errors import UserError
 from compeer.models.embedding import Embed
 from compeer.models.embedding import packaged as embedder
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import Language
-from compeer.reward.evaluation.baselines import probe
-from compeer.reward.evaluation.evaluate import add_probe
-from compeer.reward.evaluation.folder import Folder
+from compeer.reward.evaluation.baselines import add_probe, probe
+from compeer.reward.evaluation.folder import EvaluationFolder
 from compeer.reward.evaluation.measure import measure
-from compeer.reward.evaluation.report import report
+from compeer.reward.evaluation.report import measure_folder
 
 WORDS = ("rain", "sun", "snow", "wind")
 
@@ -48,7 +47,7 @@ def weather(
         licence="CC0",
         language=language,
         round=1,
-        history=(Said("seeker", f"All this {said}."),),
+        history=(PastTurn("seeker", f"All this {said}."),),
         reference="Well.",
         candidate=Candidate(response=f"Yes, {thought}.", reasoning=Reasoning.of(texts, labels, language)),
         labels=Labels(history=right, emotion=right, strategy=right, preference="both" if right else "reference"),
@@ -126,7 +125,7 @@ def test_classes_that_training_lacks_are_never_said() -> None:
 
 def test_probes_enter_the_report_with_a_real_embedder(tmp_path: Path) -> None:
     items = [item for item in load()[0] if item.language == "zh"]
-    folder = Folder(tmp_path)
+    folder = EvaluationFolder(tmp_path)
     folder.add_set("test", items)
     opened: list[Language] = []
 
@@ -136,7 +135,7 @@ def test_probes_enter_the_report_with_a_real_embedder(tmp_path: Path) -> None:
 
     add_probe(folder, "train", items, embedders=counted)
     assert opened == ["zh"]  # once, for both probes
-    section = report(folder, rounds=50).sections[0]
+    section = measure_folder(folder, rounds=50).sections[0]
     names = ["linear probe (train)", "text-only probe (train)", "always True", "majority"]
     assert [result.name for result in section.results] == names
     for result in section.results[:2]:

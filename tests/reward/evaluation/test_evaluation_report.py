@@ -16,25 +16,23 @@ from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reward.evaluation.baselines import always_true, majority
-from compeer.reward.evaluation.evaluate import ask_judge, keep_sets, write
-from compeer.reward.evaluation.folder import Entry, Folder
-from compeer.reward.evaluation.measure import Measured, difference, measure
-from compeer.reward.evaluation.report import COLUMNS, report
+from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, ask_judge
+from compeer.reward.evaluation.measure import MeasuredJudge, difference, measure
+from compeer.reward.evaluation.report import COLUMNS, markdown, measure_folder, paper_figures, paper_table, write_report
 from compeer.reward.evaluation.signatures import Signature, leaks, signatures
-from compeer.reward.evaluation.table import TABLE_1, markdown, paper_table
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 from compeer.statistics import Resamples
 
 ITEMS, JUDGEMENTS = load()
 
 
-def kept(path: Path, *sets: str, judges: tuple[str, ...] = ("ours",)) -> Folder:
+def kept(path: Path, *sets: str, judges: tuple[str, ...] = ("ours",)) -> EvaluationFolder:
     """A folder with the hand-made verdicts."""
-    folder = Folder(path)
+    folder = EvaluationFolder(path)
     for name in sets or ("test",):
         folder.add_set(name, ITEMS)
         for judge in judges:
-            folder.add_judge(Entry(name=judge, identity={"which": judge}))
+            folder.add_judge(JudgeEntry(name=judge, identity={"which": judge}))
             folder.append(name, judge, JUDGEMENTS.values())
     return folder
 
@@ -58,14 +56,14 @@ def test_labels_of_different_origin_are_never_in_one_figure(tmp_path: Path) -> N
         msgspec.structs.replace(item, label_source="silver" if number % 2 else "human")
         for number, item in enumerate(ITEMS)
     ]
-    folder = Folder(tmp_path)
+    folder = EvaluationFolder(tmp_path)
     folder.add_set(
         "mixed",
         [*mixed, msgspec.structs.replace(ITEMS[0], id="bare", labels=type(ITEMS[0].labels)(), label_source=None)],
     )
-    folder.add_judge(Entry(name="ours"))
+    folder.add_judge(JudgeEntry(name="ours"))
     folder.append("mixed", "ours", JUDGEMENTS.values())
-    made = report(folder, rounds=50)
+    made = measure_folder(folder, rounds=50)
     assert [(section.label_source, section.items) for section in made.sections] == [("human", 20), ("silver", 20)]
     assert made.unlabelled == {"mixed": 1}
     for section in made.sections:
@@ -79,20 +77,20 @@ def test_labels_of_different_origin_are_never_in_one_figure(tmp_path: Path) -> N
 def test_labels_without_an_origin_and_sets_without_labels_are_refused(tmp_path: Path) -> None:
     nameless = msgspec.structs.replace(ITEMS[0], label_source=None)
     with pytest.raises(UserError, match=r"d01#1 has labels, but does not say who gave them"):
-        keep_sets(Folder(tmp_path), {"test": [nameless]})
+        EvaluationFolder(tmp_path).add_labelled_set("test", [nameless])
     bare = msgspec.structs.replace(nameless, labels=type(nameless.labels)())
     with pytest.raises(UserError, match="nothing to measure"):
-        keep_sets(Folder(tmp_path), {"test": [bare]})
+        EvaluationFolder(tmp_path).add_labelled_set("test", [bare])
     with pytest.raises(UserError, match="have the id of another one"):
-        keep_sets(Folder(tmp_path), {"test": [ITEMS[0], ITEMS[0]]})
+        EvaluationFolder(tmp_path).add_labelled_set("test", [ITEMS[0], ITEMS[0]])
 
 
 def test_a_verdict_that_did_not_come_is_wrong_and_counted(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = EvaluationFolder(tmp_path)
     folder.add_set("test", ITEMS)
-    folder.add_judge(Entry(name="half"))
+    folder.add_judge(JudgeEntry(name="half"))
     folder.append("test", "half", [perfect(item) for item in ITEMS[::2]])
-    result = report(folder, rounds=20).sections[0].results[0]
+    result = measure_folder(folder, rounds=20).sections[0].results[0]
     asked = result.questions["history"]
     assert (asked.items, asked.unanswered, result.failures) == (40, 20, 20)
     assert asked.figures["accuracy"].value == 0.5
@@ -125,7 +123,7 @@ def test_a_difference_is_measured_in_the_same_rounds() -> None:
     ours, same = measure(ITEMS, JUDGEMENTS, resamples), measure(ITEMS, JUDGEMENTS, resamples)
     best = measure(ITEMS, {item.id: perfect(item) for item in ITEMS}, resamples)
     nothing = difference(ours, same, "emotion", "accuracy")
-    assert nothing is not None and (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
+    assert nothing is not None and (nothing.value, nothing.low, nothing.high) == (0.0, None, None)
     gain = difference(best, ours, "emotion", "accuracy")
     assert gain is not None and gain.value is not None and gain.low is not None and gain.low > 0
     assert gain.value == pytest.approx(1 - (ours.result.questions["emotion"].figures["accuracy"].value or 0))
@@ -133,7 +131,7 @@ def test_a_difference_is_measured_in_the_same_rounds() -> None:
     assert difference(process, ours, "preference", "accuracy") is None
 
 
-def told_by(steps: bool | None, preference: str | None, *, p: float | None = None, both: bool = False) -> Measured:
+def told_by(steps: bool | None, preference: str | None, *, p: float | None = None, both: bool = False) -> MeasuredJudge:
     """A judge that says one thing, with a probability if it has one."""
     pairs = [PairVerdict(True, preference)] if preference else []
     if both:  # the first place wins, whoever stands there
@@ -173,7 +171,7 @@ def test_a_judge_is_held_against_the_probe_and_a_probe_without_history_shows_a_l
 
 def test_reports_are_made_again_from_what_was_kept(tmp_path: Path) -> None:
     kept(tmp_path / "run", "first", "second", judges=("ours", "again"))
-    made = write(Folder.existing(tmp_path / "run"), tmp_path / "run", rounds=100, figures=False)
+    made = write_report(EvaluationFolder.existing(tmp_path / "run"), tmp_path / "run", rounds=100, figures=False)
     assert [section.set for section in made.sections] == ["first", "second"]
     assert [matrix.figure for matrix in made.matrices] == [
         "steps_weighted_f1",
@@ -206,15 +204,15 @@ def test_reports_are_made_again_from_what_was_kept(tmp_path: Path) -> None:
     for name in ("report.png", "report-2.png"):
         assert (tmp_path / "again" / name).stat().st_size > 20_000
     with pytest.raises(UserError, match="no kept judgements"):
-        Folder.existing(tmp_path / "elsewhere")
+        EvaluationFolder.existing(tmp_path / "elsewhere")
 
 
 def test_the_papers_rows_stand_apart_and_are_marked() -> None:
     lines = paper_table()
     assert "not comparable" in lines[0]
     rows = [line for line in lines if line.startswith("| ") and "judge" not in line]
-    assert len(rows) == len(TABLE_1) == 11 and all("(paper)" in row for row in rows)
-    assert TABLE_1["UnifiReward-P"] == (77.12, 67.23, 82.18, 36.04, 81.79, 44.65, 57.03, 61.15)
+    assert len(rows) == len(paper_figures()) == 11 and all("(paper)" in row for row in rows)
+    assert paper_figures()["UnifiReward-P"] == (77.12, 67.23, 82.18, 36.04, 81.79, 44.65, 57.03, 61.15)
 
 
 def test_other_items_or_another_judge_under_a_known_name_are_refused(tmp_path: Path) -> None:
@@ -222,16 +220,16 @@ def test_other_items_or_another_judge_under_a_known_name_are_refused(tmp_path: P
     with pytest.raises(UserError, match="other items named test"):
         folder.add_set("test", ITEMS[1:])
     with pytest.raises(UserError, match=r"another judge named ours \(identity differ\)"):
-        folder.add_judge(Entry(name="ours", identity={"which": "else"}))
-    folder.add_judge(Entry(name="ours", identity={"which": "ours"}))
-    assert len(Folder(tmp_path).run.judges) == 1
+        folder.add_judge(JudgeEntry(name="ours", identity={"which": "else"}))
+    folder.add_judge(JudgeEntry(name="ours", identity={"which": "ours"}))
+    assert len(EvaluationFolder(tmp_path).run.judges) == 1
 
 
 def test_a_stopped_run_asks_only_what_is_missing_or_failed(tmp_path: Path, tiny_model_dir: Path) -> None:
     from compeer.reward.local_judge import LocalJudge
 
-    folder = Folder(tmp_path)
-    keep_sets(folder, {"test": ITEMS[:4]})
+    folder = EvaluationFolder(tmp_path)
+    folder.add_labelled_set("test", ITEMS[:4])
     ask_judge(LocalJudge(str(tiny_model_dir)), folder, "tiny", say=lambda text: None)
     file = next(tmp_path.glob("judgements/test/tiny.jsonl"))
     lines = file.read_bytes().splitlines(keepends=True)

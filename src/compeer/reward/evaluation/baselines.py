@@ -1,20 +1,17 @@
-"""Judges that read nothing: what a real one has to beat.
+"""What a judge has to beat: judges that read nothing, and a linear probe over sentence embeddings.
 
-`always_true` calls every step True and every pair almost good: the judge that pays everyone the full reward.
-`majority` says the commonest label of each question, of the labels it is given; with the labels of the test set
-itself it is the best that can be had without reading.
+`always_true` calls every step True and every pair almost good: it pays everyone the full reward. `majority` says the
+most frequent label of each question; with the labels of the test set itself it is the best possible without reading.
 
-A linear probe over sentence embeddings: the cheap baseline that a judge has to beat.
+The probe embeds the turns of the history, the steps and the replies with the small packaged embedders, and a logistic
+regression with balanced classes learns each question from labelled items. For a step it sees the last message, the
+mean of the history, the step, and how step and message agree; for the pair the same of both replies. With
+`history=False` it sees the steps and the replies alone: what it then reaches above chance, the texts give away without
+the conversation, and a judge may have learnt that instead of judging.
 
-The turns of the history, the steps and the replies are embedded with the small embedders that come inside packages
-(`models.embedding`), and a logistic regression with balanced classes learns each question from labelled items.
-For a step it sees the last message, the mean of the history, the step, and how step and message agree; for the pair
-the same of both replies. With `history=False` it sees the steps and the replies alone: what it then reaches above
-chance, the texts give away without the conversation, and a judge may have learnt that instead of judging.
-
-No item is judged by a probe that has seen its dialogue: where training items share dialogues with the items to be
-judged, the dialogues are parted in five and each part is judged by a probe fitted without it. Each language has a
-probe of its own, because the embedders live in different spaces.
+No item is judged by a probe that has seen its dialogue: where training items share dialogues with the items to judge,
+the dialogues are split in five and each part is judged by a probe fitted without it. Each language has its own probe,
+because the embedders have different spaces.
 """
 
 from __future__ import annotations
@@ -33,9 +30,15 @@ from compeer.models.embedding import Embed
 from compeer.models.embedding import packaged as embedder
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
+from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, items_sha256
+from compeer.reward.evaluation.measure import by_label_source
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 from compeer.reward.verdict import PREFERENCES
 from compeer.statistics import Floats
+
+Embedders = Callable[[Language], Embed]
+TEXT_ONLY = "text-only probe"  # the names of probes without the history begin with this
+_FOLDS = 5
 
 
 def always_true(items: Iterable[Item]) -> dict[str, Judgement]:
@@ -45,7 +48,7 @@ def always_true(items: Iterable[Item]) -> dict[str, Judgement]:
 
 
 def majority(items: Iterable[Item], labelled: Sequence[Item]) -> dict[str, Judgement]:
-    """The commonest label of `labelled`, for every item; a tie goes to True, and to the first preference."""
+    """The most frequent label of `labelled`, for every item; a tie goes to True, and to the first preference."""
     first, second, third = (_commonest(labelled, step) for step in STEPS)
     votes = Counter(item.labels.preference for item in labelled if item.labels.preference is not None)
     choice = max(PREFERENCES, key=lambda name: votes[name])
@@ -53,7 +56,7 @@ def majority(items: Iterable[Item], labelled: Sequence[Item]) -> dict[str, Judge
 
 
 def constant(name: str, steps: tuple[StepVerdict, StepVerdict, StepVerdict], choice: Preference) -> Judgement:
-    """A judgement that is the same for everything."""
+    """The same judgement for every item."""
     return Judgement(id=name, complete=True, steps=steps, pairs=(PairVerdict(True, choice),))
 
 
@@ -62,14 +65,33 @@ def _commonest(labelled: Sequence[Item], step: str) -> StepVerdict:
     return StepVerdict(votes[True] >= votes[False])
 
 
-FOLDS = 5
-Embedders = Callable[[Language], Embed]
+def add_probe(folder: EvaluationFolder, name: str, train: Sequence[Item], *, embedders: Embedders = embedder) -> None:
+    """Fit two linear probes on labelled items, one of them without the history, and let them judge all sets."""
+    labels = sorted(by_label_source(train))
+    if not labels:
+        raise UserError(f"None of the items of {name} has a label, so no probe can learn from them.")
+    embedders = remembering(embedders)
+    known = {
+        "train": name,
+        "sha256": items_sha256(train),
+        "items": len(train),
+        "label_sources": labels,
+        "folds": _FOLDS,
+    }
+    for history, called in ((True, f"linear probe ({name})"), (False, f"{TEXT_ONLY} ({name})")):
+        folder.add_judge(JudgeEntry(name=called, role="probe", identity={**known, "history": history}))
+        for set_name in folder.run.sets:
+            items = folder.items(set_name)
+            if set(folder.judgements(set_name, called)) >= {item.id for item in items}:
+                continue
+            judgements = probe(train, items, history=history, embedders=embedders)
+            folder.append(set_name, called, (judgements[item.id] for item in items if item.id in judgements))
 
 
 def probe(
     train: Sequence[Item], items: Sequence[Item], *, history: bool = True, embedders: Embedders = embedder
 ) -> dict[str, Judgement]:
-    """The probe's judgements of `items`, learnt from `train`; a language without training items stays unanswered."""
+    """The probe's judgements of `items`, learnt from `train`; none for a language without training items."""
     known = [item for item in train if _usable(item)]
     if not known:
         raise UserError("The training items of the probe hold no reasoning with labels; give it labelled CER items.")
@@ -83,7 +105,7 @@ def probe(
 
 
 def remembering(embedders: Embedders) -> Embedders:
-    """The same embedders, each opened once and each text embedded once: several probes read the same texts."""
+    """The same embedders, with each text embedded once, because several probes read the same texts."""
     opened: dict[Language, Embed] = {}
     known: dict[tuple[Language, str], Any] = {}
 
@@ -102,7 +124,7 @@ def remembering(embedders: Embedders) -> Embedders:
 
 
 class _Features:
-    """Vectors of items; each text is embedded once."""
+    """Feature vectors of items."""
 
     def __init__(self, embed: Embed, items: Sequence[Item], history: bool) -> None:
         self.history = history
@@ -145,7 +167,7 @@ def _judge(train: Sequence[Item], items: Sequence[Item], features: _Features) ->
 
 
 def _fitted(train: Sequence[Item], items: Sequence[Item], question: Question, features: _Features) -> list[Any]:
-    """For each item the probability of each label that occurs in training; nothing when none does."""
+    """For each item the probability of each label that occurs in training; empty when none does."""
     given = [item for item in train if getattr(item.labels, question) is not None]
     labels = [getattr(item.labels, question) for item in given]
     if len(set(labels)) < 2:
@@ -155,7 +177,7 @@ def _fitted(train: Sequence[Item], items: Sequence[Item], question: Question, fe
     from sklearn.preprocessing import StandardScaler
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    # strong regularisation: a few thousand numbers an item, often a few hundred items
+    # strong regularisation: a few thousand numbers per item, often a few hundred items
     fit = LogisticRegression(C=0.01, class_weight="balanced", max_iter=500, random_state=0)
     model = make_pipeline(StandardScaler(), fit)
     with threadpool_limits(1 if len(given) < 5_000 else None):
@@ -192,5 +214,5 @@ def _texts(item: Item) -> list[str]:
 
 
 def _fold(item: Item) -> int:
-    """The part of the dialogues to which an item belongs; the same on every machine."""
-    return hashlib.sha256(origin(item).encode()).digest()[0] % FOLDS
+    """The part of the dialogues that an item belongs to; the same on every machine."""
+    return hashlib.sha256(origin(item).encode()).digest()[0] % _FOLDS

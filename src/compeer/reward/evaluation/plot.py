@@ -1,10 +1,8 @@
-"""A figure of one section: the columns of Table 1 with their intervals, ROC curves, and reliability.
+"""Figures of the evaluation: one per section of the report, and bars with intervals as in Figure 5 of the paper.
 
-The upper row is the table as dots: weighted F1 beside the recall of False, or the accuracy of the reply, for every
-judge. Below are the ROC curves (wrong steps found against right steps blamed; for the reply, good replies found
-against others taken for good) and what the probabilities promised against what came true.
-
-A bar for each judge with its interval, as in Figure 5 of the paper.
+The upper row of a section's figure is Table 1 as dots: weighted F1 beside the recall of False, or the accuracy of the
+reply, for every judge. Below are the ROC curves (wrong steps found against right steps blamed; for the reply, good
+replies found against others taken for good) and what the probabilities promised against what came true.
 """
 
 from __future__ import annotations
@@ -15,14 +13,15 @@ from typing import Any
 
 from compeer.cer.item import QUESTIONS, Question
 from compeer.plotting import ACCENT, INK, PAPER, QUIET, SERIES, WARM, drawing, frame
-from compeer.reward.evaluation.measure import Figure, Result
-from compeer.reward.evaluation.report import Section
-from compeer.reward.evaluation.table import TITLES
+from compeer.reward.evaluation.measure import JudgeResult
+from compeer.reward.evaluation.report import QUESTION_TITLES, ReportSection
+from compeer.statistics import Figure
 
-_FEWEST = 5  # answers that a bin needs to be drawn
+_BAR_COLOURS = (WARM, ACCENT, *SERIES[2:])
+_FEWEST = 5  # answers in a bin that is drawn
 
 
-def draw(section: Section, path: Path) -> None:
+def draw_section(section: ReportSection, path: Path) -> None:
     """Write the figure of a section as PNG or SVG."""
     results = section.results
     colours = _coloured(results)
@@ -44,15 +43,15 @@ def draw(section: Section, path: Path) -> None:
                 _reliability(rows[2][column], results, question, colours, first=column == 0)
 
 
-def _coloured(results: Sequence[Result]) -> dict[str, str]:
+def _coloured(results: Sequence[JudgeResult]) -> dict[str, str]:
     """A colour for each judge and probe; baselines are grey."""
     named = [result.name for result in results if result.role != "baseline"]
     return {name: SERIES[number % len(SERIES)] for number, name in enumerate(named)}
 
 
-def _dots(axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], named: bool) -> None:
+def _dots(axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], named: bool) -> None:
     other = ("accuracy", "accuracy") if question == "preference" else ("recall_false", "recall of False")
-    frame(axes, TITLES[question], "")
+    frame(axes, QUESTION_TITLES[question], "")
     for row, result in enumerate(results):
         asked = result.questions.get(question)
         if asked is None:
@@ -82,7 +81,7 @@ def _dot(axes: Any, figure: Figure, at: float, colour: str, mark: str, filled: s
     axes.plot([figure.value], [at], mark, color=colour, markerfacecolor=filled, markersize=6)
 
 
-def _roc(axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], first: bool) -> None:
+def _roc(axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], first: bool) -> None:
     across, up = ("others taken for good", "good replies found")
     if question != "preference":
         across, up = "right steps blamed", "wrong steps found"
@@ -100,7 +99,7 @@ def _roc(axes: Any, results: Sequence[Result], question: Question, colours: dict
 
 
 def _reliability(
-    axes: Any, results: Sequence[Result], question: Question, colours: dict[str, str], first: bool
+    axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], first: bool
 ) -> None:
     promised = "probability of True" if question != "preference" else "probability of the verdict"
     frame(axes, "Calibration" if first else "", promised, "came true")
@@ -122,7 +121,7 @@ def _reliability(
 
 
 def _numbers(axes: Any, title: str, values: Sequence[tuple[str, float | None]]) -> None:
-    """A column of numbers in the colours of their judges, in the corner that curves of good judges leave free."""
+    """A column of numbers in the colours of their judges, in the corner that good curves leave free."""
     known = [(colour, value) for colour, value in values if value is not None]
     if not known:
         axes.text(0.5, 0.5, "no probabilities", ha="center", va="center", color=QUIET, transform=axes.transAxes)
@@ -147,9 +146,6 @@ def _short(name: str) -> str:
     return name if len(name) <= 30 else name[:29] + "…"
 
 
-_BARS_COLOURS = (WARM, ACCENT, "#5B6C9E", "#9A7B1F")
-
-
 def bars(
     path: Path,
     title: str,
@@ -158,7 +154,7 @@ def bars(
     values: Sequence[tuple[str, Figure, str]],
     form: Callable[[float], str],
 ) -> None:
-    """Draw named figures, each with a note above its bar; `form` writes the numbers of the axis."""
+    """One bar per named figure, each with a note above it; `form` writes the numbers of the axis."""
     with drawing(path, max(4.6, 1.7 * len(values) + 1.6), 4.2) as figure:
         axes = figure.subplots()
         frame(axes, title, below, beside)
@@ -167,7 +163,7 @@ def bars(
             at = value.value or 0.0
             top = max(at, value.high or 0.0)
             highest = max(highest, top)
-            axes.bar(place, at, width=0.55, color=_BARS_COLOURS[place % len(_BARS_COLOURS)])
+            axes.bar(place, at, width=0.55, color=_BAR_COLOURS[place % len(_BAR_COLOURS)])
             if value.low is not None and value.high is not None:
                 axes.plot([place, place], [value.low, value.high], color=INK, linewidth=1.2)
             axes.annotate(note, (place, top), (0, 5), textcoords="offset points", ha="center", fontsize=10)
