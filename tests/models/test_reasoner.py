@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.models.serving import QUICK, Server, event, events, said, serving
 
-from compeer.models.ask import Reasoned, reason, reason_stream, request_for
+from compeer.models.ask import Reasoned, reason, request_for
 from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.endpoint import Endpoint
-from compeer.reasoning import Control, Event, Pins, Reasoning, StreamParser, render
+from compeer.reasoning import Control, Pins, Reasoning, render
 
 HISTORY = [{"role": "user", "content": "I lost my job and I cannot sleep."}]
 ASK = Control(Pins(stage="exploration", strategy="question"))
@@ -113,38 +113,15 @@ class TestRequest:
 
 
 class TestStreaming:
-    def test_events_come_and_the_parser_last(self) -> None:
-        whole = output()
-        pieces = [event(content=whole[i : i + 7]) for i in range(0, len(whole), 7)]
-
-        async def scenario() -> list[Event | StreamParser]:
-            async with serving(lambda *_: events(*pieces)) as server:
-                model = Endpoint("m", server.url, patience=QUICK)
-                found = [entry async for entry in reason_stream(model, request_for(HISTORY, control=ASK))]
-                await model.close()
-                return found
-
-        *shown, parser = asyncio.run(scenario())
-        assert isinstance(parser, StreamParser)
-        assert parser.raw == whole
-        assert parser.parsed.complete
-        steps = [entry.step for entry in shown if isinstance(entry, Event) and entry.kind == "step"]
-        assert steps == ["history", "emotion", "strategy"]
-        reply = "".join(entry.text for entry in shown if isinstance(entry, Event) and entry.kind == "reply")
-        assert reply == "What happened at work?"
-        labels = {entry.label: entry.value for entry in shown if isinstance(entry, Event) and entry.kind == "label"}
-        assert labels["intensity"] == 4
-
     def test_a_server_that_splits_thinking_off_is_read_the_same(self) -> None:
         whole = output()
         inside, reply = whole.removeprefix("<think>").split("</think>")
 
-        async def scenario() -> StreamParser:
+        async def scenario() -> str:
             async with serving(lambda *_: events(event(reasoning=inside), event(content=reply))) as server:
                 model = Endpoint("m", server.url, patience=QUICK)
-                found = [entry async for entry in reason_stream(model, request_for(HISTORY, control=ASK))]
+                pieces = [piece async for piece in model.stream(request_for(HISTORY, control=ASK))]
                 await model.close()
-                assert isinstance(found[-1], StreamParser)
-                return found[-1]
+                return "".join(pieces)
 
-        assert asyncio.run(scenario()).raw == whole
+        assert asyncio.run(scenario()) == whole

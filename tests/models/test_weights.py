@@ -88,8 +88,8 @@ class TestFinding:
         nowhere.mkdir()
         (nowhere / FILE).write_bytes(CONTENT)
         hashed: list[Path] = []
-        real = weights._sha256
-        monkeypatch.setattr(weights, "_sha256", lambda path: hashed.append(path) or real(path))
+        real = weights.file_sha256
+        monkeypatch.setattr(weights, "file_sha256", lambda path: hashed.append(path) or real(path))
         locate()
         locate()
         assert len(hashed) == 1

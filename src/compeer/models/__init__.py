@@ -15,10 +15,9 @@ weights       the embedded model's file, found or fetched once, by hash
 lora_gguf     LoRA adapters as llama.cpp loads them
 shipped       the adapters in the package: supporter and judge
 embedding     sentence vectors
-meter         counters of a service, as Prometheus reads them
 """
 
-from compeer.models.ask import Reasoned, reason, reason_stream, request_for
+from compeer.models.ask import Reasoned, reason, request_for
 from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.request import Answer, Failure, Model, ModelError, Request, Usage, ask_all, run
 from compeer.models.spec import open_model
@@ -36,7 +35,6 @@ __all__ = [
     "ask_all",
     "open_model",
     "reason",
-    "reason_stream",
     "request_for",
     "run",
 ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +23,6 @@ from compeer.reasoning.grammar import plan
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.parse import Parsed, Problem, parse, split_thinking
 from compeer.reasoning.prompt import Length, system_prompt
-from compeer.reasoning.stream import Event, StreamParser
 from compeer.typed import from_json
 
 T = TypeVar("T")
@@ -128,17 +127,6 @@ async def reason(model: Model, request: Request, control: Control = FREE, *, att
             break
     assert best is not None
     return best
-
-
-async def reason_stream(model: Model, request: Request) -> AsyncIterator[Event | StreamParser]:
-    """Events of a turn as it is written; the last thing yielded is the parser, which holds the whole."""
-    parser = StreamParser()
-    async for piece in model.stream(request):
-        for event in parser.feed(piece):
-            yield event
-    for event in parser.finish():
-        yield event
-    yield parser
 
 
 def judge_output(answer: Answer, control: Control) -> Reasoned:

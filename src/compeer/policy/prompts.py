@@ -22,10 +22,11 @@ from compeer.cer.crisis_flag import crisis_words
 from compeer.cer.item import Item
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
+from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy.composite import PromptRecord
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import ChatTokenizer, encode, pictures
+from compeer.training.encode import encode, pictures
 
 Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to where the model answers
 

@@ -21,9 +21,10 @@ import msgspec
 from compeer.cer.item import Item, Split, read_items, without_images
 from compeer.config import load
 from compeer.errors import UserError
+from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy.prompts import demonstration, prompt_of
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import ChatTokenizer, Example, encode
+from compeer.training.encode import Example, encode
 from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.sft import Plan
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import msgspec
 
 from compeer.errors import UserError
-from compeer.models.local import control_tokens
+from compeer.models.checkpoint import ChatTokenizer, picture
 
 Message = Mapping[str, Any]
 Taught = Literal["all", "last"]  # the assistant's turns that are learnt
@@ -52,57 +52,10 @@ class Example(msgspec.Struct, frozen=True):
         return labels
 
 
-class ChatTokenizer:
-    """A model's tokenizer and processor, and the template that both apply."""
-
-    def __init__(self, tokenizer: Any, processor: Any | None = None) -> None:
-        self.tokenizer, self.processor = tokenizer, processor
-        self._templater = processor if processor is not None and processor.chat_template else tokenizer
-        self._control = control_tokens(tokenizer)
-        self.image_token: int | None = getattr(processor, "image_token_id", None)
-        if not tokenizer.is_fast:
-            raise UserError("This model has no fast tokenizer, which is needed to tell which tokens are an answer's.")
-
-    @property
-    def sees(self) -> bool:
-        return self.processor is not None
-
-    @property
-    def pad(self) -> int:
-        found = self.tokenizer.pad_token_id
-        return int(self.tokenizer.eos_token_id if found is None else found)
-
-    def render(self, chat: Sequence[Message], ask: bool = False) -> str:
-        """The conversation as the template writes it; `ask`: with the opening of the assistant's turn."""
-        text: str = self._templater.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=ask)
-        return text
-
-    def chat(self, messages: Sequence[Message]) -> list[Message]:
-        """Messages as the template expects them: parts for a vision model, text for the others, no control tokens."""
-        made: list[Message] = []
-        for message in messages:
-            content = message["content"]
-            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            kept = [
-                part if part["type"] == "image" else {**part, "text": self._defused(part["text"])} for part in parts
-            ]
-            if self.sees:
-                shown: Any = [{"type": "image"} if part["type"] == "image" else part for part in kept]
-            else:
-                shown = "".join(part["text"] for part in kept if part["type"] == "text")
-            made.append({"role": message["role"], "content": shown})
-        return made
-
-    def ends_turn(self, text: str) -> bool:
-        """Whether a text ends in a control token: without one a model never learns to stop."""
-        return any(found.end() == len(text) for found in self._control.finditer(text))
-
-    def _defused(self, text: str) -> str:
-        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
-
-
 def encode(messages: Sequence[Message], words: ChatTokenizer, taught: Taught = "all") -> Example:
     """The tokens of a conversation, with the assistant's turns marked."""
+    if not words.tokenizer.is_fast:
+        raise UserError("This model has no fast tokenizer, which is needed to tell which tokens are an answer's.")
     images = pictures(messages)
     if images and not words.sees:
         raise UserError(
@@ -255,8 +208,6 @@ class Collator:
 
     def _pictures(self, chosen: Sequence[Example], ids: Any) -> dict[str, Any]:
         """Pixels, only where there are some: a vision model takes no empty ones."""
-        from compeer.models.checkpoint import picture
-
         images = [picture(path) for example in chosen for path in example.images]
         if not images or self.words.processor is None:
             return {}

@@ -29,7 +29,7 @@ from compeer.errors import UserError
 from compeer.models.checkpoint import open_checkpoint
 from compeer.models.request import ModelError
 from compeer.models.shipped import CONFIG, Role, adapter, is_adapter
-from compeer.models.weights import locate
+from compeer.models.weights import file_sha256, locate
 from compeer.training.run import is_main, processes, wait_for_all
 
 #: parameters of a vision tower, and among them those of the merger
@@ -152,12 +152,12 @@ def _check_gpus(settings: ModelSettings) -> None:
 def base_identity(base: str) -> dict[str, Any]:
     """What tells this base from every other: the hash of its files, or its name and commit on the hub."""
     if base == "embedded":
-        return {"sha256": _sha256(locate())}
+        return {"sha256": file_sha256(locate())}
     folder = Path(base)
     if folder.is_dir():
         kinds = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")
         files = sorted(path for path in folder.iterdir() if path.suffix in kinds)
-        listed = "\n".join(f"{path.name} {_sha256(path)}" for path in files)
+        listed = "\n".join(f"{path.name} {file_sha256(path)}" for path in files)
         return {"sha256": hashlib.sha256(listed.encode()).hexdigest()}
     import transformers
 
@@ -258,11 +258,6 @@ def _copy_preparing(opened: Trainable, folder: Path) -> None:
             shutil.copyfile(found, target)
         else:
             target.unlink(missing_ok=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 SHIPPED = "shipped"

@@ -26,7 +26,8 @@ import msgspec
 from msgspec import Meta
 
 from compeer.errors import UserError
-from compeer.training.encode import BatchOrder, ChatTokenizer, Collator, Example
+from compeer.models.checkpoint import ChatTokenizer
+from compeer.training.encode import BatchOrder, Collator, Example
 from compeer.training.model import ModelSettings, Trainable, arguments, on_gpu, save_model
 from compeer.training.run import Run, processes
 

@@ -40,10 +40,9 @@ class BridgeRow(msgspec.Struct, frozen=True):
 
 def rows(config: GrpoConfig) -> Iterator[BridgeRow]:
     """The prompts of a GRPO configuration, shortened to fit as they are there."""
-    from compeer.models.checkpoint import open_tokenizer
+    from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
     from compeer.policy.prompts import fitting
     from compeer.policy.sft import items_of
-    from compeer.training.encode import ChatTokenizer
 
     words = ChatTokenizer(*open_tokenizer(find_start(config).base))
     reviewed = config.include_crisis

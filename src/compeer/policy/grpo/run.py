@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
+from compeer.models.checkpoint import ChatTokenizer
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.alerts import Alerts, HeldOut
@@ -30,7 +31,7 @@ from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
 from compeer.reward.client import JudgeClient
-from compeer.training.encode import ChatTokenizer, pictures
+from compeer.training.encode import pictures
 from compeer.training.model import on_gpu
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 

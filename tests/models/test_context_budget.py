@@ -6,11 +6,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from compeer.models.embedded import Room
+from compeer.models.embedded import ContextBudget
 
 
 def test_never_more_is_taken_than_there_is() -> None:
-    room, least = Room(1000), []
+    room, least = ContextBudget(1000), []
 
     def work(number: int) -> None:
         with room.taken("x" * 100, 100 + number * 20, threading.Event()):
@@ -25,14 +25,14 @@ def test_never_more_is_taken_than_there_is() -> None:
 
 
 def test_a_request_larger_than_everything_gets_everything() -> None:
-    room = Room(100)
+    room = ContextBudget(100)
     with room.taken("长" * 1000, 5000, threading.Event()):
         assert room.free == 0
     assert room.free == 100
 
 
 def test_room_is_given_back_after_a_failure() -> None:
-    room = Room(100)
+    room = ContextBudget(100)
     try:
         with room.taken("", 60, threading.Event()):
             raise RuntimeError
@@ -42,7 +42,7 @@ def test_room_is_given_back_after_a_failure() -> None:
 
 
 def test_a_large_request_is_not_overtaken_for_ever() -> None:
-    room, order, go = Room(100), [], threading.Event()
+    room, order, go = ContextBudget(100), [], threading.Event()
 
     def small(number: int) -> None:
         with room.taken("", 40, threading.Event()):
@@ -67,7 +67,7 @@ def test_a_large_request_is_not_overtaken_for_ever() -> None:
 
 
 def test_an_abandoned_request_does_not_hold_up_the_others() -> None:
-    room, abandoned, done = Room(100), threading.Event(), threading.Event()
+    room, abandoned, done = ContextBudget(100), threading.Event(), threading.Event()
 
     def wait() -> None:
         with room.taken("", 100, abandoned):
