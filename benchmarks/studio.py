@@ -35,12 +35,11 @@ from tests.studio.browsing import DESK, browser, window
 from benchmarks.measure import Ratio
 from compeer.cer.gold import load
 from compeer.cer.item import QUESTIONS
-from compeer.people.invitations import Person, everybody, invite
-from compeer.people.labelling_project import create_project
-from compeer.people.labelling_votes import read_answers
+from compeer.people.invitations import Person, invite, people_of
+from compeer.people.labelling import create_project, read_answers
 from compeer.people.protocol import Ballot, Pass, answer_text, disputed
 from compeer.people.store import Store, open_store
-from compeer.people.store.tables import items, leases, votes
+from compeer.people.tables import items, leases, votes
 
 PEOPLE = 20
 WANTED = 300.0
@@ -96,7 +95,7 @@ def fill(store: Store, n_items: int) -> tuple[int, str]:
     for n in range(PEOPLE):
         invite(store, made.project.id, f"annotator {n}")
     newcomer = invite(store, made.project.id, "newcomer")
-    people = [one for one in everybody(store, made.project.id) if one.name != "newcomer"]
+    people = [one for one in people_of(store, made.project.id) if one.name != "newcomer"]
     store.write(lambda db: _vote(db, made.project.id, people, int(0.95 * n_items)))
     return made.project.id, newcomer.token
 

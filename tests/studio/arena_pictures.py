@@ -17,11 +17,10 @@ from tests.studio.label_pictures import LOOKS
 from tests.studio.labelling import png, real_items
 from tests.studio.serving import studio
 
+from compeer.people.arena import ArenaQueue, CreatedArena, close_arena, create_arena
 from compeer.people.arena_cases import Case, Reply
 from compeer.people.arena_figure import png as draw
 from compeer.people.arena_figure import svg
-from compeer.people.arena_project import Created, close, create_arena
-from compeer.people.arena_queue import next_comparison, submit
 from compeer.people.arena_results import results_of
 from compeer.people.invitations import invite
 from compeer.people.store import Store, open_store
@@ -30,7 +29,7 @@ from compeer.people.store import Store, open_store
 GOOD = {"aspen": 0.8, "birch": 0.5, "cedar": -0.3, "dogwood": -0.9}
 
 
-def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple[Created, dict[str, str]]:
+def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple[CreatedArena, dict[str, str]]:
     """An arena of real moments; each model answers with what the set holds for some moment."""
     items, cases, replies = real_items(60), [], []
     (home / "window.png").write_bytes(png(480, 270, 150))
@@ -49,16 +48,16 @@ def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple
     return made, {reply.response: reply.model for reply in replies}
 
 
-def play(store: Store, made: Created, authors: dict[str, str], names: list[str], votes: int) -> None:
+def play(store: Store, made: CreatedArena, authors: dict[str, str], names: list[str], votes: int) -> None:
     rng = random.Random(6)
     people = [invite(store, made.arena.id, name).person for name in names]
     for turn in range(votes):
         person = people[turn % len(people)]
-        if (work := next_comparison(store, person)) is None:
+        if (work := ArenaQueue(store).next(person)) is None:
             continue
         felt = GOOD[authors[work.first]] - GOOD[authors[work.second]] + rng.gauss(0, 1.1)
         choice = "first" if felt > 0.35 else "second" if felt < -0.35 else rng.choice(("both", "both", "neither"))
-        submit(store, person, work.name, choice, seconds=rng.uniform(8, 50))
+        ArenaQueue(store).submit(person, work.name, choice, seconds=rng.uniform(8, 50))
 
 
 def main(target: Path) -> None:
@@ -70,7 +69,7 @@ def main(target: Path) -> None:
         play(store, made, authors, ["Anna", "Ben", "Cleo"], 270)
         over, others = arena(store, home, "Winter", 50)
         play(store, over, others, ["Dao 道", "Emil"], 300)
-        close(store, over.arena.id)
+        close_arena(store, over.arena.id)
         shown, _ = arena(store, home, "With reasoning", 10, show_reasoning=True)
         found = results_of(store, over.arena.id)
         (target / "arena-figure.svg").write_text(svg(found), encoding="utf-8")

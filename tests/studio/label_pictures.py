@@ -17,9 +17,7 @@ from tests.studio.labelling import real_items
 from tests.studio.serving import studio
 
 from compeer.people.invitations import Person, invite, pause
-from compeer.people.labelling_project import create_project
-from compeer.people.labelling_queue import Work, next_work, skip
-from compeer.people.labelling_votes import submit
+from compeer.people.labelling import AssignedItem, LabellingQueue, create_project
 from compeer.people.store import Store, open_store
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -37,7 +35,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 NOTES = ("The stage could be either.", "I read this as tired, not angry.", "Both are kind, A is shorter.")
 
 
-def opinion(work: Work, rng: random.Random) -> dict[str, Any]:
+def opinion(work: AssignedItem, rng: random.Random) -> dict[str, Any]:
     """Somebody's answers: mostly those that most people give to this item, now and then others."""
     plain = random.Random(work.task.history[-1].text)
     usual: dict[str, Any] = {step: plain.random() < 0.8 for step in ("history", "emotion", "strategy")}
@@ -51,13 +49,15 @@ def label(store: Store, people: list[Person], votes: int, rng: random.Random, sk
     """So many items are handed in, by one after another."""
     for turn in range(votes):
         person = people[turn % len(people)]
-        if (work := next_work(store, person)) is not None:
+        if (work := LabellingQueue(store).next(person)) is not None:
             if turn in skips:
-                skip(store, person, work.item, "" if turn == skips[-1] else "unclear", distress=turn == skips[-1])
+                LabellingQueue(store).skip(
+                    person, work.item, "" if turn == skips[-1] else "unclear", distress=turn == skips[-1]
+                )
                 continue
             note = rng.choice(NOTES) if rng.random() < 0.2 else ""
             seconds = rng.uniform(25, 110)
-            submit(store, person, work.item, opinion(work, rng), seconds=seconds, note=note)
+            LabellingQueue(store).submit(person, work.item, opinion(work, rng), seconds=seconds, note=note)
 
 
 def main(target: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import msgspec
-from tests.annotation.labelling import item
+from tests.people.labelling import item
 from tests.studio.serving import begin_in, csrf
 
 from compeer.cer.gold import load
@@ -78,7 +78,7 @@ class Page:
 
 
 def begin(client: httpx.Client, token: str) -> Page:
-    """Come in by a personal link, read the warning, and get the first item."""
+    """Sign in by a personal link, read the warning, and get the first item."""
     return Page(begin_in("label", client, token).text)
 
 

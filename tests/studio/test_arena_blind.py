@@ -8,16 +8,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.arena.material import MODELS, cases, replies
+from tests.people.arena_material import MODELS, cases, replies
 from tests.studio.labelling import item
 from tests.studio.serving import TOKEN, begin_in, browser_of, csrf, enter, studio
 
 from compeer.dialogue import write_rows
+from compeer.people.arena import create_arena
 from compeer.people.arena_cases import Reply
-from compeer.people.arena_project import create_arena
-from compeer.people.arena_results import ballots
+from compeer.people.arena_results import counted_votes
 from compeer.people.invitations import invite
-from compeer.people.labelling_project import create_project
+from compeer.people.labelling import create_project
 from compeer.people.store import open_store
 
 TEXT = re.compile(r'<p class="said" dir="auto" lang="\w+">(.*?)</p>', re.S)
@@ -78,8 +78,8 @@ def test_nothing_in_any_answer_tells_the_models_apart(tmp_path: Path, reasoning:
                 assert "<script>alert" not in whole
             page = client.get("/arena/work")
         assert all(name in page.text for name in MODELS), "after the last one the names are told with the result"
-    assert len(seen) == 36 == len(ballots(store, made.arena.id))
-    assert [(one.left, one.right) for one in ballots(store, made.arena.id)].count(seen[0]) == seen.count(seen[0])
+    assert len(seen) == 36 == len(counted_votes(store, made.arena.id))
+    assert [(one.left, one.right) for one in counted_votes(store, made.arena.id)].count(seen[0]) == seen.count(seen[0])
     assert all(abs(seen.count((one, two)) - seen.count((two, one))) <= 1 for one in MODELS for two in MODELS)
     # pages differ only by how many pictures a case has, whoever stands where
     kinds = set().union(*forms.values())
@@ -147,6 +147,6 @@ def test_a_new_arena_by_upload_and_what_is_wrong_with_files_is_said(tmp_path: Pa
             assert answer.status_code == 422 and says in html.unescape(answer.text), says
         made = send(name="pilot", images=str(tmp_path))
         assert made.status_code == 303
-        assert "There is a project or an arena pilot already" in send(name="pilot", images=str(tmp_path)).text
+        assert "A project or arena named pilot already exists" in send(name="pilot", images=str(tmp_path)).text
         assert "pilot" in client.get(made.headers["location"]).text
         assert "no votes yet" in client.get(f"{made.headers['location']}/results").text

@@ -12,17 +12,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.arena.material import GOOD, MODELS, cases, replies
-from tests.arena.test_outcome import independent
 from tests.cli.command import compeer
+from tests.people.arena_material import GOOD, MODELS, cases, replies
+from tests.people.test_arena_results import draws_of, independent
 from tests.studio.browsing import chromium, window
 from tests.studio.process import Studio
 
 from compeer.dialogue import write_rows
-from compeer.people.arena_results import OUTCOMES, ballots, results_of
+from compeer.people.arena_results import OUTCOMES, count_votes, counted_votes, results_of
 from compeer.people.store import open_store
+from compeer.statistics import Resamples
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 CASES = int(os.environ.get("COMPEER_ARENA_CASES", "4"))
@@ -50,7 +50,7 @@ class Player:
 
     def come_in(self, link: str) -> None:
         self.page.goto(link)
-        self.page.get_by_role("button", name="Come in").click()
+        self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_url("**/")
         assert self.page.get_by_role("link", name="Label").count() == 0, "invited to the arena, not to labelling"
         self.page.get_by_role("link", name="Open Arena").click()
@@ -133,18 +133,18 @@ def test_three_browsers_compare_four_models_and_see_the_bars(opened: Any, tmp_pa
 
 
 def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
-    """Make the arena from files on this machine, and three links."""
+    """Create arena from files on this machine, and three links."""
     desk.goto("/arena")
     desk.get_by_role("link", name="New arena").click()
     desk.get_by_label("Name", exact=True).fill("pilot <b>")
-    desk.get_by_label("Or name files on this machine").fill(str(home / "cases.jsonl"))
+    desk.get_by_label("Or files on this machine").fill(str(home / "cases.jsonl"))
     desk.get_by_label("and the replies").fill(str(home / "replies"))
-    desk.get_by_label("Folder of the pictures").fill(str(pictures))
-    desk.get_by_role("button", name="Make the arena").click()
+    desk.get_by_label("Folder with pictures").fill(str(pictures))
+    desk.get_by_role("button", name="Create arena").click()
     desk.wait_for_url("**/arena/arenas/*")
     assert desk.get_by_role("heading", level=1).inner_text() == "pilot <b>"
-    desk.get_by_label("Names, one a line").fill("Anna\nBen\nCleo")
-    desk.get_by_role("button", name="Make links").click()
+    desk.get_by_label("Names, one per line").fill("Anna\nBen\nCleo")
+    desk.get_by_role("button", name="Create links").click()
     desk.locator(".link-line").first.wait_for()
     links = [one.input_value() for one in desk.locator(".link-line input").all()]
     desk.get_by_role("link", name="Back to the arena").click()
@@ -154,7 +154,7 @@ def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
 def check(players: list[Player], desk: Any, db: str) -> None:
     """Everybody sees the same bars; they are what was voted; sides and people are balanced."""
     store = open_store(db)
-    cast = ballots(store, 1)
+    cast = counted_votes(store, 1)
     total = CASES * 6
     assert len(cast) == total == sum(len(player.said) for player in players)
     assert Counter((one.left, one.right, one.choice) for one in cast) == Counter(
@@ -173,7 +173,7 @@ def check(players: list[Player], desk: Any, db: str) -> None:
             assert abs(left - right) <= 6, (name, model, left, right)
 
     found = results_of(store, 1)
-    taken = np.random.default_rng(0).integers(0, CASES, (2000, CASES)).tolist()
+    taken = draws_of(Resamples(count_votes(cast, MODELS).cases))
     for pair in found.pairs:
         expected = independent(cast, pair.one, pair.two, taken)
         for kind in OUTCOMES:

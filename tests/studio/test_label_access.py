@@ -16,15 +16,15 @@ import pytest
 from tests.studio.labelling import Page, begin, hand_in, item, png
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.dialogue import write_rows
+from compeer.people import tables as known
 from compeer.people.invitations import invite, new_link, pause
-from compeer.people.labelling_project import create_project
+from compeer.people.labelling import create_project
 from compeer.people.store import Store, open_store
-from compeer.people.store import tables as known
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 from compeer.reward.wire import Scored
-from compeer.studio.settings import Limits, Rate
+from compeer.studio.settings import RateLimit, StudioLimits
 
 ALL = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}
 
@@ -39,7 +39,7 @@ class Home:
         (folder / "pictures" / "face.png").write_bytes(png(30, 20, 90))
         (folder / "secret.png").write_bytes(png(10, 10, 90))
         (folder / "pictures" / "link.png").symlink_to(folder / "pictures" / "face.png")
-        seen = (Said("seeker", "Look at me.", ("face.png", "link.png")),)
+        seen = (PastTurn("seeker", "Look at me.", ("face.png", "link.png")),)
         items = [item(n, history=seen) for n in range(6)]
         made = create_project(self.store, "pilot", items, images=folder / "pictures", audit_share=0.0)
         self.project = made.project.id
@@ -198,7 +198,7 @@ def test_pictures_come_from_the_items_folder_alone(home: Home, address: str, cap
         enter(desk)
         for n, name in enumerate(("../secret.png", str(home.folder / "secret.png"), "a/../../secret.png", "link.png")):
             source = home.folder / "pictures" / f"items-{n}.jsonl"
-            write_rows(source, [item(0, history=(Said("seeker", "hi", (name,)),))])
+            write_rows(source, [item(0, history=(PastTurn("seeker", "hi", (name,)),))])
             for given in ({"path": str(source)}, {"images": str(home.folder / "pictures"), "file": source}):
                 answer = make(desk, f"p{n}", **given)
                 assert answer.status_code == 422 and "lies outside" in answer.text, name
@@ -222,7 +222,7 @@ def test_a_new_project_says_what_is_wrong_with_its_items(home: Home, address: st
         source.write_text('{"id": "a"}\n')
         assert "items.jsonl, line 1 (record a)" in make(desk, "p", file=source).text
         write_rows(source, [item(n) for n in range(3)])
-        assert "There is a project or an arena pilot already" in make(desk, "pilot", path=str(source)).text
+        assert "A project or arena named pilot already exists" in make(desk, "pilot", path=str(source)).text
         assert "Choose a file" in make(desk, "p").text
         made = make(desk, "named", path=str(source))
         assert made.status_code == 303 and "named" in desk.get(made.headers["location"]).text
@@ -277,7 +277,10 @@ def test_downloads_and_a_judge_beside_the_audit(home: Home, address: str) -> Non
 
 def test_forty_people_behind_one_address_are_not_held_up(tmp_path: Path) -> None:
     """Rates are a person's where a person is known; and coming in at once costs nobody a try."""
-    home = Home(tmp_path, limits=Limits(person=Rate(30, 5.0), address=Rate(60, 0.001), enter=Rate(3, 0.001)))
+    home = Home(
+        tmp_path,
+        limits=StudioLimits(person=RateLimit(30, 5.0), address=RateLimit(60, 0.001), enter=RateLimit(3, 0.001)),
+    )
     tokens = [invite(home.store, home.project, f"p{n}").token for n in range(12)]
     answers: list[int] = []
 

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.annotation.conftest import database, postgres_server  # noqa: F401
-from tests.annotation.crowd import opinion
-from tests.annotation.test_crowd import check
+from tests.people.conftest import database, postgres_server  # noqa: F401
+from tests.people.crowd import opinion
+from tests.people.test_crowd import check
 from tests.studio.labelling import Page, begin, hand_in, item
 from tests.studio.process import Studio
 from tests.studio.serving import browser_of
 
 from compeer.people.invitations import invite
-from compeer.people.labelling_project import create_project, progress
-from compeer.people.labelling_votes import records
+from compeer.people.labelling import create_project
+from compeer.people.labelling_results import labelling_progress, records
 from compeer.people.store import open_store
-from compeer.people.store.tables import leases
+from compeer.people.tables import leases
 
 PEOPLE, ITEMS = (int(part) for part in os.environ.get("COMPEER_CROWD", "16x60").split("x"))
 LEAVING = PEOPLE // 4
 LEASE = 6.0  # seconds
-TAKEN_OVER, SENT_BEFORE = "Somebody else has this one now", "This was sent before"
+TAKEN_OVER, SENT_BEFORE = "Someone else has this item now", "This was already submitted"
 PATIENCE = 600.0
 
 
@@ -121,7 +121,7 @@ def test_a_crowd_over_http_with_abandoned_browsers_and_kill_9(
         server.kill()  # in the middle, with everybody at work
         killed_at = sum(len(one.acknowledged) for one in crowd)
         server.start()
-        until(lambda: progress(store, project).closed == ITEMS, crowd)
+        until(lambda: labelling_progress(store, project).closed == ITEMS, crowd)
     finally:
         stop.set()
         for one in crowd:

@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.annotation.labelling import LABELS
+from tests.people.labelling import LABELS
 from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.labelling import item, png
 from tests.studio.serving import studio
 
-from compeer.cer.item import Candidate, Said
+from compeer.cer.item import Candidate, PastTurn
 from compeer.people.invitations import invite
-from compeer.people.labelling_project import create_project
-from compeer.people.labelling_queue import next_work
-from compeer.people.labelling_votes import submit
+from compeer.people.labelling import LabellingQueue, create_project
 from compeer.people.store import Store, open_store
-from compeer.people.store.tables import skips, votes
+from compeer.people.tables import skips, votes
 from compeer.reasoning import Reasoning
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
@@ -80,7 +78,7 @@ def test_what_is_filled_in_is_kept(opened: Any, address: str, store: Store) -> N
         page.get_by_text("Item 2 of 4").wait_for()
         page.goto("/label/mine")
         page.locator(".list a").click()
-        page.get_by_text("You can change it until the item closes").wait_for()
+        page.get_by_text("You can change it until it is closed").wait_for()
         page.locator("label").filter(has_text="Neither").click()
         page.keyboard.press("Enter")
         page.wait_for_url("**/label/mine")
@@ -114,12 +112,12 @@ def test_without_a_script_plain_forms_do_the_same(opened: Any, address: str, sto
             ("preference", "both"),
         ):
             page.locator(f"input[name={question}][value={value}]").check()
-        page.get_by_role("button", name="Hand in").click()
+        page.get_by_role("button", name="Submit").click()
         page.get_by_text("Item 2 of 3").wait_for()
         page.get_by_role("button", name="Undo").click()
         page.get_by_text("Item 1 of 3").wait_for()
         assert page.locator("#answers input:checked").count() == 4
-        page.get_by_role("button", name="Hand in").click()
+        page.get_by_role("button", name="Submit").click()
         page.get_by_role("link", name="Skip S").click()
         page.get_by_label("Something is missing").check()
         page.get_by_role("button", name="Skip it").click()
@@ -135,7 +133,7 @@ def test_hostile_text_shows_as_text_everywhere(opened: Any, address: str, store:
     (tmp_path / "face.png").write_bytes(png(300, 200, 90))
     steps = {step: f"{step} {HOSTILE}" for step in ("history", "emotion", "strategy")}
     odd = Candidate(response=f"CAND {HOSTILE}", reasoning=Reasoning.of(steps, LABELS))
-    turns = (Said("seeker", HOSTILE, ("face.png",)), Said("supporter", LONG), Said("seeker", HOSTILE))
+    turns = (PastTurn("seeker", HOSTILE, ("face.png",)), PastTurn("supporter", LONG), PastTurn("seeker", HOSTILE))
     made = create_project(
         store,
         "<i>p</i>",
@@ -158,7 +156,7 @@ def test_hostile_text_shows_as_text_everywhere(opened: Any, address: str, store:
             page.locator(".ask input[value=true]").evaluate_all("all => all.forEach((one) => one.click())")
             page.locator(".ask input[value=both]" if token == tokens[0] else ".ask input[value=neither]").check()
             page.locator("#hand-in").click()
-            page.get_by_text("Nothing for you just now").wait_for()
+            page.get_by_text("No items for you right now").wait_for()
             page.goto("/label/mine")
             plain(page)
         page.get_by_role("button", name="Leave").click()
@@ -188,10 +186,9 @@ def test_every_page_on_a_phone_in_chinese_with_names_for_everything(opened: Any,
     made = create_project(store, "p", [item(n) for n in range(5)], audit_share=0.5)
     people = [invite(store, made.project.id, name) for name in ("安娜", "Ben", "Cleo")]
     for n, one in enumerate(people[:2]):
-        work = next_work(store, one.person)
+        work = LabellingQueue(store).next(one.person)
         assert work is not None
-        submit(
-            store,
+        LabellingQueue(store).submit(
             one.person,
             work.item,
             dict.fromkeys(("history", "emotion", "strategy"), n == 0) | {"preference": "both"},

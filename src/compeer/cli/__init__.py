@@ -54,7 +54,9 @@ COMMANDS = {
     ),
     "corpus": Place("compeer.cli.corpus", "app", "Import, count and read conversations."),
     "cer": Place("compeer.cli.cer", "app", "Build the labelled reasoning dataset."),
-    "annotate": Place("compeer.cli.annotate", "app", "Labels by people: projects, invitations, agreement, export."),
+    "annotate": Place(
+        "compeer.cli.people", "annotate_app", "Labels by people: projects, invitations, agreement, export."
+    ),
     "reward": Place("compeer.cli.reward", "app", "Train the judge, score with it, serve it, measure it."),
     "policy": Place("compeer.cli.policy", "app", "Train the model that thinks before it answers."),
     "eval": Place(
@@ -62,7 +64,9 @@ COMMANDS = {
         "eval_app",
         "Measure a supporter: benchmarks, language, control, safety.",
     ),
-    "arena": Place("compeer.cli.arena", "app", "Compare models by people, blind: replies, invitations, results."),
+    "arena": Place(
+        "compeer.cli.people", "arena_app", "Compare models by people, blind: replies, invitations, results."
+    ),
 }
 
 

@@ -1,30 +1,65 @@
-"""What compeer annotate and compeer arena have in common: the database, personal links, pausing, how things are told.
+"""compeer annotate and compeer arena: labels and comparisons by people, without the studio.
 
-Both work on one database of people. `add` gives a group of commands `invite` and `pause`.
+compeer annotate create items.jsonl --name pilot
+compeer annotate invite anna ben cleo
+compeer annotate agreement --judgements scores.jsonl
+compeer annotate export --out labelled.jsonl
+
+compeer arena cases dialogues.jsonl --out cases.jsonl --count 200 --pictures
+compeer arena generate cases.jsonl --model ours=hf:runs/grpo --model base=openai:qwen --out replies --images pictures
+compeer arena import answers.jsonl --cases cases.jsonl --as gpt-4o --out replies/gpt-4o.jsonl
+compeer arena create cases.jsonl replies/*.jsonl --name pilot --images pictures
+compeer arena results --figure pilot.svg
+
+Both groups work on one database of people and share `invite`, `pause` and `status`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compeer.cli.options import (
+    BaseUrl,
+    Concurrency,
+    Json,
+    Limit,
+    MaxTokens,
+    Seed,
+    Temperature,
+    check_choice,
+    print_json,
+)
+
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.people.projects import Founded
+    from compeer.people.projects import Kind, Project
     from compeer.people.store import Store
 
-Db = Annotated[
-    str, typer.Option("--db", envvar="COMPEER_ANNOTATION_DB", help="A SQLite file, or postgresql://USER@HOST/NAME.")
+annotate_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+arena_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+DATABASE = "annotation.db"
+Database = Annotated[
+    str,
+    typer.Option(
+        "--db", envvar="COMPEER_ANNOTATION_DB", help="Database: a SQLite file or postgresql://USER@HOST/NAME."
+    ),
 ]
-DB = "annotation.db"
-Name = Annotated[str | None, typer.Option("--name", help="Which one, where the database holds several.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-People = Annotated[list[str], typer.Argument(help="One name or more.", show_default=False)]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the project, where the database has several.")]
+People = Annotated[list[str], typer.Argument(help="Names of people.", show_default=False)]
+Lease = Annotated[float, typer.Option(min=0.1, help="Minutes after which idle work goes back to the queue.")]
+DrawnSeed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed. Default: drawn.")]
+Format = Annotated[str, typer.Option("--format", help="Format: cer, label-studio or potato.")]
+Cases = Annotated[Path, typer.Argument(help="Cases, JSON lines.", show_default=False)]
+CaseImages = Annotated[
+    Path | None, typer.Option("--images", help="Folder of the pictures. Default: that of the cases.")
+]
 
 
-def ready() -> None:
+def _check_installed() -> None:
     """Say what to install before anything is imported that needs it."""
     from importlib.util import find_spec
 
@@ -34,82 +69,428 @@ def ready() -> None:
         raise UserError(f'This needs {" and ".join(missing)}: pip install "compeer[studio]"')
 
 
-def add(app: typer.Typer, find: Callable[[Store, str | None], Founded]) -> None:
-    """The commands about people; `find` is the project, or the arena, of a name."""
-
-    @app.command()
-    def invite(
-        people: People,
-        role: Annotated[str, typer.Option(help="annotator or coordinator.")] = "annotator",
-        new_link: Annotated[bool, typer.Option("--new-link", help="Replace the link of somebody who is in.")] = False,
-        revoke: Annotated[bool, typer.Option("--revoke", help="End somebody's access; their votes stay.")] = False,
-        address: Annotated[
-            str, typer.Option(help="Where the studio is reached, for the links.")
-        ] = "http://127.0.0.1:8030",
-        name: Name = None,
-        db: Db = DB,
-        as_json: AsJson = False,
-    ) -> None:
-        """Make personal links. Each is shown once: only its hash is kept."""
-        store = opened(db)
-        from compeer.errors import UserError
-        from compeer.people import invitations as access
-
-        if role not in ("annotator", "coordinator"):
-            raise UserError(f"--role is annotator or coordinator, not {role!r}.")
-        number = find(store, name).id
-        if revoke:
-            for person in people:
-                access.revoke(store, number, person)
-            tell({"revoked": people}, as_json, [f"The links of {', '.join(people)} no longer work."])
-            return
-        made = [
-            access.new_link(store, number, person) if new_link else access.invite(store, number, person, role)  # type: ignore[arg-type]
-            for person in people
-        ]
-        base = address.rstrip("/")
-        rows = [{"name": one.person.name, "role": one.person.role, "link": f"{base}/enter/{one.token}"} for one in made]
-        tell(rows, as_json, [f"{row['name']}: {row['link']}" for row in rows])
-
-    @app.command()
-    def pause(
-        people: People,
-        resume: Annotated[bool, typer.Option("--resume", help="Let them go on.")] = False,
-        name: Name = None,
-        db: Db = DB,
-        as_json: AsJson = False,
-    ) -> None:
-        """Give somebody nothing more for now. What they hold goes back to the queue."""
-        store = opened(db)
-        from compeer.people.invitations import pause as change
-
-        number = find(store, name).id
-        for person in people:
-            change(store, number, person, not resume)
-        said = f"{', '.join(people)}: {'at work again' if resume else 'paused'}."
-        tell({"people": people, "paused": not resume}, as_json, [said])
-
-
-def opened(db: str) -> Store:
-    """A database that is there already."""
-    ready()
+def _open(db: str) -> Store:
+    """An existing database."""
+    _check_installed()
     from compeer.people.store import open_store
 
     return open_store(db, create=False)
 
 
-def show(result: Any, as_json: bool, tables: Callable[[], Any]) -> None:
+def _find(store: Store, kind: Kind, name: str | None) -> Project:
+    from compeer.people.projects import project_by_name
+
+    return project_by_name(store, kind, name)
+
+
+def _print(result: Any, as_json: bool, lines: list[str]) -> None:
+    """What a command has done, as JSON or in words."""
+    print_json(result) if as_json else typer.echo("\n".join(lines))
+
+
+def _print_tables(result: Any, as_json: bool, tables: Callable[[], Any]) -> None:
     """A record as JSON, or as tables for a terminal."""
     if as_json:
-        import msgspec
-
-        tell(msgspec.to_builtins(result), True)
+        print_json(result)
     else:
         from rich.console import Console
 
         Console().print(*tables(), sep="\n")
 
 
-def tell(result: Any, as_json: bool, said: list[str] | None = None) -> None:
-    """What a command has done, as JSON or in words."""
-    typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else "\n".join(said or []))
+def _add_people_commands(app: typer.Typer, kind: Kind) -> None:
+    """`invite` and `pause`, which both groups have."""
+
+    @app.command()
+    def invite(
+        people: People,
+        role: Annotated[str, typer.Option(help="Role: annotator or coordinator.")] = "annotator",
+        new_link: Annotated[bool, typer.Option("--new-link", help="Replace a person's link.")] = False,
+        revoke: Annotated[bool, typer.Option("--revoke", help="End a person's access; their votes stay.")] = False,
+        address: Annotated[str, typer.Option(help="Address of the studio, for the links.")] = "http://127.0.0.1:8030",
+        name: Name = None,
+        db: Database = DATABASE,
+        as_json: Json = False,
+    ) -> None:
+        """Make personal links. Each is shown once: only its hash is kept."""
+        store = _open(db)
+        from compeer.people import invitations
+
+        check_choice("--role", role, "annotator", "coordinator")
+        number = _find(store, kind, name).id
+        if revoke:
+            for person in people:
+                invitations.revoke(store, number, person)
+            _print({"revoked": people}, as_json, [f"The links of {', '.join(people)} no longer work."])
+            return
+        made = [
+            invitations.new_link(store, number, person) if new_link else invitations.invite(store, number, person, role)  # type: ignore[arg-type]
+            for person in people
+        ]
+        base = address.rstrip("/")
+        rows = [{"name": one.person.name, "role": one.person.role, "link": f"{base}/enter/{one.token}"} for one in made]
+        _print(rows, as_json, [f"{row['name']}: {row['link']}" for row in rows])
+
+    @app.command()
+    def pause(
+        people: People,
+        resume: Annotated[bool, typer.Option("--resume", help="Give them work again.")] = False,
+        name: Name = None,
+        db: Database = DATABASE,
+        as_json: Json = False,
+    ) -> None:
+        """Give people no more work for now. What they hold goes back to the queue."""
+        store = _open(db)
+        from compeer.people import invitations
+
+        number = _find(store, kind, name).id
+        for person in people:
+            invitations.pause(store, number, person, not resume)
+        said = f"{', '.join(people)}: {'resumed' if resume else 'paused'}."
+        _print({"people": people, "paused": not resume}, as_json, [said])
+
+
+@annotate_app.command("create")
+def create_labelling(
+    source: Annotated[Path, typer.Argument(help="CER items with candidates, JSON lines.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", help="Name of the project.")] = "labels",
+    db: Database = DATABASE,
+    images: Annotated[Path | None, typer.Option(help="Folder of the pictures. Default: that of the items.")] = None,
+    guideline: Annotated[str, typer.Option(help="Version of the guideline, recorded with every vote.")] = "1",
+    lease: Lease = 15.0,
+    audit: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of closed items that are audited.")] = 0.05,
+    seed: DrawnSeed = None,
+    votes: Annotated[bool, typer.Option("--votes", help="Import the votes that the items carry.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a labelling project from items."""
+    _check_installed()
+    from compeer.cer.item import image_folder, read_items
+    from compeer.people.exchange import import_votes, votes_of_items
+    from compeer.people.labelling import create_project
+    from compeer.people.store import open_store
+
+    items = list(read_items(source, resolve_images=False))
+    store = open_store(db)
+    folder = images or (None if str(source) == "-" else image_folder(source))
+    made = create_project(
+        store, name, items, images=folder, guideline=guideline, lease_minutes=lease, audit_share=audit, seed=seed
+    )
+    result: dict[str, Any] = {"project": name, "db": db, "items": made.items, "left_out": made.left_out}
+    if votes:
+        result["votes"] = import_votes(store, made.project.id, votes_of_items(items)).votes
+    left = f" {made.left_out:,} without a candidate are left out." if made.left_out else ""
+    said = f"The project {name} has {made.items:,} items in {db}.{left} Next: compeer annotate invite NAME"
+    _print(result, as_json, [said])
+
+
+_add_people_commands(annotate_app, "labelling")
+
+
+@annotate_app.command("status")
+def labelling_status(name: Name = None, db: Database = DATABASE, as_json: Json = False) -> None:
+    """Progress of the labelling, by question and by person."""
+    store = _open(db)
+    from compeer.people.labelling_results import labelling_progress
+    from compeer.people.terminal_tables import labelling_status
+
+    now = labelling_progress(store, _find(store, "labelling", name).id)
+    _print_tables(now, as_json, lambda: labelling_status(now))
+
+
+@annotate_app.command("agreement")
+def labelling_agreement(
+    judgements: Annotated[
+        Path | None, typer.Option(help="File of compeer reward score, to compare a judge with the audit.")
+    ] = None,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Agreement of the two first votes, and how often the audit and a judge confirm the labels."""
+    store = _open(db)
+    from compeer.people.labelling_results import agreement, audit, pair_agreement, read_judgements
+    from compeer.people.terminal_tables import agreement_tables
+
+    number = _find(store, "labelling", name).id
+    found, pairs = agreement(store, number), pair_agreement(store, number)
+    confirmed = audit(store, number, read_judgements(judgements)) if judgements else found.audit
+    result = {"questions": found.questions, "labels": found.labels, "pairs": pairs, "audit": confirmed}
+    _print_tables(result, as_json, lambda: agreement_tables(found, pairs, confirmed))
+
+
+@annotate_app.command("export")
+def export_labels(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file; for label-studio and potato a folder.")],
+    form: Format = "cer",
+    everything: Annotated[bool, typer.Option("--all", help="Include open items.")] = False,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names.")] = False,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Write the labels: CER items with labels, votes and status; or all items as tasks for another tool."""
+    store = _open(db)
+    from compeer.dialogue import write_rows
+    from compeer.people.exchange import labelled
+    from compeer.people.other_tools import write_label_studio, write_potato
+
+    project = _find(store, "labelling", name)
+    check_choice("--format", form, "cer", "label-studio", "potato")
+    items = labelled(store, project.id, everything=everything or form != "cer", anonymous=anonymous)
+    if form == "cer":
+        count = write_rows(out, items)
+    elif form == "label-studio":
+        count = write_label_studio(out, items, project.seed)
+    else:
+        count = write_potato(out, items, project.seed, title=project.name)
+    if str(out) != "-":
+        _print({"items": count, "out": str(out), "format": form}, as_json, [f"{count:,} items are in {out}."])
+
+
+@annotate_app.command("import")
+def import_labels(
+    source: Annotated[Path, typer.Argument(help="Labelled CER items, or another tool's answers.", show_default=False)],
+    form: Format = "cer",
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Read votes on this project's items from elsewhere. Reading a file twice changes nothing."""
+    store = _open(db)
+    from compeer.cer.item import read_items
+    from compeer.people.exchange import import_votes, votes_of_items
+    from compeer.people.labelling_results import records
+    from compeer.people.other_tools import read_label_studio, read_potato
+
+    project = _find(store, "labelling", name)
+    check_choice("--format", form, "cer", "label-studio", "potato")
+    if form == "cer":
+        votes: Any = votes_of_items(read_items(source))
+    else:
+        names = [record.item.id for record in records(store, project.id)]
+        votes = (read_label_studio if form == "label-studio" else read_potato)(source, names, project.seed)
+    done = import_votes(store, project.id, votes)
+    said = [f"{done.votes:,} votes on {done.items:,} items were imported; {done.people} people were new."]
+    said += [f"  left out, {why}: {count:,}" for why, count in done.left_out.items()]
+    _print(done, as_json, said)
+
+
+@arena_app.command("cases")
+def make_cases(
+    dialogues: Annotated[Path, typer.Argument(help="Dialogues, as compeer corpus import writes them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
+    count: Annotated[int, typer.Option(min=1, help="Maximum number of cases.")] = 200,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Only moments whose history has a picture.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Make cases from conversations: each is cut where a supporter answers."""
+    from compeer.dialogue import read, write_rows
+    from compeer.errors import UserError
+    from compeer.people.arena_cases import cases_of
+
+    made = write_rows(out, cases_of(read(dialogues), count=count, pictures=pictures, seed=seed))
+    if not made:
+        out.unlink(missing_ok=True)
+        raise UserError(f"{dialogues} gave no case" + (" with a picture." if pictures else "."))
+    _print({"cases": made, "out": str(out)}, as_json, [f"{made:,} cases are in {out}."])
+
+
+@arena_app.command("generate")
+def generate_replies(
+    source: Cases,
+    model: Annotated[
+        list[str], typer.Option("--model", "-m", help="Model: [NAME=]embedded, hf:… or openai:…; may be repeated.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the replies; run again to resume.")],
+    images: CaseImages = None,
+    base_url: BaseUrl = None,
+    grammar: Annotated[bool, typer.Option(help="Enforce the reasoning format while decoding.")] = True,
+    length: Annotated[
+        str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded, else full.")
+    ] = None,
+    temperature: Temperature = 0.7,
+    max_tokens: MaxTokens = 2000,
+    concurrency: Concurrency = 16,
+    limit: Limit = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Let models answer the cases in reasoning mode, one file per model. What is done is not asked again."""
+    from compeer.dialogue import read_rows
+    from compeer.errors import UserError
+    from compeer.people.arena_cases import WITHOUT_PICTURES, GenerationOptions, Reply, generate, read_cases
+    from compeer.pipeline.stage import Progress
+    from compeer.pipeline.work import ModelSpec
+
+    check_choice("--length", length, "full", "brief")
+    read_cases(source)  # to report mistakes before the work begins
+    named = [_model_name(one) for one in model]
+    if len({_file_name(name) for name, _ in named}) < len(named):
+        raise UserError("Two models have the same name; give each its own: --model NAME=SPEC.")
+    done: list[dict[str, Any]] = []
+    said: list[str] = []
+    for name, spec in named:
+        options = GenerationOptions(
+            name=name,
+            images=str((images or source.parent).resolve()),
+            temperature=temperature,
+            max_tokens=max_tokens,
+            grammar=grammar,
+            length=length or ("brief" if spec.startswith("embedded") else "full"),  # type: ignore[arg-type]
+        )
+        target = out / f"{_file_name(name)}.jsonl"
+        counts = generate(
+            source, target, ModelSpec(spec, base_url, concurrency), options,
+            seed=seed, concurrency=concurrency, limit=limit, progress=Progress(quiet=as_json),
+        ).counts  # fmt: skip
+        blind = sum(WITHOUT_PICTURES in reply.notes for reply in read_rows(target, Reply))
+        failed = sum(counts.rejected.values())
+        done.append({"model": name, "out": str(target), "replies": counts.rows_out, "rejected": dict(counts.rejected),
+                     "without_pictures": blind})  # fmt: skip
+        said.append(f"{name}: {counts.rows_out:,} replies in {target}" + (f", {failed} failed" if failed else ""))
+        if blind:
+            said.append(f"  This model takes no pictures: {blind} cases were asked without theirs.")
+    _print(done, as_json, said)
+
+
+@arena_app.command("import")
+def import_replies(
+    answers: Annotated[Path, typer.Argument(help="JSON lines with case, and raw or response.", show_default=False)],
+    source: Annotated[Path, typer.Option("--cases", help="Cases that were answered.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
+    model: Annotated[str | None, typer.Option("--as", help="Name of the model, where the file has none.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read replies that another program wrote."""
+    from compeer.dialogue import write_rows
+    from compeer.people.arena_cases import import_replies, missing_replies, read_cases
+
+    known = read_cases(source)
+    found = import_replies(answers, known, model)
+    write_rows(out, found)
+    reasoned = sum(reply.reasoning is not None for reply in found)
+    missing = missing_replies(known, found)
+    said = [f"{len(found):,} replies are in {out}, {reasoned:,} of them with complete reasoning."]
+    said += [f"  {name} has not answered {count:,} cases." for name, count in missing.items()]
+    _print({"replies": len(found), "reasoned": reasoned, "missing": dict(missing), "out": str(out)}, as_json, said)
+
+
+@arena_app.command("create")
+def create_arena(
+    source: Cases,
+    replies: Annotated[list[Path], typer.Argument(help="Replies of the models, JSON lines.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", help="Name of the arena.")] = "arena",
+    db: Database = DATABASE,
+    images: CaseImages = None,
+    votes: Annotated[int, typer.Option(min=1, max=100, help="People per comparison.")] = 1,
+    focus: Annotated[
+        str | None, typer.Option(help="Model that all others are compared with, as in the paper. Default: all pairs.")
+    ] = None,
+    show_reasoning: Annotated[bool, typer.Option("--show-reasoning", help="Show the models' reasoning.")] = False,
+    lease: Lease = 15.0,
+    seed: DrawnSeed = None,
+    as_json: Json = False,
+) -> None:
+    """Make an arena from cases and replies."""
+    _check_installed()
+    from compeer.people.arena import create_arena
+    from compeer.people.arena_cases import read_cases, read_replies
+    from compeer.people.store import open_store
+
+    cases, answers = read_cases(source), read_replies(replies)
+    made = create_arena(
+        open_store(db), name, cases, answers, images=images or source.parent, votes=votes,
+        focus=focus, show_reasoning=show_reasoning, lease_minutes=lease, seed=seed,
+    )  # fmt: skip
+    left = f" {made.left_out:,} cases that some model has not answered are left out." if made.left_out else ""
+    said = (
+        f"The arena {name} has {made.comparisons:,} comparisons of {len(made.models)} models on {made.cases:,} cases "
+        f"in {db}.{left} Next: compeer arena invite NAME, and compeer studio --db {db}"
+    )
+    _print(made, as_json, [said])
+
+
+_add_people_commands(arena_app, "arena")
+
+
+@arena_app.command("status")
+def arena_status(name: Name = None, db: Database = DATABASE, as_json: Json = False) -> None:
+    """Progress of an arena, as a whole and by person."""
+    store = _open(db)
+    from compeer.people.arena import arena_progress
+    from compeer.people.terminal_tables import arena_status
+
+    now = arena_progress(store, _find(store, "arena", name).id)
+    _print_tables(now, as_json, lambda: arena_status(now))
+
+
+@arena_app.command("close")
+def close_arena(
+    reopen: Annotated[bool, typer.Option("--reopen", help="Open it again.")] = False,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """End an arena before every comparison has its vote; everybody in it then sees the results."""
+    store = _open(db)
+    from compeer.people.arena import close_arena
+
+    arena = _find(store, "arena", name)
+    close_arena(store, arena.id, not reopen)
+    _print({"closed": not reopen}, as_json, [f"The arena {arena.name} is {'open again' if reopen else 'closed'}."])
+
+
+@arena_app.command("results")
+def arena_results(
+    figure: Annotated[Path | None, typer.Option(help="Output file for the stacked bars, .svg or .png.")] = None,
+    draws: Annotated[int, typer.Option(min=100, help="Rounds of the bootstrap.")] = 2000,
+    seed: Seed = 0,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Win, tie and loss by pair and a ranking, with 95 % intervals from a paired bootstrap over cases."""
+    store = _open(db)
+    from compeer.errors import UserError
+    from compeer.people.arena_figure import png, svg
+    from compeer.people.arena_results import results_of
+    from compeer.people.terminal_tables import arena_results
+
+    if figure is not None and figure.suffix not in (".svg", ".png"):
+        raise UserError(f"--figure ends in .svg or .png; {figure.name} does not.")
+    found = results_of(store, _find(store, "arena", name).id, draws=draws, seed=seed)
+    _print_tables(found, as_json, lambda: arena_results(found) if found.votes else ["There are no votes yet."])
+    if figure is not None and figure.suffix == ".svg":
+        figure.write_text(svg(found), encoding="utf-8")
+    elif figure is not None:
+        png(found, figure)
+
+
+@arena_app.command("export")
+def export_votes(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names, no notes.")] = False,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Write every vote that counts: case, the models on both sides, the choice, who, when, how long."""
+    store = _open(db)
+    from compeer.dialogue import write_rows
+    from compeer.people.arena_results import counted_votes
+
+    count = write_rows(out, counted_votes(store, _find(store, "arena", name).id, anonymous=anonymous))
+    if str(out) != "-":
+        _print({"votes": count, "out": str(out)}, as_json, [f"{count:,} votes are in {out}."])
+
+
+def _model_name(given: str) -> tuple[str, str]:
+    """NAME=SPEC, or a spec that is its own name."""
+    name, equals, spec = given.partition("=")
+    return (name.strip(), spec) if equals and name.strip() and ":" not in name else (given, given)
+
+
+def _file_name(name: str) -> str:
+    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)

@@ -1,45 +1,17 @@
-"""The arena (Figure 6 of the paper): people compare the replies of several models, blind.
+"""What an arena compares: cases, and each model's reply to each case.
 
-cases       conversations to answer, text and pictures; from files or from dialogues
-replies     what each model answers in reasoning mode, generated (and resumed) or imported
-pairing     which two models on which case, in which order and on which sides; pure, seeded
-project     an arena in the store: cases, replies, slots, settings
-queue       what a person compares next, handing in, taking back, putting away
-seats       the slots: giving one to a person, returning those of who is gone
-ballots     the votes that count, read back; what an export holds
-outcome     win, tie and loss by pair, with paired bootstrap intervals over cases; pure
-ranking     Bradley-Terry strengths with intervals from the same resamples; pure
-results     all of it for one arena, now
-progress    how far it is
-figure      the stacked bars as SVG or PNG
-
-The store, the people, their personal links and the life of a lease are those of `compeer.people`: an arena is a
-project there, so `people.invite`, `new_link`, `pause` and `revoke` work as they do for labelling.
-
-    from compeer.people.store import open_store
-    store = open_store("annotation.db")
-    made = create_arena(store, "pilot", cases, replies, images=folder)          # compeer.people.arena_project
-    work = next_comparison(store, person)                                        # compeer.people.arena_queue
-    submit(store, person, work.name, "first", seconds=12.0)
-    results_of(store, made.arena.id)                                             # compeer.people.arena_results
-
-The cases of an arena: a conversation up to the point where somebody needs an answer, with its pictures.
-
-A case is a row of JSON lines:
+A case is a conversation up to the point where somebody needs an answer, text and pictures, one row of JSON lines:
 
     {"id": "mesc/12#3", "language": "en", "history": [{"speaker": "seeker", "text": "…", "images": ["12/face.png"]}]}
 
 Pictures are paths below one folder, which is named when the file is used. Dialogues of any corpus become cases by
-cutting them at a round drawn by the paper's equation 1, so later and earlier moments come up as they do in CER.
+cutting them at a round drawn by the paper's equation 1, so earlier and later moments come up as they do in CER.
 
-What each model answers to each case: generated in reasoning mode, or imported.
-
-All models reason, as in the paper: without it a model's manner gives it away. Generation is a stage of the runner, so
-it can be stopped and goes on where it was, asks nothing twice, and leaves what failed beside the output with a reason.
-A model that cannot see is asked without the pictures, and its replies say so.
-
-Replies of other programs come as JSON lines: `case` and either `raw`, the whole output with its reasoning, or
-`response`, the reply alone. Both end as the same record.
+Replies are generated in reasoning mode or imported. All models reason, as in the paper: without it a model's style
+gives it away. Generation is a stage of the runner: it resumes where it was stopped, asks nothing twice, and writes what
+failed beside the output with a reason. A model that cannot see is asked without the pictures, and its replies say so.
+Replies of other programs come as JSON lines with `case` and either `raw`, the whole output with its reasoning, or
+`response`, the reply alone.
 """
 
 from __future__ import annotations
@@ -49,15 +21,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.cer.sample import sample_rounds
-from compeer.dialogue import Dialogue, history, read_rows, rounds
-from compeer.dialogue import messages as chat_messages
+from compeer.dialogue import Dialogue, history, messages, read_rows, rounds
 from compeer.errors import UserError
 from compeer.models.ask import reason, request_for
 from compeer.pipeline.ledger import Manifest
@@ -76,7 +47,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: Annotated[str, Meta(min_length=1, max_length=500)]
     language: Language = "en"
-    history: Annotated[tuple[Said, ...], Meta(min_length=1)]
+    history: Annotated[tuple[PastTurn, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         if self.history[-1].speaker != "seeker":
@@ -93,7 +64,7 @@ def read_cases(path: str | Path) -> list[Case]:
     found = list(read_rows(path, Case))
     if not found:
         raise UserError(f"There are no cases in {path}.")
-    unique([case.id for case in found], f"The case {{}} stands twice in {path}; each must have an id of its own.")
+    check_unique([case.id for case in found], f"The case {{}} stands twice in {path}; each must have an id of its own.")
     return found
 
 
@@ -113,15 +84,15 @@ def cases_of(
             continue
         digest = hashlib.sha256(f"{seed}\x1f{dialogue.id}".encode()).digest()
         place = sample_rounds(len(usable), 1, Random(digest))[0]
-        told = tuple(Said(turn.speaker, turn.text, turn.images) for turn in history(dialogue, usable[place - 1]))
+        told = tuple(PastTurn(turn.speaker, turn.text, turn.images) for turn in history(dialogue, usable[place - 1]))
         case = Case(id=f"{dialogue.id}#{usable[place - 1]}", language=dialogue.language, history=told)
         if case.images or not pictures:
             made += 1
             yield case
 
 
-def unique(names: Iterable[str], message: str) -> None:
-    """UserError with the first name that stands there twice."""
+def check_unique(names: Iterable[str], message: str) -> None:
+    """UserError with the first name that occurs twice, which `message` has a place for."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -130,7 +101,7 @@ def unique(names: Iterable[str], message: str) -> None:
 
 
 SUPPORTER = "supporter"
-UNSEEN = "the pictures were not shown to this model"
+WITHOUT_PICTURES = "the pictures were not shown to this model"
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,7 +114,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
 
-class Foreign(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedReply(msgspec.Struct, frozen=True, kw_only=True):
     """A reply as another program wrote it."""
 
     case: str
@@ -152,7 +123,7 @@ class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     raw: str | None = None
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GenerationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How models are asked; the same for all of them."""
 
     name: str = ""
@@ -166,10 +137,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def answer(case: Case, tools: Tools) -> Reply | Reject:
     """One reasoned turn."""
-    options = from_plain(tools.options, Options)
+    options = from_plain(tools.options, GenerationOptions)
     model = tools.models[SUPPORTER]
     request = request_for(
-        messages(case, Path(options.images) if options.images else None, sees=model.sees),
+        messages(case.history, images=model.sees, folder=Path(options.images) if options.images else None),
         case.language,
         length=options.length,
         grammar=options.grammar,
@@ -181,7 +152,7 @@ async def answer(case: Case, tools: Tools) -> Reply | Reject:
     response = turn.parsed.response.strip()
     if not has_words(response):
         return Reject(case.id, "empty", "there is no reply to compare")
-    notes = (UNSEEN,) if case.images and not model.sees else ()
+    notes = (WITHOUT_PICTURES,) if case.images and not model.sees else ()
     return Reply(
         case=case.id,
         model=options.name,
@@ -199,20 +170,15 @@ STAGE = Stage(
     roles=(SUPPORTER,),
     calls_per_row=1.1,
     tokens_per_call=(900, 350),
-    options=Options,
+    options=GenerationOptions,
 )
-
-
-def messages(case: Case, images: Path | None, *, sees: bool) -> list[dict[str, Any]]:
-    """The conversation as a model is asked with it."""
-    return chat_messages(case.history, images=sees, folder=images)
 
 
 def generate(
     cases: Path,
     out: Path,
     spec: ModelSpec,
-    options: Options,
+    options: GenerationOptions,
     *,
     seed: int = 0,
     concurrency: int = 16,
@@ -237,14 +203,14 @@ def read_replies(paths: Iterable[str | Path]) -> list[Reply]:
     """Replies of several files, one for each case and model."""
     found = [reply for path in paths for reply in read_rows(path, Reply)]
     names = (f"{reply.model}'s reply to {reply.case}" for reply in found)
-    unique(names, "{} is there twice; give each model's replies once.")
+    check_unique(names, "{} is there twice; give each model's replies once.")
     return found
 
 
-def read_foreign(path: Path, cases: Sequence[Case], model: str | None = None) -> list[Reply]:
+def import_replies(path: Path, cases: Sequence[Case], model: str | None = None) -> list[Reply]:
     """Replies that another program wrote, checked against the cases. `model` names those that say no name."""
     known, found = {case.id for case in cases}, []
-    for number, row in enumerate(read_rows(path, Foreign), start=1):
+    for number, row in enumerate(read_rows(path, ImportedReply), start=1):
         where = f"{path}, reply {number} (case {row.case})"
         name = row.model or model
         if not name:
@@ -259,18 +225,18 @@ def read_foreign(path: Path, cases: Sequence[Case], model: str | None = None) ->
     if not found:
         raise UserError(f"There are no replies in {path}.")
     names = (f"{reply.model}'s reply to {reply.case}" for reply in found)
-    unique(names, f"{{}} stands twice in {path}.")
+    check_unique(names, f"{{}} stands twice in {path}.")
     return found
 
 
-def missing(cases: Sequence[Case], replies: Sequence[Reply]) -> Counter[str]:
+def missing_replies(cases: Sequence[Case], replies: Sequence[Reply]) -> Counter[str]:
     """How many cases each model has left unanswered."""
     names, known = {reply.model for reply in replies}, {case.id for case in cases}
     answered = Counter(reply.model for reply in replies if reply.case in known)
     return Counter({name: len(known) - answered[name] for name in sorted(names) if answered[name] < len(known)})
 
 
-def _read(row: Foreign, name: str) -> Reply:
+def _read(row: ImportedReply, name: str) -> Reply:
     if row.raw is None:
         return Reply(case=row.case, model=name, response=(row.response or "").strip())
     parsed = parse(row.raw)

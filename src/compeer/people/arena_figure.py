@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.people.arena_results import OUTCOMES, Outcome, PairOutcome, Results
-from compeer.plotting import drawing
+from compeer.people.arena_results import OUTCOMES, ArenaResults, Outcome, PairOutcome
+from compeer.plotting import INK, drawing
 
 COLOURS: dict[Outcome, tuple[str, str]] = {
     "one": ("#2F6F6A", "#7FB8B1"),
@@ -63,7 +63,7 @@ def bar_of(pair: PairOutcome) -> Bar:
     return Bar(pair.one, pair.two, pair.votes, parts, marks)
 
 
-def bars(results: Results) -> list[Bar]:
+def bars(results: ArenaResults) -> list[Bar]:
     return [bar_of(pair) for pair in results.pairs]
 
 
@@ -76,7 +76,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}"
 
 
-def svg(results: Results) -> str:
+def svg(results: ArenaResults) -> str:
     """The figure as a picture that stands alone."""
     shown = bars(results)
     longest = max((len(name) for bar in shown for name in (bar.one, bar.two)), default=0)
@@ -99,28 +99,27 @@ def svg(results: Results) -> str:
     ]
     for row, bar in enumerate(shown):
         lines += _row(bar, 56 + step * row, side, wide)
-    note = f"{results.votes} votes, {results.cases} cases; marks: 95 % intervals"
-    lines.append(f'<text class="n" x="{side}" y="{height - 12}">{note}</text></svg>')
+    lines.append(f'<text class="n" x="{side}" y="{height - 12}">{_caption(results)}</text></svg>')
     return "\n".join(lines)
 
 
-def png(results: Results, path: Path) -> None:
+def png(results: ArenaResults, path: Path) -> None:
     """The same with matplotlib, for papers and slides."""
     shown = bars(results)
     with drawing(path, 8, 1.4 + 0.5 * len(shown)) as figure:
         axes = figure.subplots()
         for row, bar in enumerate(shown):
             for part in bar.parts:
-                axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind][0], height=0.62,
-                          label=LEGEND[part.kind] if row == 0 else None)  # fmt: skip
+                label = LEGEND[part.kind] if row == 0 else None
+                axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind][0], height=0.62, label=label)
                 if part.width >= _LEAST:
-                    ink = "white" if part.kind in ("one", "two") else "#25221E"
+                    ink = "white" if part.kind in ("one", "two") else INK
                     middle = part.start + part.width / 2
                     axes.text(middle, row, percent(part.width), ha="center", va="center", color=ink, fontsize=9)
             for (low, high), kind, under in zip(bar.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
                 middle, half, ink = (low + high) / 2, (high - low) / 2, COLOURS[kind][0]
                 axes.errorbar(middle, row + under, xerr=half, color=ink, capsize=2, linewidth=1.2)
-            axes.text(1.01, row, bar.two, va="center", fontsize=10)
+            axes.text(1.01, row, bar.two, va="center")
         axes.set_yticks(range(len(shown)), [bar.one for bar in shown])
         axes.set_xlim(0, 1)
         axes.set_xticks([])
@@ -129,7 +128,11 @@ def png(results: Results, path: Path) -> None:
         axes.tick_params(length=0)
         if shown:
             figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
-        axes.set_xlabel(f"{results.votes} votes, {results.cases} cases; marks: 95 % intervals", fontsize=9)
+        axes.set_xlabel(_caption(results), fontsize=9)
+
+
+def _caption(results: ArenaResults) -> str:
+    return f"{results.votes} votes, {results.cases} cases; marks: 95 % intervals"
 
 
 def _legend(side: int, wide: int) -> list[str]:

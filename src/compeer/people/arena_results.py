@@ -1,64 +1,65 @@
-"""Win, tie and loss by pair, with paired bootstrap intervals over cases.
+"""The results of an arena: win, tie and loss by pair, a ranking of all models, and whether the sides were fair.
 
 The paper's four outcomes stay apart: one better, both good, neither acceptable, the other better. Shares are of the
-votes on a pair. Votes on the same case are not independent (several people, several pairs), so cases are what is drawn
-again: a resample takes as many cases as there are, with replacement, and with each case all its votes on all pairs.
-Because every pair and every model is computed from the same resamples, differences between them are paired. The
-intervals are the 2.5th and 97.5th percentiles over the resamples in which the pair has a vote.
+votes on a pair. Votes on the same case are not independent (several people, several pairs), so cases are resampled: a
+round of the bootstrap takes as many cases as there are, with replacement, and with each case all its votes on all
+pairs. Every pair and every model is computed from the same rounds, so differences between them are paired. Where a
+share is the same in all rounds the interval is Wilson's, over cases.
 
-The votes that count, read back with names: for the results and for an export.
-
-Of each lease that is done, the vote of its newest revision. Votes that were taken back or changed stay in the store
-and do not count.
-
-A ranking of all models by Bradley-Terry, with intervals from the resamples of `outcome`.
-
-Each model has a strength s; that i is preferred to j has probability 1 / (1 + exp(s_j - s_i)). Ties: "both good" and
-"neither acceptable" say that the two are level, so each counts as half a win for either side. (Davidson's model gives
-ties a parameter of their own; with half wins the strengths keep the plain reading above, and the shares of the two
-kinds of ties are shown beside them.) "Neither" also says that both were poor, which no ranking between them can hold:
-it stands in the bars.
-
-A model that won or lost everything would have an infinite strength, and in a small resample that happens. So the
-log-likelihood carries a ridge of RIDGE/2 times the squared strengths, worth far less than one vote; it also makes
-the strengths sum to zero. This is logistic regression without an intercept, fitted here by Newton's method for all
-resamples at once. Strengths are also given as points, 400 for a tenfold in odds around 1000, as in chess.
-
-The results of an arena as they stand now: outcomes by pair, the ranking, and whether the sides were fair.
+The ranking is Bradley-Terry's (`compeer.statistics.ranking`). Both kinds of ties say that the two are level and count
+as half a win for either side; "neither" also says that both were poor, which a ranking cannot hold: the bars show it.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from sqlalchemy import select
 
-from compeer.people.arena_project import arena, models_of
+from compeer.people.arena import models_of
+from compeer.people.projects import project_by_number
 from compeer.people.store import Store
-from compeer.people.store.tables import annotators, arena_cases, arena_leases, arena_models, arena_slots, arena_votes
+from compeer.people.tables import annotators, arena_cases, arena_leases, arena_models, arena_slots, arena_votes
 from compeer.reward.verdict import Choice
-from compeer.statistics import ROUNDS, Figure, share_figure
+from compeer.statistics import (
+    ROUNDS,
+    Figure,
+    Floats,
+    Resamples,
+    bradley_terry,
+    chess_points,
+    estimate,
+    quotient,
+    rank_range,
+    share_figure,
+)
 
 Outcome = Literal["one", "both", "neither", "two"]
 OUTCOMES: tuple[Outcome, ...] = ("one", "both", "neither", "two")
-TURNED: dict[Outcome, Outcome] = {"one": "two", "both": "both", "neither": "neither", "two": "one"}
-Counts = npt.NDArray[np.float64]
+MIRRORED: dict[Outcome, Outcome] = {"one": "two", "both": "both", "neither": "neither", "two": "one"}
+_OUTCOME: dict[Choice, Outcome] = {"first": "one", "second": "two", "both": "both", "neither": "neither"}
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """One vote that counts: on which case, between which models, and who won."""
+class ArenaVote(msgspec.Struct, frozen=True):
+    """One vote. `choice` is as it was shown (first is left); `winner` is a model, or both or neither."""
 
     case: str
-    one: str
-    two: str
-    outcome: Outcome
+    left: str
+    right: str
+    choice: Choice
+    annotator: str = ""
+    at: str = ""
+    seconds: float | None = None
+    note: str = ""
+
+    @property
+    def winner(self) -> str:
+        return {"first": self.left, "second": self.right}.get(self.choice, self.choice)
 
 
 class PairOutcome(msgspec.Struct, frozen=True):
@@ -72,135 +73,113 @@ class PairOutcome(msgspec.Struct, frozen=True):
     shares: dict[Outcome, Figure]
     net: Figure
 
-
-class Tally(msgspec.Struct, frozen=True):
-    """Votes as numbers: cases × pairs × the four outcomes. Names in the order of the axes."""
-
-    cases: tuple[str, ...]
-    models: tuple[str, ...]
-    pairs: tuple[tuple[int, int], ...]  # numbers of models
-    counts: Any  # Counts
-
-    def array(self) -> Counts:
-        found: Counts = self.counts
-        return found
+    def seen_from(self, model: str) -> PairOutcome:
+        """The same pair with this model first."""
+        if self.one == model:
+            return self
+        shares = {name: msgspec.structs.replace(self.shares[MIRRORED[name]], name=name) for name in OUTCOMES}
+        counts = {name: self.counts[MIRRORED[name]] for name in OUTCOMES}
+        return PairOutcome(self.two, self.one, self.votes, self.cases, counts, shares, self.net.scaled(-1))
 
 
-def tally(votes: Iterable[Judged], models: Sequence[str]) -> Tally:
-    """Count the votes. `models` gives the order of the models, and with it which of a pair comes first."""
-    given = list(votes)
-    cases = tuple(dict.fromkeys(vote.case for vote in given))
-    place = {name: number for number, name in enumerate(models)}
-    row = {name: number for number, name in enumerate(cases)}
-    met = ((place[vote.one], place[vote.two]) for vote in given)
-    found = sorted({(min(pair), max(pair)) for pair in met})
-    column = {pair: number for number, pair in enumerate(found)}
-    counts = np.zeros((len(cases), len(found), len(OUTCOMES)))
-    for vote in given:
-        one, two = place[vote.one], place[vote.two]
-        kind = OUTCOMES.index(vote.outcome)
-        if one > two:  # seen from the other's side
-            one, two, kind = two, one, OUTCOMES.index(TURNED[vote.outcome])
-        counts[row[vote.case], column[one, two], kind] += 1
-    return Tally(cases, tuple(models), tuple(found), counts)
+class ModelRank(msgspec.Struct, frozen=True):
+    """One model. `rank` is 1 for the strongest; `best` and `worst` its ranks in 95 % of the rounds."""
+
+    model: str
+    rank: int
+    best: int
+    worst: int
+    strength: Figure
+    points: Figure
+    votes: int
 
 
-def resamples(cases: int, *, draws: int = ROUNDS, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Which cases each resample takes: draws × cases numbers."""
-    return np.random.default_rng(seed).integers(0, cases, (draws, cases))
+class Sides(msgspec.Struct, frozen=True):
+    """How often the first model of a pair stood on the left and on the right, among the votes that count."""
+
+    one: str
+    two: str
+    left: int
+    right: int
 
 
-def resampled(counted: Tally, taken: npt.NDArray[np.int64]) -> Counts:
-    """Votes by pair and outcome in every resample: draws × pairs × outcomes."""
-    draws, cases = taken.shape
-    flat = taken + np.arange(draws)[:, None] * cases
-    times = np.bincount(flat.ravel(), minlength=draws * cases).reshape(draws, cases)
-    sums: Counts = np.tensordot(times.astype(float), counted.array(), axes=1)
-    return sums
+class ArenaResults(msgspec.Struct, frozen=True):
+    """Everything that the votes say. `left_won`: of the votes for one side, the share for the left; near a half."""
+
+    arena: str
+    models: list[str]
+    focus: str | None
+    cases: int
+    votes: int
+    people: int
+    pairs: list[PairOutcome]
+    ranking: list[ModelRank]
+    sides: list[Sides]
+    left_won: Figure
+    draws: int = ROUNDS
+    seed: int = 0
 
 
-def outcomes(counted: Tally, drawn: Counts) -> list[PairOutcome]:
-    """Shares and intervals of every pair that has votes; `drawn` comes from `resampled`."""
-    array, found = counted.array(), []
-    for number, (one, two) in enumerate(counted.pairs):
-        totals = array[:, number, :].sum(axis=0)
-        votes, cases = int(totals.sum()), int((array[:, number, :].sum(axis=1) > 0).sum())
-        sums = drawn[:, number, :]
-        sums = sums[sums.sum(axis=1) > 0]
-        shares = sums / sums.sum(axis=1, keepdims=True)
-        first, last = OUTCOMES.index("one"), OUTCOMES.index("two")
-        net = totals[first] - totals[last]
-        found.append(
-            PairOutcome(
-                counted.models[one],
-                counted.models[two],
-                votes,
-                cases,
-                {name: int(totals[place]) for place, name in enumerate(OUTCOMES)},
-                {
-                    name: interval(name, totals[place] / votes, shares[:, place], votes, cases)
-                    for place, name in enumerate(OUTCOMES)
-                },
-                interval("net", float(net / votes), shares[:, first] - shares[:, last], votes, cases),
-            )
-        )
-    return found
+def results_of(store: Store, number: int, *, draws: int = ROUNDS, seed: int = 0) -> ArenaResults:
+    """The results of an arena in the store."""
+    about, votes = project_by_number(store, number), counted_votes(store, number)
+    return results(about.name, models_of(store, number), votes, focus=about.focus, draws=draws, seed=seed)
 
 
-def interval(name: str, value: float, values: npt.NDArray[Any], votes: int, cases: int) -> Figure:
-    """A number with the middle 95 % of its resamples; without an interval where one case stands behind it."""
-    if cases < 2 or not len(values):
-        return Figure(name, float(value), n=votes)
-    low, high = np.percentile(values, [2.5, 97.5])
-    return Figure(name, float(value), float(low), float(high), votes)
+def results(
+    name: str,
+    models: Sequence[str],
+    votes: Sequence[ArenaVote],
+    *,
+    focus: str | None = None,
+    draws: int = ROUNDS,
+    seed: int = 0,
+) -> ArenaResults:
+    """The results of votes. With `focus` every pair is seen from that model; else from the stronger one."""
+    counted = count_votes(votes, models)
+    drawn = counted.resampled(Resamples(counted.cases, draws, seed))
+    pairs, ranked = outcomes(counted, drawn), ranking(counted, drawn)
+    rank = {one.model: one.rank for one in ranked}
+
+    def first(pair: PairOutcome) -> str:
+        return focus if focus in (pair.one, pair.two) and focus else min(pair.one, pair.two, key=lambda one: rank[one])
+
+    pairs = [pair.seen_from(first(pair)) for pair in pairs]
+    pairs.sort(key=lambda pair: (rank[pair.one], rank[pair.two]))
+    decided = [vote.choice == "first" for vote in votes if vote.choice in ("first", "second")]
+    return ArenaResults(
+        arena=name,
+        models=list(models),
+        focus=focus,
+        cases=len(counted.cases),
+        votes=len(votes),
+        people=len({vote.annotator for vote in votes}),
+        pairs=pairs,
+        ranking=ranked,
+        sides=_sides(votes, models),
+        left_won=share_figure("left_won", decided) if decided else Figure("left_won", 0.5),
+        draws=draws,
+        seed=seed,
+    )
 
 
-def seen_from(pair: PairOutcome, model: str) -> PairOutcome:
-    """The same pair with this model first."""
-    if pair.one == model:
-        return pair
-    net = pair.net.scaled(-1)
-    shares = {name: msgspec.structs.replace(pair.shares[TURNED[name]], name=name) for name in OUTCOMES}
-    counts = {name: pair.counts[TURNED[name]] for name in OUTCOMES}
-    return PairOutcome(pair.two, pair.one, pair.votes, pair.cases, counts, shares, net)
+def counted_votes(store: Store, project: int, *, anonymous: bool = False) -> list[ArenaVote]:
+    """All votes that count, in the order of the plan; `anonymous`: numbers instead of people's names, and no notes.
 
-
-class Ballot(msgspec.Struct, frozen=True):
-    """One vote. `choice` is as it was shown (first is left); `winner` is a model, or both or neither."""
-
-    case: str
-    left: str
-    right: str
-    choice: Choice
-    annotator: str
-    at: str
-    seconds: float | None
-    note: str = ""
-
-    @property
-    def winner(self) -> str:
-        return {"first": self.left, "second": self.right}.get(self.choice, self.choice)
-
-
-def ballots(store: Store, project: int, *, anonymous: bool = False) -> list[Ballot]:
-    """All votes that count, in the order of the plan; `anonymous`: numbers instead of people's names, and no notes."""
+    Of each lease that is done, the vote of its newest revision. Votes that were taken back or changed do not count.
+    """
     one, two = arena_models.alias(), arena_models.alias()
+    newest = (arena_votes.c.lease == arena_leases.c.id) & (arena_votes.c.revision == arena_leases.c.revision)
     query = (
         select(
             arena_cases.c.name.label("case"),
             one.c.name.label("first_model"),
             two.c.name.label("second_model"),
-            arena_votes.c.one_left,
-            arena_votes.c.choice,
-            arena_votes.c.at,
-            arena_votes.c.seconds,
+            *arena_votes.c["one_left", "choice", "at", "seconds"],
             arena_leases.c.note,
             annotators.c.name.label("person"),
         )
-        .join(
-            arena_leases,
-            (arena_votes.c.lease == arena_leases.c.id) & (arena_votes.c.revision == arena_leases.c.revision),
-        )
+        .join(arena_leases, newest)
         .join(arena_slots, arena_slots.c.id == arena_leases.c.slot)
         .join(arena_cases, arena_cases.c.id == arena_slots.c.case)
         .join(one, one.c.id == arena_slots.c.one)
@@ -218,39 +197,89 @@ def ballots(store: Store, project: int, *, anonymous: bool = False) -> list[Ball
         left, right = models if row.one_left else models[::-1]
         at = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="seconds")
         who, note = (numbers[row.person], "") if anonymous else (row.person, row.note)
-        found.append(Ballot(row.case, left, right, row.choice, who, at, row.seconds, note))
+        found.append(ArenaVote(row.case, left, right, row.choice, who, at, row.seconds, note))
     return found
 
 
-def judged(ballot: Ballot) -> Judged:
-    """The vote by models instead of by sides.
+class PairCounts(NamedTuple):
+    """Votes as numbers: cases × pairs × the four outcomes. Names in the order of the axes."""
 
-    >>> judged(Ballot("c", "a", "b", "second", "Anna", "", None))
-    Judged(case='c', one='a', two='b', outcome='two')
-    """
-    outcome: dict[Choice, Outcome] = {"first": "one", "second": "two", "both": "both", "neither": "neither"}
-    return Judged(ballot.case, ballot.left, ballot.right, outcome[ballot.choice])
+    cases: tuple[str, ...]
+    models: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]  # numbers of models
+    counts: Floats
 
-
-RIDGE = 0.01
-POINTS = 400 / math.log(10)
-_STEPS = 100
-_ENOUGH = 1e-10
+    def resampled(self, draws: Resamples) -> Floats:
+        """Votes by pair and outcome in every round: rounds × pairs × outcomes."""
+        return draws.sums(self.counts, np.ones(len(self.cases), dtype=bool))
 
 
-class Ranked(msgspec.Struct, frozen=True):
-    """One model. `rank` is 1 for the strongest; `best` and `worst` its ranks in 95 % of the resamples."""
+def count_votes(votes: Iterable[ArenaVote], models: Sequence[str]) -> PairCounts:
+    """Count the votes. `models` gives the order of the models, and with it which of a pair comes first."""
+    given = list(votes)
+    cases = tuple(dict.fromkeys(vote.case for vote in given))
+    place = {name: number for number, name in enumerate(models)}
+    row = {name: number for number, name in enumerate(cases)}
+    met = ((place[vote.left], place[vote.right]) for vote in given)
+    pairs = sorted({(min(pair), max(pair)) for pair in met})
+    column = {pair: number for number, pair in enumerate(pairs)}
+    counts = np.zeros((len(cases), len(pairs), len(OUTCOMES)))
+    for vote in given:
+        one, two, outcome = place[vote.left], place[vote.right], _OUTCOME[vote.choice]
+        if one > two:  # seen from the other side
+            one, two, outcome = two, one, MIRRORED[outcome]
+        counts[row[vote.case], column[one, two], OUTCOMES.index(outcome)] += 1
+    return PairCounts(cases, tuple(models), tuple(pairs), counts)
 
-    model: str
-    rank: int
-    best: int
-    worst: int
-    strength: Figure
-    points: Figure
-    votes: int
+
+def outcomes(counted: PairCounts, drawn: Floats) -> list[PairOutcome]:
+    """Shares and intervals of every pair that has votes; `drawn` comes from `PairCounts.resampled`."""
+    found = []
+    first, last = OUTCOMES.index("one"), OUTCOMES.index("two")
+    for number, (one, two) in enumerate(counted.pairs):
+        mine = counted.counts[:, number, :]
+        totals = mine.sum(axis=0)
+        votes, cases = int(totals.sum()), int((mine.sum(axis=1) > 0).sum())
+        sums = drawn[:, number, :]
+        shares = quotient(sums, np.broadcast_to(sums.sum(axis=1, keepdims=True), sums.shape))
+        independent = cases if cases > 1 else None
+        found.append(
+            PairOutcome(
+                counted.models[one],
+                counted.models[two],
+                votes,
+                cases,
+                {name: int(totals[place]) for place, name in enumerate(OUTCOMES)},
+                {
+                    name: estimate(name, float(totals[place]) / votes, shares[:, place], votes, share_of=independent)
+                    for place, name in enumerate(OUTCOMES)
+                },
+                estimate("net", float(totals[first] - totals[last]) / votes, shares[:, first] - shares[:, last], votes),
+            )
+        )
+    return found
 
 
-def wins(counted: Tally, sums: Counts) -> Counts:
+def ranking(counted: PairCounts, drawn: Floats) -> list[ModelRank]:
+    """All models that were compared, the strongest first."""
+    won = wins(counted, counted.counts.sum(axis=0))
+    votes = (won + won.T).sum(axis=1)
+    here = np.flatnonzero(votes)
+    if not len(here):
+        return []
+    fitted = bradley_terry(won[np.ix_(here, here)])
+    rounds = bradley_terry(wins(counted, drawn)[:, here][:, :, here])
+    ranges = rank_range(rounds)
+    found = []
+    for rank, place in enumerate(np.argsort(-fitted, kind="stable"), start=1):
+        strength = estimate("strength", float(fitted[place]), rounds[:, place], int(votes[here[place]]))
+        best, worst = (int(bound) for bound in ranges[place]) if strength.low is not None else (rank, rank)
+        name = counted.models[here[place]]
+        found.append(ModelRank(name, rank, best, worst, strength, chess_points(strength), strength.n))
+    return found
+
+
+def wins(counted: PairCounts, sums: Floats) -> Floats:
     """Wins of each model over each other, ties as halves: … × models × models from … × pairs × outcomes."""
     size = len(counted.models)
     found = np.zeros((*sums.shape[:-2], size, size))
@@ -261,145 +290,8 @@ def wins(counted: Tally, sums: Counts) -> Counts:
     return found
 
 
-def strengths(won: Counts, ridge: float = RIDGE) -> Counts:
-    """Strengths that fit a matrix of wins best, or a stack of matrices; they sum to zero.
-
-    >>> import numpy as np
-    >>> won = np.array([[0.0, 3.0], [1.0, 0.0]])   # three of four: odds 3, so the difference is near log 3 = 1.0986
-    >>> [round(float(one), 3) for one in strengths(won, ridge=1e-9)]
-    [0.549, -0.549]
-    """
-    size = won.shape[-1]
-    met = won + np.swapaxes(won, -1, -2)
-    now = np.zeros(won.shape[:-1])
-    for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(now[..., None, :] - now[..., :, None]))  # that the row beats the column
-        slope = (won - met * chance).sum(axis=-1) - ridge * now
-        bend = met * chance * (1 - chance)
-        steep = -bend
-        steep[..., np.arange(size), np.arange(size)] += bend.sum(axis=-1) + ridge
-        step = np.linalg.solve(steep, slope[..., None])[..., 0]
-        step = np.clip(step, -2.0, 2.0)  # far from the answer the full step may overshoot
-        now = now + step
-        if np.abs(step).max() < _ENOUGH:
-            break
-    found: Counts = now - now.mean(axis=-1, keepdims=True)
-    return found
-
-
-def ranking(counted: Tally, drawn: Counts) -> list[Ranked]:
-    """All models that were compared, the strongest first."""
-    sums = counted.array().sum(axis=0)
-    won = wins(counted, sums)
-    votes = (won + won.T).sum(axis=1)
-    here = np.flatnonzero(votes)
-    if not len(here):
-        return []
-    fitted = strengths(won[np.ix_(here, here)])
-    each = strengths(wins(counted, drawn)[:, here][:, :, here])
-    ranks = _ranks(each)
-    order = np.argsort(-fitted, kind="stable")
-    found = []
-    for rank, place in enumerate(order, start=1):
-        strength = interval("strength", fitted[place], each[:, place], int(votes[here[place]]), len(counted.cases))
-        best = worst = rank
-        if strength.low is not None:
-            best, worst = map(int, np.percentile(ranks[:, place], [2.5, 97.5], method="nearest"))
-        name = counted.models[here[place]]
-        found.append(Ranked(name, rank, best, worst, strength, points(strength), strength.n))
-    return found
-
-
-def points(strength: Figure) -> Figure:
-    """A strength on the scale of chess."""
-    return strength.scaled(POINTS, 1000.0, "points")
-
-
-def _ranks(each: Counts) -> npt.NDArray[np.int64]:
-    """1 for the strongest in each row."""
-    order = np.argsort(-each, axis=1, kind="stable")
-    found = np.empty_like(order)
-    np.put_along_axis(found, order, np.arange(1, each.shape[1] + 1)[None, :].repeat(len(each), axis=0), axis=1)
-    return found
-
-
-class Sides(msgspec.Struct, frozen=True):
-    """How often the first model of a pair stood on the left and on the right, among the votes that count."""
-
-    one: str
-    two: str
-    left: int
-    right: int
-
-
-class Results(msgspec.Struct, frozen=True):
-    """Everything that the votes say. `left_won`: of the votes for one side, the share for the left; near a half."""
-
-    arena: str
-    models: list[str]
-    focus: str | None
-    cases: int
-    votes: int
-    people: int
-    pairs: list[PairOutcome]
-    ranking: list[Ranked]
-    sides: list[Sides]
-    left_won: Figure
-    draws: int = ROUNDS
-    seed: int = 0
-
-
-def results_of(store: Store, number: int, *, draws: int = ROUNDS, seed: int = 0) -> Results:
-    """The results of an arena in the store."""
-    about = arena(store, number)
-    given = ballots(store, number)
-    return results(about.name, models_of(store, number), given, focus=about.focus, draws=draws, seed=seed)
-
-
-def results(
-    name: str,
-    models: Sequence[str],
-    given: Sequence[Ballot],
-    *,
-    focus: str | None = None,
-    draws: int = ROUNDS,
-    seed: int = 0,
-) -> Results:
-    """The results of votes. With `focus` every pair is seen from that model; else from the stronger one."""
-    counted = tally((judged(ballot) for ballot in given), models)
-    pairs: list[PairOutcome] = []
-    ranked: list[Ranked] = []
-    if given:
-        drawn = resampled(counted, resamples(len(counted.cases), draws=draws, seed=seed))
-        pairs, ranked = outcomes(counted, drawn), ranking(counted, drawn)
-    rank = {one.model: one.rank for one in ranked}
-    pairs = [seen_from(pair, _first(pair, rank, focus)) for pair in pairs]
-    pairs.sort(key=lambda pair: (rank[pair.one], rank[pair.two]))
-    decided = [float(ballot.choice == "first") for ballot in given if ballot.choice in ("first", "second")]
-    return Results(
-        arena=name,
-        models=list(models),
-        focus=focus,
-        cases=len(counted.cases),
-        votes=len(given),
-        people=len({ballot.annotator for ballot in given}),
-        pairs=pairs,
-        ranking=ranked,
-        sides=_sides(given, models),
-        left_won=share_figure("left_won", decided) if decided else Figure("left_won", 0.5),
-        draws=draws,
-        seed=seed,
-    )
-
-
-def _first(pair: PairOutcome, rank: dict[str, int], focus: str | None) -> str:
-    if focus in (pair.one, pair.two) and focus is not None:
-        return focus
-    return min(pair.one, pair.two, key=lambda model: rank[model])
-
-
-def _sides(given: Sequence[Ballot], models: Sequence[str]) -> list[Sides]:
-    seen = Counter((ballot.left, ballot.right) for ballot in given)
+def _sides(votes: Sequence[ArenaVote], models: Sequence[str]) -> list[Sides]:
+    seen = Counter((vote.left, vote.right) for vote in votes)
     return [
         Sides(one, two, seen[one, two], seen[two, one])
         for place, one in enumerate(models)

@@ -1,16 +1,14 @@
-"""Out of the store as CER items: labels by people, every vote, and a status for every question.
+"""Labels out of the store and votes into it, as CER items.
 
-Labels, votes and `label_source` take the place of what the item had; `trace.consensus` holds the status of each
+Export: labels, votes and `label_source` take the place of what the item had; `trace.consensus` holds the status of each
 question and `trace.annotation` the rest: passes, notes, skips, audit votes, and votes that were changed or taken back.
 An item on which no two people agree on anything comes out without labels. One that is still open keeps what it had
 until people have decided something, as in `compeer.cer.exchange`.
 
-Votes from elsewhere into the store: CER items that carry votes, Label Studio, Potato.
-
-Only votes come in, never labels: what they come to is computed here like everything else. Of each item's voters, in
-the order they came, the first two who answered everything take the two first-pass places, and the next one who
-answered what those differ about is the third. Whoever does not fit, and whoever had this item before, is left out
-and counted, so importing a file twice changes nothing.
+Import: only votes come in (CER items that carry votes, Label Studio, Potato), never labels. Of each item's voters, in
+the order they came, the first two who answered everything take the two first-pass places, and the next one who answered
+what those differ about is the third. Whoever does not fit, and whoever had this item before, is left out and counted,
+so importing a file twice changes nothing.
 """
 
 from __future__ import annotations
@@ -25,20 +23,22 @@ from sqlalchemy import Connection, insert, select
 
 from compeer.cer.item import Item, Labels, Vote
 from compeer.errors import UserError
-from compeer.people.invitations import add, everybody
-from compeer.people.labelling_project import project as project_of
-from compeer.people.labelling_votes import Record, records
-from compeer.people.leases import lease_of, lock_item, questions_of, settle, sitting
+from compeer.people.invitations import add_person, people_of
+from compeer.people.labelling import lease_of, lock_item, places_at, questions_of, settle
+from compeer.people.labelling_results import ItemRecord, records
+from compeer.people.projects import project_by_number
 from compeer.people.protocol import Pass, answer_text, disputed, stage
-from compeer.people.store.database import Store
-from compeer.people.store.tables import annotators, items, leases, votes
+from compeer.people.store import Store
+from compeer.people.tables import annotators, items, leases, votes
 from compeer.typed import from_plain
+
+_ITEMS_WRITTEN_AT_ONCE = 100
 
 
 def labelled(store: Store, project: int, *, everything: bool = False, anonymous: bool = False) -> Iterator[Item]:
     """The closed items with their labels, or with `everything` all of them. `anonymous` numbers the people instead."""
-    name = project_of(store, project).name
-    known = [person.name for person in everybody(store, project)]
+    name = project_by_number(store, project).name
+    known = [person.name for person in people_of(store, project)]
     names = {person: f"annotator-{n}" if anonymous else person for n, person in enumerate(known, start=1)}
     for record in records(store, project):
         statuses = {one.status for one in record.verdicts.values()}
@@ -46,7 +46,7 @@ def labelled(store: Store, project: int, *, everything: bool = False, anonymous:
             yield labelled_item(record, name, names)
 
 
-def labelled_item(record: Record, project: str, names: dict[str, str]) -> Item:
+def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> Item:
     """One item with what people made of it."""
 
     def shown(vote: Vote) -> Vote:
@@ -75,9 +75,6 @@ def labelled_item(record: Record, project: str, names: dict[str, str]) -> Item:
     return msgspec.structs.replace(record.item, votes=votes, labels=labels, label_source=source, trace=trace)
 
 
-_AT_ONCE = 100
-
-
 class Imported(msgspec.Struct, frozen=True):
     """What came in. `left_out` counts voters at an item by why: unknown item, incomplete, no place, already there."""
 
@@ -100,8 +97,8 @@ def import_votes(store: Store, project: int, given: Mapping[str, Sequence[Vote]]
     taken: Counter[str] = Counter()
     left: Counter[str] = Counter()
     names = list(given)
-    for start in range(0, len(names), _AT_ONCE):
-        part = {name: given[name] for name in names[start : start + _AT_ONCE]}
+    for start in range(0, len(names), _ITEMS_WRITTEN_AT_ONCE):
+        part = {name: given[name] for name in names[start : start + _ITEMS_WRITTEN_AT_ONCE]}
         counts = store.write(lambda db, part=part: _import(store, db, project, part))  # type: ignore[misc]
         taken.update(counts[0])
         left.update(counts[1])
@@ -119,7 +116,7 @@ def _import(
     for name, number in sorted(numbers.items(), key=lambda pair: pair[1]):
         came = 0
         for person, cast in _by_voter(given[name]).items():
-            if why := _seat(store, db, number, people[person], cast):
+            if why := _enter_votes(store, db, number, people[person], cast):
                 left[why] += 1
             else:
                 came += len(cast)
@@ -139,18 +136,18 @@ def _people(
         if not 0 < len(name) <= 200:
             raise UserError(f"A voter's name has 1 to 200 characters; got {name[:60]!r}.")
         if name not in known:
-            known[name] = add(db, project, name, "annotator", store.clock(), None)
+            known[name] = add_person(db, project, name, "annotator", store.clock(), None)
             taken["people"] += 1
     return known
 
 
-def _seat(store: Store, db: Connection, number: int, person: int, cast: Mapping[str, Vote]) -> str:
+def _enter_votes(store: Store, db: Connection, number: int, person: int, cast: Mapping[str, Vote]) -> str:
     """Enter one person's votes on one item; why not, if they cannot be."""
     item = lock_item(store, db, number)
     assert item is not None
     if lease_of(db, number, person) is not None:
         return "already there"
-    at, everything = sitting(db, number), questions_of(item.questions)
+    at, everything = places_at(db, number), questions_of(item.questions)
     so_far = at.ballots
     turn: Pass = "first" if stage(everything, so_far) == "first" else "third"
     wanted = everything if turn == "first" else disputed(everything, so_far)

@@ -1,11 +1,8 @@
-"""What labelling projects and arenas have in common: a name of their own, the settings that people work under.
+"""What labelling projects and arenas have in common: a name, the settings that people work under, their pictures.
 
 Both are rows of `projects`. They are made here, inside the transaction that adds what they consist of, and found again
-by name.
-
-Pictures of what people judge: asked for by number, read only from the folder of the project, links followed.
-
-A page asks for "the second picture of this item", so a name never comes from outside. What is refused is noted.
+by name. A page asks for "the second picture of this item", so the name of a file never comes from outside; pictures are
+read only from the project's folder, links followed.
 """
 
 from __future__ import annotations
@@ -13,34 +10,52 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Select, Table, func, insert, select
 
 from compeer.errors import UserError
-from compeer.people.invitations import Person, fit_name
-from compeer.people.refusal import Refused, refuse
-from compeer.people.store.database import Store
-from compeer.people.store.tables import projects
+from compeer.people.invitations import is_valid_name
+from compeer.people.store import Store
+from compeer.people.tables import annotators, arena_leases, arena_slots, arenas, items, projects
+
+_ROWS_AT_ONCE = 500
 
 
-class Founded(Protocol):
-    """A labelling project or an arena."""
+Kind = Literal["labelling", "arena"]
+#: how a project is called in messages, and the command that makes one
+_WORDS: dict[Kind, tuple[str, str]] = {
+    "labelling": ("project", "compeer annotate create"), "arena": ("arena", "compeer arena create"),
+}  # fmt: skip
+#: every project, with an arena's own settings where it is one
+PROJECTS: Select[Any] = select(
+    projects, arenas.c.project.label("arena"), *arenas.c["votes", "focus", "show_reasoning", "closed"]
+).outerjoin(arenas)
 
-    @property
-    def id(self) -> int: ...
-    @property
-    def name(self) -> str: ...
+
+class Project(msgspec.Struct, frozen=True):
+    """What a labelling project or an arena was made with. `votes` and what follows belong to arenas."""
+
+    id: int
+    name: str
+    created: float
+    seed: int
+    guideline: str
+    lease_seconds: float
+    undo_seconds: float
+    audit_share: float
+    images: str | None
+    votes: int | None = None  # people per comparison
+    focus: str | None = None  # the model that all others are compared with
+    show_reasoning: bool | None = None
+    closed: float | None = None  # when the coordinator ended it
 
 
-Kind = TypeVar("Kind", bound=Founded)
-
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What people work under; `images` is the folder that pictures may come from.
 
-    Without a seed one is drawn, and nobody can foretell what hangs on it: orders, sides, the audit.
+    Without a seed one is drawn, so that nobody can predict what depends on it: orders, sides, the audit.
     """
 
     name: str
@@ -51,47 +66,67 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     guideline: str = "1"
     audit_share: float = 0.0
 
+    def check(self) -> None:
+        """UserError where a setting is out of its range."""
+        if not is_valid_name(self.name.strip()):
+            raise UserError(f"A name has 1 to 100 printable characters; got {self.name[:120]!r}.")
+        if not 0 <= self.audit_share <= 1:
+            raise UserError(f"The audit share lies between 0 and 1; got {self.audit_share}.")
+        if self.lease_minutes <= 0 or self.undo_minutes < 0:
+            raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
 
-def check(terms: Terms) -> None:
-    """UserError where they cannot be."""
-    if not fit_name(terms.name.strip()):
-        raise UserError(f"A name has 1 to 100 printable characters; got {terms.name[:120]!r}.")
-    if not 0 <= terms.audit_share <= 1:
-        raise UserError(f"The share of the audit lies between 0 and 1; got {terms.audit_share}.")
-    if terms.lease_minutes <= 0 or terms.undo_minutes < 0:
-        raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
 
-
-def found(db: Connection, terms: Terms, now: float) -> tuple[int, int]:
-    """The number of the new row, and its seed."""
-    name = terms.name.strip()
+def insert_project(db: Connection, settings: ProjectSettings, now: float) -> tuple[int, int]:
+    """The number of the new project, and its seed."""
+    name = settings.name.strip()
     if db.execute(select(projects.c.id).where(projects.c.name == name)).first() is not None:
         raise UserError(f"There is a project or an arena {name} in this database already; choose another name.")
-    seed = secrets.randbits(31) if terms.seed is None else terms.seed
+    seed = secrets.randbits(31) if settings.seed is None else settings.seed
     row: dict[str, Any] = {
         "name": name,
         "created": now,
         "seed": seed,
-        "guideline": terms.guideline,
-        "lease_seconds": 60 * terms.lease_minutes,
-        "undo_seconds": 60 * terms.undo_minutes,
-        "audit_share": terms.audit_share,
-        "images": str(terms.images.resolve()) if terms.images else None,
+        "guideline": settings.guideline,
+        "lease_seconds": 60 * settings.lease_minutes,
+        "undo_seconds": 60 * settings.undo_minutes,
+        "audit_share": settings.audit_share,
+        "images": str(settings.images.resolve()) if settings.images else None,
     }
     return int(db.execute(insert(projects).values(**row).returning(projects.c.id)).scalar_one()), seed
 
 
-def taken(store: Store, name: str) -> bool:
+def insert_rows(db: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert many rows, some hundreds at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        db.execute(insert(table), rows[start : start + _ROWS_AT_ONCE])
+
+
+def is_name_taken(store: Store, name: str) -> bool:
     """Whether a project or an arena has this name."""
     with store.read() as db:
         return db.execute(select(projects.c.id).where(projects.c.name == name.strip())).first() is not None
 
 
-def called(known: Sequence[Kind], name: str | None, what: str, command: str) -> Kind:
-    """The one of this name, or the only one; `what` they are and the `command` that makes one, for the messages."""
+def all_projects(store: Store, kind: Kind) -> list[Project]:
+    """All labelling projects, or all arenas, of a database, oldest first."""
+    wanted = arenas.c.project.is_(None) if kind == "labelling" else arenas.c.project.is_not(None)
+    with store.read() as db:
+        return [_project(row) for row in db.execute(PROJECTS.where(wanted).order_by(projects.c.id))]
+
+
+def project_by_number(store: Store, number: int) -> Project:
+    """A project or an arena by its number."""
+    with store.read() as db:
+        return _project(db.execute(PROJECTS.where(projects.c.id == number)).one())
+
+
+def project_by_name(store: Store, kind: Kind, name: str | None) -> Project:
+    """The project of this name, or the only one."""
+    known = all_projects(store, kind)
     fitting = [one for one in known if name is None or one.name == name]
     if len(fitting) == 1:
         return fitting[0]
+    what, command = _WORDS[kind]
     if not known:
         raise UserError(f"There is no {what} in this database yet; {command} makes one.")
     names = ", ".join(one.name for one in known)
@@ -99,34 +134,67 @@ def called(known: Sequence[Kind], name: str | None, what: str, command: str) -> 
                     else f"There is no {what} {name}; there are: {names}.")  # fmt: skip
 
 
-class Album(NamedTuple):
-    """The pictures of one item or case, by its name, and the folder that they may lie in."""
+class ProjectSummary(msgspec.Struct, frozen=True):
+    """A line of a list: how much there is to do, how much of it is done, how many people take part."""
+
+    id: int
+    name: str
+    total: int
+    done: int
+    people: int
+    ended: bool = False
+
+
+def project_summaries(store: Store, kind: Kind) -> list[ProjectSummary]:
+    """All labelling projects, or all arenas, the newest first, counted without looking at votes."""
+    known = all_projects(store, kind)
+    if kind == "labelling":
+        total = select(items.c.project, func.count()).group_by(items.c.project)
+        done = total.where(items.c.stage == "closed")
+    else:
+        total, done = select(arena_slots.c.project, func.count()).group_by(arena_slots.c.project), VOTES_BY_ARENA
+    people = select(annotators.c.project, func.count()).group_by(annotators.c.project)
+    with store.read() as db:
+        counts = ({row[0]: int(row[1]) for row in db.execute(query)} for query in (total, done, people))
+        totals, finished, members = counts
+    return [
+        ProjectSummary(
+            id=one.id,
+            name=one.name,
+            total=totals.get(one.id, 0),
+            done=finished.get(one.id, 0),
+            people=members.get(one.id, 0),
+            ended=one.closed is not None,
+        )
+        for one in reversed(known)
+    ]
+
+
+#: arenas with the number of votes that count
+VOTES_BY_ARENA: Select[Any] = (
+    select(annotators.c.project, func.count())
+    .join_from(arena_leases, annotators)
+    .where(arena_leases.c.state == "done")
+    .group_by(annotators.c.project)
+)
+
+
+def _project(row: Any) -> Project:
+    return Project(**{name: getattr(row, name) for name in Project.__struct_fields__})
+
+
+class Pictures(NamedTuple):
+    """The pictures of one item or case, by its name, and the folder that they must lie in."""
 
     of: str
     paths: Sequence[str]
     folder: str | None
 
 
-def picture_in(store: Store, person: Person, album: Album | None, number: int, otherwise: Refused) -> Path:
-    """The file of a picture (0 is the first). `otherwise` is raised when this person has no album to look into."""
-    try:
-        if album is None:
-            raise otherwise
-        if not 0 <= number < len(album.paths) or album.folder is None:
-            raise refuse(person, "path", "There is no such picture.", f"picture {number} of {album.of}")
-        try:
-            return inside(Path(album.folder), album.paths[number], album.of)
-        except UserError as error:
-            raise refuse(person, "path", "There is no such picture.", str(error)) from error
-    except Refused as refusal:
-        store.log(refusal)
-        raise
-
-
-def inside(folder: Path | None, path: str, of: str) -> Path:
+def picture_file(folder: Path | None, path: str, of: str) -> Path:
     """The picture's file, which must lie in the project's folder, links followed."""
     if folder is None:
-        raise UserError(f"The item {of} has pictures; say in which folder they lie with --images.")
+        raise UserError(f"The item {of} has pictures; name their folder with --images.")
     root = folder.resolve()
     try:
         file = (root / path).resolve()

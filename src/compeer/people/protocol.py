@@ -1,11 +1,10 @@
 """The paper's 2 + 1 protocol as pure rules: who is still needed, on which questions, and what the votes come to.
 
 Two people answer every question of an item, each alone. On the questions where they differ, and on no others, a third
-person votes without seeing them. Two equal votes of three make the label; three that all differ (possible only for the
-preference) drop the question. What two or three votes come to is decided by `compeer.cer.exchange.consensus`, which
-the file-based exchange uses too, so there is one rule in one place.
+person votes without seeing their answers. Two equal votes of three make the label; three that all differ (possible only
+for the preference) drop the question. `compeer.cer.exchange.consensus` decides, as for labels exchanged by files.
 
-Nothing here is stored. Whoever wants a label gives the ballots and gets it computed.
+Nothing here is stored: labels are computed from ballots whenever they are needed.
 """
 
 from __future__ import annotations
@@ -24,27 +23,8 @@ Answer = bool | Preference
 Pass = Literal["first", "third", "audit"]
 Stage = Literal["first", "third", "closed"]
 STATUSES: tuple[Status, ...] = ("open", "agreed", "adjudicated", "dropped")
-#: which of the places at an item belong to which pass; a place is taken by one person at a time
+#: the places at an item by pass; one person takes a place at a time
 PLACES: dict[Pass, tuple[int, ...]] = {"first": (1, 2), "third": (3,), "audit": (4,)}
-
-__all__ = [
-    "PLACES",
-    "QUESTIONS",
-    "STATUSES",
-    "Answer",
-    "Ballot",
-    "Consensus",
-    "Pass",
-    "Stage",
-    "Status",
-    "answer_of",
-    "answer_text",
-    "asked_of",
-    "consensus",
-    "disputed",
-    "stage",
-    "verdicts",
-]
 
 
 class Ballot(msgspec.Struct, frozen=True):
@@ -55,8 +35,8 @@ class Ballot(msgspec.Struct, frozen=True):
     answers: Mapping[Question, Answer]
 
 
-def asked_of(item: Item) -> tuple[Question, ...]:
-    """The questions an item poses: without reasoning there is only the pair to compare, without a candidate nothing."""
+def questions_for(item: Item) -> tuple[Question, ...]:
+    """The questions about an item: without reasoning only the pair of replies, without a candidate none."""
     if item.candidate is None:
         return ()
     return QUESTIONS if item.candidate.reasoning is not None else ("preference",)
@@ -105,7 +85,7 @@ def answer_text(answer: Answer) -> str:
 
 
 def answer_of(question: Question, text: str) -> Answer:
-    """The way back.
+    """The answer behind a stored text.
 
     >>> answer_of("history", "false"), answer_of("preference", "both")
     (False, 'both')

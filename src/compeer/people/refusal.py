@@ -1,14 +1,10 @@
-"""What is refused to somebody who came in, or tried to: a message for them, a kind for the log.
+"""Refusals: a message for the person, a kind for the log, an HTTP status for a page.
 
-`Store.write` notes every refusal in the log of its database, in a transaction of its own, and nothing else is changed.
-A page answers with `status`, the HTTP status that fits.
-
-What people hand in besides their answers, made fit to be kept: a note, and the seconds it took.
+`Store.write` records every refusal in the log of its database, in a transaction of its own; nothing else is changed.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Literal
 
 from compeer.errors import UserError
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "token",  # forged, revoked or mistyped
-    "role",  # a coordinator's matter
+    "role",  # only for coordinators
     "paused",
     "not-yours",  # an item or a picture that was never given to this person
     "lapsed",  # the lease ran out and somebody else has the place
@@ -32,7 +28,7 @@ STATUS: dict[Kind, int] = {
 
 
 class Refused(UserError):
-    """Not allowed, or not any more. `detail` goes to the log only; it never holds a token."""
+    """Not allowed, or no longer allowed. `detail` goes to the log only; it never holds a token."""
 
     def __init__(
         self, kind: Kind, message: str, *, annotator: int | None = None, project: int | None = None, detail: str = ""
@@ -47,32 +43,9 @@ class Refused(UserError):
 
 
 def refuse(person: Person, kind: Kind, message: str, detail: str = "") -> Refused:
-    """What is refused to somebody whom we know."""
+    """A refusal to a known person, to be raised."""
     return Refused(kind, message, annotator=person.id, project=person.project, detail=detail)
 
 
 class BadAnswers(UserError, ValueError):
     """Answers that do not fit the questions: one missing, one too many, or a value that does not exist."""
-
-
-LONGEST_NOTE = 10_000
-_MOST_SECONDS = 86400.0
-
-
-def note_of(given: str) -> str:
-    """A note without what no database keeps; one that is too long is refused, not cut."""
-    note = given.replace("\x00", "").strip()
-    if len(note) > LONGEST_NOTE:
-        raise BadAnswers(f"A note has at most {LONGEST_NOTE:,} characters; this one has {len(note):,}.")
-    return note
-
-
-def seconds_of(given: float | None) -> float | None:
-    """Seconds as a number that can be averaged.
-
-    >>> seconds_of(12.5), seconds_of(-3), seconds_of(float("nan")), seconds_of(None)
-    (12.5, 0.0, None, None)
-    """
-    if given is None or not math.isfinite(given):
-        return None
-    return min(max(float(given), 0.0), _MOST_SECONDS)

@@ -1,0 +1,364 @@
+"""An arena (Figure 6 of the paper): people compare two models' replies to the same conversation, blind.
+
+An arena is a project in the store: cases, the models' replies to them, the slots of the plan (`arena_plan`). Only cases
+that every model has answered come in: a case without one of the replies would make pairs unequal. Cases and models are
+numbered in a shuffled order, so that not even the database's own numbers follow the files.
+
+People, personal links and leases are those of labelling (`invitations`, `work_queue`). New work is the slot, among the
+next ones of the plan, that suits a person's record (`arena_plan.choose`). Nobody gets a comparison twice, and a closed
+arena gives out nothing. A comparison is known by the random name of its lease.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, Table, exists, func, insert, select, update
+
+from compeer.cer.item import PastTurn
+from compeer.errors import UserError
+from compeer.people import tables
+from compeer.people.arena_cases import Case, Reply, check_unique
+from compeer.people.arena_plan import WINDOW, Slot, choose, plan
+from compeer.people.invitations import Person
+from compeer.people.projects import (
+    VOTES_BY_ARENA,
+    Pictures,
+    Project,
+    ProjectSettings,
+    insert_project,
+    insert_rows,
+    picture_file,
+    project_by_number,
+)
+from compeer.people.refusal import BadAnswers
+from compeer.people.store import Store
+from compeer.people.tables import (
+    annotators,
+    arena_cases,
+    arena_leases,
+    arena_models,
+    arena_replies,
+    arena_slots,
+    arena_votes,
+    arenas,
+)
+from compeer.people.work_queue import OwnProgress, PersonProgress, WorkQueue
+from compeer.reasoning import STEPS, render_step
+from compeer.reasoning.ontology import Language
+from compeer.reward.verdict import CHOICES, Choice
+from compeer.typed import from_json
+
+_MOST_MODELS = 40
+
+
+class CreatedArena(msgspec.Struct, frozen=True):
+    """A new arena. `left_out`: cases that some model has not answered."""
+
+    arena: Project
+    models: list[str]
+    cases: int
+    comparisons: int
+    left_out: int
+
+
+def create_arena(
+    store: Store,
+    name: str,
+    cases: Sequence[Case],
+    replies: Sequence[Reply],
+    *,
+    images: Path | None = None,
+    votes: int = 1,
+    focus: str | None = None,
+    show_reasoning: bool = False,
+    lease_minutes: float = 15.0,
+    undo_minutes: float = 2.0,
+    seed: int | None = None,
+) -> CreatedArena:
+    """Make an arena. `votes` people judge each comparison; with `focus` only pairs with that model are made.
+
+    The seed decides sides and order; without one it is drawn.
+    """
+    settings = ProjectSettings(
+        name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed
+    )  # fmt: skip
+    settings.check()
+    if not 1 <= votes <= 100:
+        raise UserError(f"Each comparison gets 1 to 100 votes; got {votes}.")
+    models, usable, said = _answered_by_all(cases, replies, focus)
+    for case in usable:
+        for path in case.images:
+            if not picture_file(images, path, case.id).is_file():
+                raise UserError(f"The picture {path} of case {case.id} is not in {images}; name its folder.")
+
+    def work(db: Connection) -> tuple[int, int]:
+        number, drawn = insert_project(db, settings, store.clock())
+        about = {"project": number, "votes": votes, "focus": focus, "show_reasoning": show_reasoning}
+        db.execute(insert(arenas).values(**about))
+        shuffled = Random(f"numbers {drawn}")
+        model_ids = _insert_shuffled(db, arena_models, number, models, shuffled, [{} for _ in models])
+        contents = [{"content": msgspec.json.encode(case).decode()} for case in usable]
+        case_ids = _insert_shuffled(db, arena_cases, number, [case.id for case in usable], shuffled, contents)
+        rows = [
+            {"case": case_ids[i], "model": model_ids[j], "content": msgspec.json.encode(said[case.id, model]).decode()}
+            for i, case in enumerate(usable)
+            for j, model in enumerate(models)
+        ]
+        shuffled.shuffle(rows)
+        insert_rows(db, arena_replies, rows)
+        at = models.index(focus) if focus else None
+        slots = plan(len(usable), len(models), votes=votes, focus=at, seed=drawn)
+        insert_rows(db, arena_slots, [
+            {"project": number, "case": case_ids[slot.case], "one": model_ids[slot.one], "two": model_ids[slot.two],
+             "place": slot.place, "one_left": slot.one_left, "position": position}
+            for position, slot in enumerate(slots)
+        ])  # fmt: skip
+        return number, len(slots)
+
+    number, slots = store.write(work)
+    return CreatedArena(project_by_number(store, number), models, len(usable), slots, len(cases) - len(usable))
+
+
+def models_of(store: Store, number: int) -> list[str]:
+    """The models of an arena, in its own order."""
+    query = select(arena_models.c.name).where(arena_models.c.project == number).order_by(arena_models.c.position)
+    with store.read() as db:
+        return list(db.execute(query).scalars())
+
+
+def close_arena(store: Store, number: int, closed: bool = True) -> None:
+    """End an arena before every slot has its vote, or open it again. Nothing is lost; results count what is there."""
+    at = store.clock() if closed else None
+    store.write(lambda db: db.execute(update(arenas).where(arenas.c.project == number).values(closed=at)))
+
+
+def _answered_by_all(
+    cases: Sequence[Case], replies: Sequence[Reply], focus: str | None
+) -> tuple[list[str], list[Case], dict[tuple[str, str], Reply]]:
+    """The models, the cases that all of them answered, and the replies."""
+    models = list(dict.fromkeys(reply.model for reply in replies))
+    if len(models) < 2:
+        raise UserError(f"A comparison needs replies of at least two models; there are {len(models)}.")
+    if len(models) > _MOST_MODELS:
+        raise UserError(f"An arena has at most {_MOST_MODELS} models; these replies are of {len(models)}.")
+    if focus is not None and focus not in models:
+        raise UserError(f"There are no replies of {focus}; there are: {', '.join(models)}.")
+    check_unique([case.id for case in cases], "The case {} is there twice; each must have an id of its own.")
+    check_unique([f"{one.model}'s reply to {one.case}" for one in replies], "{} is there twice.")
+    said = {(reply.case, reply.model): reply for reply in replies}
+    usable = [case for case in cases if all((case.id, model) in said for model in models)]
+    if not usable:
+        raise UserError("No case has been answered by all models. Do the replies belong to these cases?")
+    return models, usable, said
+
+
+def _insert_shuffled(
+    db: Connection, table: Table, project: int, names: Sequence[str], shuffled: Random, more: Sequence[dict[str, Any]]
+) -> list[int]:
+    """Insert rows in a shuffled order; their numbers in the order given."""
+    order = list(range(len(names)))
+    shuffled.shuffle(order)
+    insert_rows(db, table, [{"project": project, "name": names[n], "position": n, **more[n]} for n in order])
+    query = select(table.c.id).where(table.c.project == project).order_by(table.c.position)
+    return [int(number) for number in db.execute(query).scalars()]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Two replies as one person sees them. Nothing in it tells whose they are.
+
+    `thoughts` are the steps of both, where the arena shows them and both have them. `choice` is what the person had
+    chosen, after undoing it.
+    """
+
+    name: str
+    language: Language
+    history: tuple[PastTurn, ...]
+    first: str
+    second: str
+    thoughts: tuple[dict[str, str], dict[str, str]] | None = None
+    choice: Choice | None = None
+    note: str = ""
+    seconds: float = 0.0
+
+
+class OwnArenaProgress(OwnProgress, frozen=True):
+    """A person's own counts, and how many comparisons the whole arena still waits for."""
+
+    left: int
+    closed: bool
+
+    @property
+    def over(self) -> bool:
+        """Whether the results are out: every vote is there, or the coordinator has closed the arena."""
+        return self.closed or self.left == 0
+
+
+class ArenaQueue(WorkQueue[str, Comparison]):
+    """Comparisons for people. The answer is first, second, both or neither."""
+
+    leases, votes, skips = tables.arena_leases, tables.arena_votes, tables.arena_skips
+    place, key, thing = "seat", "name", "comparison"
+    viewable = ("held", "lapsed")
+
+    def own_progress(self, person: Person) -> OwnArenaProgress:
+        counts = super().own_progress(person)
+        with self.store.read() as db:
+            voted = db.execute(VOTES_BY_ARENA.where(annotators.c.project == person.project)).first()
+            closed = self._project(db, person).closed is not None
+        left = counts.total - (voted[1] if voted else 0)
+        return OwnArenaProgress(**msgspec.structs.asdict(counts), left=left, closed=closed)
+
+    def _find(self, db: Connection, person: Person, key: str, *, lock: bool = False) -> Row[Any] | None:
+        query = select(arena_leases).where(arena_leases.c.name == key[:64], arena_leases.c.annotator == person.id)
+        return db.execute(self.store.locked(query) if lock else query).first()
+
+    def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
+        if db.execute(select(arena_leases.c.id).where(arena_leases.c.seat == lease.slot)).first() is not None:
+            return False
+        self._change(db, lease.id, state="held", seat=lease.slot, expires=now + project.lease_seconds)
+        return True
+
+    def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
+        slots, leases = arena_slots.c, arena_leases.c
+        taken = exists().where(leases.seat == slots.id)
+        had = exists().where(
+            leases.annotator == me.id, leases.case == slots.case, leases.one == slots.one, leases.two == slots.two
+        )
+        mine = select(arena_slots).join(arena_leases, leases.slot == slots.id).where(leases.annotator == me.id)
+        before = [_slot(row) for row in db.execute(mine.where(leases.state == "done"))]
+        pairs = select(slots.one, slots.two).where(slots.project == me.project).distinct().subquery()
+        ahead = WINDOW * db.execute(select(func.count()).select_from(pairs)).scalar_one()
+        free = select(arena_slots).where(slots.project == me.project, ~taken, ~had).order_by(slots.position)
+        found = db.execute(free.limit(ahead)).all()
+        if not found:
+            return None
+        chosen = found[choose([_slot(row) for row in found], before)]
+        row = {"name": secrets.token_urlsafe(12),  # random: it tells nothing about what is compared
+               "slot": chosen.id, "seat": chosen.id, "case": chosen.case, "one": chosen.one, "two": chosen.two,
+               "annotator": me.id, "state": "held", "opened": now, "expires": now + project.lease_seconds,
+               "revision": 0, "note": ""}  # fmt: skip
+        return int(db.execute(insert(arena_leases).values(**row).returning(leases.id)).scalar_one())
+
+    def _show(self, db: Connection, lease: Row[Any]) -> Comparison:
+        query = select(arena_cases.c.content, arenas.c.show_reasoning)
+        query = query.join(arenas, arenas.c.project == arena_cases.c.project).where(arena_cases.c.id == lease.case)
+        content, show_reasoning = db.execute(query).one()
+        case = from_json(content, Case)
+        replies = select(arena_replies.c.model, arena_replies.c.content).where(arena_replies.c.case == lease.case)
+        said = {row.model: from_json(row.content, Reply) for row in db.execute(replies)}
+        slot = _slot(db.execute(select(arena_slots).where(arena_slots.c.id == lease.slot)).one())
+        left, right = said[slot.left], said[slot.right]
+        thoughts = None
+        if show_reasoning and left.reasoning and right.reasoning:
+            steps = [{step: render_step(one, step) for step in STEPS} for one in (left.reasoning, right.reasoning)]
+            thoughts = (steps[0], steps[1])
+        newest = (arena_votes.c.lease == lease.id) & (arena_votes.c.revision == lease.revision)
+        last = db.execute(select(arena_votes).where(newest)).first()
+        return Comparison(
+            lease.name, case.language, case.history, left.response, right.response, thoughts,
+            choice=last.choice if last else None, note=lease.note, seconds=(last.seconds or 0.0) if last else 0.0,
+        )  # fmt: skip
+
+    def _record(
+        self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
+        seconds: float | None,
+    ) -> None:  # fmt: skip
+        if answers not in CHOICES:
+            raise BadAnswers(f"The answer is {', '.join(CHOICES)}; got {str(answers)[:50]!r}.")
+        one_left = db.execute(select(arena_slots.c.one_left).where(arena_slots.c.id == lease.slot)).scalar_one()
+        row = {"lease": lease.id, "revision": revision, "choice": answers, "one_left": one_left, "at": at}
+        db.execute(insert(arena_votes).values(**row, seconds=seconds))
+
+    def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
+        if not undo:
+            return "This comparison was handed in already; take it back with undo to change it."
+        total = db.execute(self._total(project.id)).scalar_one()
+        voted = db.execute(VOTES_BY_ARENA.where(annotators.c.project == project.id)).first()
+        if voted is not None and voted[1] == total:
+            return "Every comparison has its vote, and the results are out."
+        if self.store.clock() - (lease.finished or 0.0) > project.undo_seconds:
+            return "This was handed in a while ago and can no longer be changed."
+        return ""
+
+    def _pictures(self, db: Connection, person: Person, key: str) -> Pictures | None:
+        if (lease := self._find(db, person, key)) is None:
+            return None
+        content = db.execute(select(arena_cases.c.content).where(arena_cases.c.id == lease.case)).scalar_one()
+        case = from_json(content, Case)
+        return Pictures(case.id, case.images, self._project(db, person).images)
+
+    def _total(self, project: int) -> Select[Any]:
+        return select(func.count()).where(arena_slots.c.project == project)
+
+    def _mean_seconds(self, project: int) -> Select[Any]:
+        newest = (arena_votes.c.lease == arena_leases.c.id) & (arena_votes.c.revision == arena_leases.c.revision)
+        seconds = select(arena_leases.c.annotator, func.avg(arena_votes.c.seconds)).join(arena_votes, newest)
+        return seconds.where(arena_leases.c.state == "done").group_by(arena_leases.c.annotator)
+
+
+def _slot(row: Row[Any]) -> Slot:
+    return Slot(row.case, row.one, row.two, row.place, row.one_left)
+
+
+class ArenaPersonProgress(PersonProgress, frozen=True):
+    """What one person has done. `lean`: the largest difference between a model's times on the left and on the right."""
+
+    lean: int
+
+
+class ArenaProgress(msgspec.Struct, frozen=True):
+    """An arena at one moment. `comparisons` are slots: what there is to vote on."""
+
+    arena: Project
+    models: int
+    cases: int
+    comparisons: int
+    done: int
+    held: int
+    people: list[ArenaPersonProgress]
+
+    @property
+    def complete(self) -> bool:
+        return self.done == self.comparisons
+
+
+def arena_progress(store: Store, number: int) -> ArenaProgress:
+    """The whole arena, counted now."""
+    about = project_by_number(store, number)
+    with store.read() as db:
+        models, cases, slots = (
+            db.execute(select(func.count()).where(table.c.project == number)).scalar_one()
+            for table in (arena_models, arena_cases, arena_slots)
+        )
+        everybody, leans = ArenaQueue(store).people_progress(db, number), _leans(db, number)
+    people = [ArenaPersonProgress(**msgspec.structs.asdict(one), lean=leans.get(one.id, 0)) for one in everybody]
+    return ArenaProgress(
+        arena=about,
+        models=models,
+        cases=cases,
+        comparisons=slots,
+        done=sum(one.done for one in people),
+        held=sum(one.held for one in people),
+        people=people,
+    )
+
+
+def _leans(db: Connection, number: int) -> dict[int, int]:
+    """How far each person has seen some model more on one side than on the other."""
+    sides = select(arena_leases.c.annotator, arena_slots.c.one, arena_slots.c.two, arena_slots.c.one_left)
+    sides = sides.join(arena_slots, arena_slots.c.id == arena_leases.c.slot).where(arena_leases.c.state == "done")
+    lean: Counter[tuple[int, int]] = Counter()
+    for who, one, two, one_left in db.execute(sides.where(arena_slots.c.project == number)):
+        lean[who, one] += 1 if one_left else -1
+        lean[who, two] -= 1 if one_left else -1
+    most: dict[int, int] = {}
+    for (who, _), step in lean.items():
+        most[who] = max(most.get(who, 0), abs(step))
+    return most

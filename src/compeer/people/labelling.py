@@ -1,0 +1,500 @@
+"""Labelling by the 2 + 1 protocol: projects of CER items, and the queue that gives items to people.
+
+Who gets what: a disputed item that waits for a third vote comes first, then one that somebody has begun, then an audit,
+then an untouched one. Nobody gets an item twice, an item has two first-pass places at most, and the third vote goes to
+somebody who has never had the item before.
+
+Answers come in as they were shown, "first" and "second", and are kept as reference and candidate. One's own answers can
+be changed until the item closes, or until a third person has been given what the first two differ about: they must vote
+on exactly that. `undo` works within some minutes even if it closed the item, as long as nobody has been given it since.
+
+Every change of an item locks its row first and calls `settle` last. `settle` works out from votes and leases, by the
+rules of `protocol`, what the item waits for, and writes it where the queue looks (`items.stage`, `items.rank`). It also
+draws closed items for the audit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from compeer.cer.exchange import LabelTask
+from compeer.cer.item import Item, Question
+from compeer.errors import UserError
+from compeer.people import tables
+from compeer.people.invitations import Person
+from compeer.people.projects import (
+    Pictures,
+    Project,
+    ProjectSettings,
+    insert_project,
+    insert_rows,
+    picture_file,
+    project_by_number,
+)
+from compeer.people.protocol import (
+    PLACES,
+    Answer,
+    Ballot,
+    Pass,
+    Stage,
+    answer_of,
+    answer_text,
+    disputed,
+    questions_for,
+    stage,
+)
+from compeer.people.refusal import BadAnswers
+from compeer.people.store import Store
+from compeer.people.tables import annotators, audit_draws, drafts, items, leases, projects, votes
+from compeer.people.work_queue import Draft, WorkQueue, clean_note, clean_seconds
+from compeer.reasoning import STEPS, render_step
+from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
+from compeer.typed import from_json
+
+#: what the queue gives out first: a third vote, then items begun, then audits, then untouched items; 0: no free place
+THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
+_OPENING = 120  # characters
+
+# asked for every item again and again, so built once
+_ITEM = select(
+    items.c.id, items.c.project, items.c.name, items.c.questions, items.c.stage, items.c.rank
+).where(items.c.id == bindparam("number"))  # fmt: skip
+_LEASE = select(leases).where(leases.c.item == bindparam("number"), leases.c.annotator == bindparam("person"))
+_VALID = (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision) & (leases.c.state == "done")
+_PLACES = (
+    select(leases, votes.c.question, votes.c.answer)
+    .outerjoin(votes, _VALID)
+    .where(leases.c.item == bindparam("number"), leases.c.place.is_not(None))
+    .order_by(leases.c.place)
+)
+_NEW: dict[str, Any] = {"stage": bindparam("now_at"), "rank": bindparam("new_rank"), "begun_by": bindparam("alone")}
+_UPDATE_ITEM = update(items).where(items.c.id == bindparam("number")).values(**_NEW)
+_SEEN = exists().where(leases.c.item == items.c.id, leases.c.annotator == bindparam("person"))
+#: the first item of a rank that a person has never had
+_UNSEEN = (
+    select(items.c.id)
+    .where(items.c.project == bindparam("project"), items.c.rank == bindparam("wanted"))
+    .where(or_(items.c.begun_by.is_(None), items.c.begun_by != bindparam("person")), ~_SEEN)
+    .order_by(items.c.position)
+    .limit(1)
+)
+
+
+class CreatedProject(msgspec.Struct, frozen=True):
+    """A new project; `left_out` counts items without a candidate, which have nothing to judge."""
+
+    project: Project
+    items: int
+    left_out: int
+
+
+def create_project(
+    store: Store,
+    name: str,
+    source: Iterable[Item],
+    *,
+    images: Path | None = None,
+    guideline: str = "1",
+    lease_minutes: float = 15.0,
+    undo_minutes: float = 2.0,
+    audit_share: float = 0.05,
+    seed: int | None = None,
+) -> CreatedProject:
+    """Make a project from CER items, in their order. `images` is the folder of their pictures.
+
+    The seed decides the order of replies and the audit draw; without one it is drawn.
+    """
+    settings = ProjectSettings(
+        name=name, images=images, guideline=guideline, lease_minutes=lease_minutes, undo_minutes=undo_minutes,
+        audit_share=audit_share, seed=seed,
+    )  # fmt: skip
+    settings.check()
+    given = list(source)
+    usable = [item for item in given if item.candidate is not None]
+    if not usable:
+        raise UserError(
+            f"None of the {len(given)} items has a candidate to judge; compeer cer reason gives them one."
+            if given else "There are no items in this file."
+        )  # fmt: skip
+    for item_id, count in Counter(item.id for item in usable).items():
+        if count > 1:
+            raise UserError(f"The item {item_id} is there twice; each must have an id of its own.")
+    for item in usable:
+        for path in _picture_paths(item):
+            picture_file(images, path, item.id)
+
+    def work(db: Connection) -> int:
+        number, _ = insert_project(db, settings, store.clock())
+        insert_rows(db, items, [_item_row(number, position, item) for position, item in enumerate(usable)])
+        return number
+
+    return CreatedProject(project_by_number(store, store.write(work)), len(usable), len(given) - len(usable))
+
+
+def _item_row(project: int, position: int, item: Item) -> dict[str, Any]:
+    return {
+        "project": project,
+        "name": item.id,
+        "position": position,
+        "questions": ",".join(questions_for(item)),
+        "content": msgspec.json.encode(item).decode(),
+        "images": msgspec.json.encode(_picture_paths(item)).decode(),
+        "stage": "first",
+        "rank": UNTOUCHED,
+    }
+
+
+def _picture_paths(item: Item) -> list[str]:
+    return [path for turn in item.history for path in turn.images]
+
+
+def task_for(item: Item, *, candidate_first: bool, name: str, questions: tuple[Question, ...]) -> LabelTask:
+    """The item as a blind task: nothing in it tells which reply is whose."""
+    assert item.candidate is not None
+    replies = (item.candidate.response, item.reference)
+    first, second = replies if candidate_first else replies[::-1]
+    reasoning = item.candidate.reasoning
+    steps = {step: render_step(reasoning, step) for step in STEPS} if reasoning else None
+    return LabelTask(
+        id=name, language=item.language, history=item.history, first=first, second=second, reasoning=steps,
+        questions=questions,
+    )  # fmt: skip
+
+
+class AssignedItem(msgspec.Struct, frozen=True):
+    """An item as one person sees it. `task.questions` are what they are asked; a third person may be asked fewer.
+
+    Nothing in it tells which reply is whose, what others answered, or in which pass this is.
+    """
+
+    item: int
+    task: LabelTask
+    draft: Draft
+    expires: float
+    handed_in: bool = False
+
+
+class HandedIn(msgspec.Struct, frozen=True):
+    """An item that a person handed in: its number, when, and how its last message begins.
+
+    It does not say whether the item is closed: that would tell whether the others agree.
+    """
+
+    item: int
+    finished: float
+    opening: str
+
+
+class LabellingQueue(WorkQueue[int, AssignedItem]):
+    """Items for people. Answers: True or False for each step; first, second, both or neither for the preference."""
+
+    leases, votes, skips = tables.leases, tables.votes, tables.skips
+    place, key, thing = "place", "item", "item"
+    viewable = ("held", "lapsed", "done")
+
+    def save_draft(
+        self, person: Person, item: int, answers: Mapping[str, Any], *, note: str = "", seconds: float = 0.0
+    ) -> bool:
+        """Autosave: keep what is filled in so far and renew the lease. False: the lease has expired."""
+        return self.keep(person, item, Draft(answers, clean_note(note), clean_seconds(seconds) or 0.0))
+
+    def handed_in(self, person: Person, *, limit: int = 50) -> list[HandedIn]:
+        """The person's own items, the newest first."""
+        query = (
+            select(leases.c.item, leases.c.finished, items.c.content)
+            .join(items, items.c.id == leases.c.item)
+            .where(leases.c.annotator == person.id, leases.c.state == "done")
+            .order_by(leases.c.finished.desc(), leases.c.id.desc())
+            .limit(limit)
+        )
+        with self.store.read() as db:
+            rows = db.execute(query).all()
+        return [HandedIn(row.item, row.finished, _opening(row.content)) for row in rows]
+
+    def is_finished(self, project: int) -> bool:
+        """Whether every item is closed."""
+        query = select(items.c.id).where(items.c.project == project, items.c.stage != "closed").limit(1)
+        with self.store.read() as db:
+            return db.execute(query).first() is None
+
+    def _find(self, db: Connection, person: Person, key: int, *, lock: bool = False) -> Row[Any] | None:
+        if lock and lock_item(self.store, db, key) is None:
+            return None
+        return lease_of(db, key, person.id)
+
+    def _resumable(self, me: Person) -> Select[Any]:
+        same_pass = or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in get_args(Stage)))
+        begun = self._in_state(me, "lapsed").join(items, items.c.id == leases.c.item)
+        return begun.where(items.c.rank > NOTHING, same_pass)
+
+    def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
+        item = lock_item(self.store, db, lease.item)
+        if item is None:
+            return False
+        at, everything = places_at(db, item.id), questions_of(item.questions)
+        place = at.free(lease.turn)
+        if pass_of(stage(everything, at.ballots)) != lease.turn or place is None:
+            return False
+        back = {"state": "held", "place": place, "questions": ",".join(asked(everything, lease.turn, at.ballots)),
+                "opened": now, "expires": now + project.lease_seconds}  # fmt: skip
+        lapsed = update(leases).where(leases.c.id == lease.id, leases.c.state == "lapsed")
+        if not db.execute(lapsed.values(**back)).rowcount:
+            return False
+        settle(db, item, now)
+        return True
+
+    def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
+        for skip_locked in (True,) if self.store.sqlite else (True, False):  # then wait for those others work on now
+            for rank in (THIRD, BEGUN, AUDIT, UNTOUCHED):
+                wanted = {"project": me.project, "wanted": rank, "person": me.id}
+                found = db.execute(self.store.locked(_UNSEEN, skip=skip_locked), wanted).scalar()
+                if found is not None and (lease := self._take_place(db, found, me, project, now)) is not None:
+                    return lease
+        return None
+
+    def _take_place(self, db: Connection, number: int, me: Person, project: Row[Any], now: float) -> int | None:
+        """Give a person a free place at an item, after looking again with the item locked."""
+        item = lock_item(self.store, db, number)
+        assert item is not None
+        at, everything = places_at(db, number), questions_of(item.questions)
+        turn = pass_of(stage(everything, at.ballots))
+        place = at.free(turn)
+        if place is None or lease_of(db, number, me.id) is not None or item.rank == NOTHING:
+            return None
+        # the order in which the replies are shown depends on the person and the item, and nobody can predict it
+        drawn = hashlib.sha256(f"{project.seed}\x1f{me.id}\x1f{item.name}".encode()).digest()
+        row = {"item": number, "annotator": me.id, "turn": turn, "place": place, "state": "held",
+               "questions": ",".join(asked(everything, turn, at.ballots)), "candidate_first": drawn[0] < 128,
+               "opened": now, "expires": now + project.lease_seconds, "revision": 0, "note": ""}  # fmt: skip
+        lease = int(db.execute(insert(leases).values(**row).returning(leases.c.id)).scalar_one())
+        settle(db, item, now)
+        return lease
+
+    def _show(self, db: Connection, lease: Row[Any]) -> AssignedItem:
+        content = db.execute(select(items.c.content).where(items.c.id == lease.item)).scalar_one()
+        task = task_for(
+            from_json(content, Item),
+            candidate_first=lease.candidate_first,
+            name=str(lease.item),
+            questions=questions_of(lease.questions),
+        )
+        return AssignedItem(lease.item, task, _draft_of(db, lease), lease.expires, lease.state == "done")
+
+    def _record(
+        self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
+        seconds: float | None,
+    ) -> None:  # fmt: skip
+        values = read_answers(questions_of(lease.questions), answers, lease.candidate_first)
+        shared = {"lease": lease.id, "revision": revision, "item": lease.item, "annotator": lease.annotator,
+                  "turn": lease.turn, "at": at, "seconds": seconds, "candidate_first": lease.candidate_first,
+                  "guideline": project.guideline}  # fmt: skip
+        rows = [{**shared, "question": name, "answer": answer_text(value)} for name, value in values.items()]
+        db.execute(insert(votes), rows)
+        db.execute(delete(drafts).where(drafts.c.lease == lease.id))
+
+    def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
+        now = self.store.clock()
+        later = {"first": (*PLACES["third"], *PLACES["audit"]), "third": PLACES["audit"], "audit": ()}[lease.turn]
+        taken = places_at(db, lease.item).leases
+        for place in later:
+            if place in taken and taken[place].state == "held" and taken[place].expires < now:
+                self._release(db, taken[place], now)
+            elif place in taken:
+                return "Somebody else has been given this item since, so it can no longer be changed."
+        closed = _item(db, lease.item).stage == "closed"
+        if closed and not (undo and now - (lease.finished or 0.0) <= project.undo_seconds):
+            return "This item is closed and can no longer be changed."
+        return ""
+
+    def _save_draft(self, db: Connection, lease: Row[Any], draft: Draft, now: float) -> None:
+        asked_here = questions_of(lease.questions)
+        given = {name: value for name, value in draft.answers.items() if name in asked_here and value is not None}
+        for name, value in given.items():
+            _check_answer(name, value)
+        row = {"answers": msgspec.json.encode(given).decode(), "note": draft.note, "seconds": draft.seconds, "at": now}
+        if not db.execute(update(drafts).where(drafts.c.lease == lease.id).values(**row)).rowcount:
+            db.execute(insert(drafts).values(lease=lease.id, **row))
+
+    def _keep_answers(self, db: Connection, lease: Row[Any], now: float) -> None:
+        self._save_draft(db, lease, _draft_of(db, lease), now)
+
+    def _pictures(self, db: Connection, person: Person, key: int) -> Pictures | None:
+        """A coordinator may see all of their project."""
+        if lease_of(db, key, person.id) is None and person.role != "coordinator":
+            return None
+        query = select(items.c.name, items.c.images, projects.c.images.label("folder")).join(projects)
+        asked_for = items.c.id == (key if is_number(key) else 0)
+        row = db.execute(query.where(asked_for, items.c.project == person.project)).first()
+        return None if row is None else Pictures(row.name, from_json(row.images, list[str]), row.folder)
+
+    def _total(self, project: int) -> Select[Any]:
+        return select(func.count()).select_from(items).where(items.c.project == project)
+
+    def _mean_seconds(self, project: int) -> Select[Any]:
+        here = select(annotators.c.id).where(annotators.c.project == project)
+        seconds = select(votes.c.annotator, func.avg(votes.c.seconds)).where(votes.c.annotator.in_(here))
+        return seconds.group_by(votes.c.annotator)  # by an index alone, in a large project
+
+    def _lock_thing(self, db: Connection, lease: Row[Any]) -> bool:
+        return db.execute(self.store.locked(_ITEM, skip=True), {"number": lease.item}).first() is not None
+
+    def _settle(self, db: Connection, lease: Row[Any], now: float) -> None:
+        settle(db, _item(db, lease.item), now)
+
+
+def read_answers(asked: Sequence[Question], given: Mapping[str, Any], candidate_first: bool) -> dict[Question, Answer]:
+    """Answers as they are kept, or an error that says what is wrong with them.
+
+    >>> read_answers(["emotion", "preference"], {"emotion": True, "preference": "second"}, candidate_first=True)
+    {'emotion': True, 'preference': 'reference'}
+    """
+    if missing := [question for question in asked if given.get(question) is None]:
+        raise BadAnswers(f"Not answered yet: {', '.join(missing)}.")
+    if extra := [name for name in given if name not in asked]:
+        raise BadAnswers(f"Not asked here: {', '.join(map(str, extra))[:200]}. Nothing was saved.")
+    for question in asked:
+        _check_answer(question, given[question])
+    return {
+        name: given[name] if isinstance(given[name], bool) else preference_of(given[name], candidate_first)
+        for name in asked
+    }
+
+
+def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice:
+    """An answer the way the person gave it: by place."""
+    return answer if isinstance(answer, bool) else choice_of(answer, candidate_first)
+
+
+def _check_answer(question: str, value: Any) -> None:
+    if question == "preference":
+        if value not in CHOICES:
+            raise BadAnswers(f"The preference is {', '.join(CHOICES)}; got {str(value)[:50]!r}.")
+    elif not isinstance(value, bool):
+        raise BadAnswers(f"The answer to {question} is True or False; got {str(value)[:50]!r}.")
+
+
+def _draft_of(db: Connection, lease: Row[Any]) -> Draft:
+    """What a person has filled in: the draft, or what they handed in, the way they saw it."""
+    if lease.state == "done":
+        query = select(votes).where(votes.c.lease == lease.id, votes.c.revision == lease.revision)
+        rows = db.execute(query).all()
+        answers = {row.question: as_shown(answer_of(row.question, row.answer), lease.candidate_first) for row in rows}
+        return Draft(answers, lease.note, max((row.seconds or 0.0 for row in rows), default=0.0))
+    draft = db.execute(select(drafts).where(drafts.c.lease == lease.id)).first()
+    if draft is None:
+        return Draft(note=lease.note)
+    given = msgspec.json.decode(draft.answers)
+    answers = {question: given[question] for question in questions_of(lease.questions) if question in given}
+    return Draft(answers, draft.note, draft.seconds)
+
+
+def _opening(content: str) -> str:
+    history = from_json(content, Item).history
+    text = " ".join(history[-1].text.split()) if history else ""
+    return text if len(text) <= _OPENING else text[:_OPENING] + "…"
+
+
+class ItemPlaces(NamedTuple):
+    """The places at an item: leases that are held or done by place, and the valid ballots."""
+
+    leases: dict[int, Any]
+    ballots: list[Ballot]
+
+    def free(self, turn: Pass) -> int | None:
+        return next((place for place in PLACES[turn] if place not in self.leases), None)
+
+
+def places_at(db: Connection, item: int) -> ItemPlaces:
+    """The places of one item with their ballots, in the order of the places."""
+    rows = db.execute(_PLACES, {"number": item}).all()
+    answers: dict[int, dict[Question, Answer]] = {}
+    for row in rows:
+        if row.question is not None:
+            answers.setdefault(row.place, {})[row.question] = answer_of(row.question, row.answer)
+    taken = {row.place: row for row in rows}
+    ballots = [Ballot(str(taken[place].annotator), taken[place].turn, given) for place, given in answers.items()]
+    return ItemPlaces(taken, ballots)
+
+
+def lock_item(store: Store, db: Connection, item: int) -> Row[Any] | None:
+    """The item, locked until the transaction ends."""
+    return db.execute(store.locked(_ITEM), {"number": item}).first() if is_number(item) else None
+
+
+def lease_of(db: Connection, item: int, annotator: int) -> Row[Any] | None:
+    """A person's lease of an item, if they have one."""
+    return db.execute(_LEASE, {"number": item, "person": annotator}).first() if is_number(item) else None
+
+
+def is_number(item: int) -> bool:
+    """Whether this can be an item's number at all; it may come from an address somebody typed."""
+    return 0 < item < 2**31
+
+
+def questions_of(text: str) -> tuple[Question, ...]:
+    """Questions as they are kept in a column."""
+    known: tuple[Question, ...] = get_args(Question)
+    return tuple(question for question in known if question in text.split(","))
+
+
+def asked(questions: tuple[Question, ...], turn: Pass, ballots: list[Ballot]) -> tuple[Question, ...]:
+    """What a person in this pass is asked: the third exactly what is disputed, the others everything."""
+    return disputed(questions, ballots) if turn == "third" else questions
+
+
+def pass_of(now_at: Stage) -> Pass:
+    """The pass in which an item at this stage is worked on."""
+    passes: dict[Stage, Pass] = {"first": "first", "third": "third", "closed": "audit"}
+    return passes[now_at]
+
+
+def settle(db: Connection, item: Row[Any], now: float) -> None:
+    """Work out what the item waits for and tell the queue."""
+    at = places_at(db, item.id)
+    now_at = stage(questions_of(item.questions), at.ballots)
+    free = [place for place in PLACES[pass_of(now_at)] if place not in at.leases]
+    if now_at == "first":
+        rank = (UNTOUCHED if len(free) == 2 else BEGUN) if free else NOTHING
+    elif now_at == "third":
+        rank = THIRD if free else NOTHING
+    else:
+        rank = AUDIT if free and _is_drawn(db, item, now) else NOTHING
+    if item.stage == "closed" and now_at != "closed":  # undone: it is drawn anew when it closes again
+        db.execute(delete(audit_draws).where(audit_draws.c.item == item.id))
+    alone = next(iter(at.leases.values())).annotator if rank == BEGUN else None
+    db.execute(_UPDATE_ITEM, {"number": item.id, "now_at": now_at, "new_rank": rank, "alone": alone})
+
+
+def _item(db: Connection, number: int) -> Any:
+    return db.execute(_ITEM, {"number": number}).one()
+
+
+def _is_drawn(db: Connection, item: Row[Any], now: float) -> bool:
+    """Whether a closed item goes to the audit. The draw depends on the seed and the item, not on when it closes."""
+    if db.execute(select(audit_draws.c.item).where(audit_draws.c.item == item.id)).first() is not None:
+        return True
+    project = db.execute(select(projects.c.seed, projects.c.audit_share).where(projects.c.id == item.project)).one()
+    digest = hashlib.sha256(f"audit\x1f{project.seed}\x1f{item.name}".encode()).digest()
+    if int.from_bytes(digest[:8], "big") / 2**64 >= project.audit_share:
+        return False
+    db.execute(insert(audit_draws).values(item=item.id, at=now))
+    return True

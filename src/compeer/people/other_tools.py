@@ -1,0 +1,314 @@
+"""Blind tasks for teams that already use Label Studio or Potato, and their answers back.
+
+A task has a name that tells nothing and an order of replies drawn for each item. Both depend on the project's seed, so
+no key file travels along and reading answers back needs nothing but the project. Another tool shows one task to
+everybody, so here the order belongs to the item and not to the person.
+
+Label Studio: `tasks.json` as it imports them, with a labelling configuration. A task is {"data": …, "annotations": …}.
+An annotation has `completed_by`, `lead_time`, `created_at` and a `result` per question, of the type `choices`
+(labelstud.io/guide/task_format). People are known by `completed_by`: an e-mail address where Label Studio writes one,
+else its number.
+
+Potato: the folder that `potato start` takes: `config.yaml`, `data/items.jsonl`, and a folder per annotator under
+`annotation_output`. Answers are in `user_state.json` there (Potato 2), as pairs of {"schema", "name"} and a value;
+older versions write `annotated_instances.jsonl` with `label_annotations`. Both are read. Potato shows
+an item's text as HTML, so all text is escaped. A step is called right or wrong, since a value that reads "False" may
+mean either the answer or that nothing was chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+from xml.etree import ElementTree
+
+import msgspec
+import yaml
+
+from compeer.cer.exchange import LabelTask
+from compeer.cer.item import QUESTIONS, Item, Question, Vote
+from compeer.dialogue import read_rows, write_rows
+from compeer.errors import UserError
+from compeer.people.labelling import as_shown, task_for
+from compeer.people.protocol import questions_for
+from compeer.reasoning import STEPS
+from compeer.reward.verdict import CHOICES, preference_of
+from compeer.typed import from_json
+
+_LABEL_STUDIO_CONFIG = Path(__file__).with_name("label_studio.xml")
+_POTATO_CONFIG = Path(__file__).with_name("potato.yaml")
+_POTATO_ANSWERS = "annotation_output"
+
+
+class OutsideTask(NamedTuple):
+    """An item, the blind task that another tool shows, and the order of its replies."""
+
+    item: Item
+    task: LabelTask
+    candidate_first: bool
+
+    def votes_by_person(self) -> dict[str, list[Vote]]:
+        found: dict[str, list[Vote]] = {}
+        for vote in self.item.votes:
+            found.setdefault(vote.annotator, []).append(vote)
+        return found
+
+
+def outside_tasks(items: Iterable[Item], seed: int) -> list[OutsideTask]:
+    """The items with a candidate as blind tasks."""
+    found = []
+    for item in items:
+        if item.candidate is not None:
+            name, first = _outside_name(item.id, seed)
+            task = task_for(item, candidate_first=first, name=name, questions=questions_for(item))
+            found.append(OutsideTask(item, task, first))
+    return found
+
+
+def write_label_studio(folder: Path, items: Iterable[Item], seed: int) -> int:
+    """Write `tasks.json` and `config.xml` into a folder, with the votes that items carry; returns how many tasks."""
+    given = outside_tasks(items, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    view = ElementTree.parse(_LABEL_STUDIO_CONFIG)
+    root = view.getroot()
+    if not any(turn.images for one in given for turn in one.item.history):
+        root.remove(root.find("Image"))  # type: ignore[arg-type]
+    if any(one.task.reasoning is None for one in given):  # then a step may have nothing to answer
+        for choices in root.iter("Choices"):
+            if choices.get("name") != "preference":
+                del choices.attrib["required"], choices.attrib["requiredMessage"]
+    view.write(folder / "config.xml", encoding="utf-8")
+    tasks = [_label_studio_task(one) for one in given]
+    (folder / "tasks.json").write_bytes(msgspec.json.format(msgspec.json.encode(tasks)))
+    return len(tasks)
+
+
+def read_label_studio(path: Path, names: Iterable[str], seed: int) -> dict[str, list[Vote]]:
+    """Votes by item from an export in Label Studio's JSON format. Tasks of other projects are ignored."""
+    if path.is_dir():
+        path = path / "tasks.json"
+    try:
+        given = from_json(path.read_bytes(), list[dict[str, Any]])
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no JSON export of Label Studio, which is a list of tasks: {error}") from None
+    known = _items_by_name(names, seed)
+    found: dict[str, list[Vote]] = {}
+    for task in given:
+        data = task.get("data")
+        item, candidate_first = known.get(str(data.get("task")) if isinstance(data, Mapping) else "", ("", False))
+        for annotation in (task.get("annotations") or []) if item else []:
+            for vote in _label_studio_votes(annotation, candidate_first):
+                found.setdefault(item, []).append(vote)
+    if given and not found:
+        raise UserError(
+            f"No annotation in {path} belongs to a task of this project. Tasks are known by the name that export gave "
+            "them (data.task)."
+        )
+    return found
+
+
+def _label_studio_task(one: OutsideTask) -> dict[str, Any]:
+    task, steps = one.task, one.task.reasoning or {}
+    data: dict[str, Any] = {
+        "task": task.id,
+        "conversation": [{"speaker": turn.speaker, "text": turn.text} for turn in task.history],
+        **{f"step_{step}": steps.get(step, "") for step in STEPS},
+        "first": task.first,
+        "second": task.second,
+    }
+    if pictures := [path for turn in task.history for path in turn.images]:
+        data["pictures"] = pictures
+    annotations = [
+        {
+            "completed_by": {"email": name},
+            "created_at": votes[0].at,
+            "lead_time": votes[0].seconds,
+            "was_cancelled": False,
+            "ground_truth": False,
+            "result": [
+                {
+                    "id": f"{task.id}-{vote.question}",
+                    "from_name": vote.question,
+                    "to_name": "second" if vote.question == "preference" else f"step_{vote.question}",
+                    "type": "choices",
+                    "value": {"choices": [str(as_shown(vote.value, one.candidate_first)).lower()]},
+                }
+                for vote in votes
+            ],
+        }
+        for name, votes in one.votes_by_person().items()
+    ]
+    return {"data": data, "annotations": annotations} if annotations else {"data": data}
+
+
+def _label_studio_votes(annotation: Mapping[str, Any], candidate_first: bool) -> Iterator[Vote]:
+    if annotation.get("was_cancelled"):
+        return
+    names = _label_studio_choices()
+    who = annotation.get("completed_by")
+    number = who.get("id") if isinstance(who, Mapping) else who
+    email = who.get("email") if isinstance(who, Mapping) else None
+    for part in annotation.get("result") or []:
+        question = part.get("from_name")
+        chosen = (part.get("value") or {}).get("choices") or []
+        if question not in QUESTIONS or len(chosen) != 1:
+            continue
+        said = str(chosen[0]).lower()
+        value = _answer(question, names.get(said, said), candidate_first)
+        if value is not None:
+            yield Vote(
+                annotator=str(email or f"label-studio-{number}"),
+                question=cast(Question, question),
+                value=cast(Any, value),
+                at=annotation.get("created_at"),
+                seconds=annotation.get("lead_time"),
+                candidate_first=candidate_first,
+            )
+
+
+@cache
+def _label_studio_choices() -> dict[str, str]:
+    """Choices by the text that is shown: Label Studio may write that instead of the alias."""
+    choices = ElementTree.parse(_LABEL_STUDIO_CONFIG).iter("Choice")
+    return {str(choice.get("value")).lower(): str(choice.get("alias")) for choice in choices}
+
+
+def write_potato(folder: Path, items: Iterable[Item], seed: int, *, title: str) -> int:
+    """Write a Potato project, with the votes that the items carry; returns how many items."""
+    given = outside_tasks(items, seed)
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    settings = yaml.safe_load(_POTATO_CONFIG.read_text(encoding="utf-8")) | {"annotation_task_name": title}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    rows = ({"id": one.task.id, "text": _potato_text(one.task)} for one in given)
+    write_rows(folder / "data" / "items.jsonl", rows)
+    for name in dict.fromkeys(vote.annotator for one in given for vote in one.item.votes):
+        _write_potato_answers(folder / _POTATO_ANSWERS / _potato_folder(name), name, given)
+    return len(given)
+
+
+def read_potato(folder: Path, names: Iterable[str], seed: int) -> dict[str, list[Vote]]:
+    """Votes by item from a Potato project's output."""
+    output = folder / _POTATO_ANSWERS if (folder / _POTATO_ANSWERS).is_dir() else folder
+    people = sorted(path for path in output.glob("*") if path.is_dir()) if output.is_dir() else []
+    known = _items_by_name(names, seed)
+    found: dict[str, list[Vote]] = {}
+    for person in people:
+        for task, labels, milliseconds, name in _potato_answers(person):
+            if task not in known:
+                continue
+            item, candidate_first = known[task]
+            seconds = None if milliseconds is None else milliseconds / 1000
+            for question, said in labels:
+                value = cast(Any, _answer(question, said, candidate_first))
+                if value is not None:
+                    vote = Vote(annotator=name, question=question, value=value, candidate_first=candidate_first,
+                                seconds=seconds)  # fmt: skip
+                    found.setdefault(item, []).append(vote)
+    if not found:
+        where = f"{_POTATO_ANSWERS}/NAME/user_state.json"
+        raise UserError(f"{folder} holds no Potato answers to tasks of this project; they lie in {where}.")
+    return found
+
+
+def _potato_text(task: LabelTask) -> str:
+    def block(heading: str, text: str) -> str:
+        return f"<p><b>{html.escape(heading)}</b><br>{html.escape(text).replace(chr(10), '<br>')}</p>"
+
+    parts = [block(turn.speaker, turn.text) for turn in task.history]
+    parts += ["<hr>", *(block(step, text) for step, text in (task.reasoning or {}).items())]
+    return "".join([*parts, "<hr>", block("first reply", task.first), block("second reply", task.second)])
+
+
+def _write_potato_answers(folder: Path, name: str, given: Iterable[OutsideTask]) -> None:
+    labels: dict[str, list[Any]] = {}
+    times: dict[str, dict[str, int]] = {}
+    for one in given:
+        votes = one.votes_by_person().get(name)
+        if not votes:
+            continue
+        said = {vote.question: _potato_word(vote, one.candidate_first) for vote in votes}
+        labels[one.task.id] = [[{"schema": question, "name": word}, word] for question, word in said.items()]
+        if votes[0].seconds is not None:
+            times[one.task.id] = {"total_time_ms": round(1000 * votes[0].seconds)}
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {
+        "user_id": name,
+        "instance_id_ordering": list(labels),
+        "instance_id_to_label_to_value": labels,
+        "instance_id_to_behavioral_data": times,
+    }
+    (folder / "user_state.json").write_bytes(msgspec.json.format(msgspec.json.encode(state)))
+
+
+def _potato_word(vote: Vote, candidate_first: bool) -> str:
+    if isinstance(vote.value, bool):
+        return "right" if vote.value else "wrong"
+    return str(as_shown(vote.value, candidate_first))
+
+
+def _potato_answers(person: Path) -> Iterator[tuple[str, list[tuple[Question, str]], float | None, str]]:
+    """For each item a person answered: its name, the answers, the time in milliseconds, and the person."""
+    state_file, old_file = person / "user_state.json", person / "annotated_instances.jsonl"
+    if state_file.is_file():
+        try:
+            state = from_json(state_file.read_bytes(), dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise UserError(f"{state_file} is no answer file of Potato: {error}") from None
+        times = state.get("instance_id_to_behavioral_data") or {}
+        for task, labels in (state.get("instance_id_to_label_to_value") or {}).items():
+            spent = times.get(task) or {}
+            milliseconds = spent.get("total_time_ms") if isinstance(spent, Mapping) else None
+            yield task, list(_potato_choices(labels)), milliseconds, str(state.get("user_id") or person.name)
+    elif old_file.is_file():
+        for row in read_rows(old_file, dict):
+            yield str(row.get("id")), list(_potato_choices(row.get("label_annotations") or {})), None, person.name
+
+
+def _potato_choices(labels: Any) -> Iterator[tuple[Question, str]]:
+    """The chosen answers, from pairs or from nested dictionaries."""
+    if isinstance(labels, Mapping):
+        pairs = [({"schema": s, "name": n}, v) for s, inner in labels.items() for n, v in dict(inner).items()]
+    else:
+        pairs = [(entry[0], entry[1]) for entry in labels if len(entry) == 2]
+    for label, value in pairs:
+        if label.get("schema") in QUESTIONS and value not in (None, False, ""):
+            yield label["schema"], str(label.get("name"))
+
+
+def _potato_folder(name: str) -> str:
+    """A name as a folder. Letters, digits and the like stay; a name that must be changed gets a number of its own."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_@." else "_" for letter in name).lstrip(".")
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _outside_name(item: str, seed: int) -> tuple[str, bool]:
+    """What an item is called outside, and whether its candidate is shown first there."""
+    digest = hashlib.blake2b(f"{seed}\x1f{item}".encode(), digest_size=12, person=b"outside").digest()
+    return digest[:10].hex(), digest[10] < 128
+
+
+def _items_by_name(items: Iterable[str], seed: int) -> dict[str, tuple[str, bool]]:
+    """For reading answers: the item and the order behind each name."""
+    found = {}
+    for item in items:
+        name, candidate_first = _outside_name(item, seed)
+        found[name] = (item, candidate_first)
+    return found
+
+
+def _answer(question: Question, said: str, candidate_first: bool) -> bool | str | None:
+    """An answer of another tool; None when it is none.
+
+    >>> _answer("emotion", "wrong", True), _answer("preference", "First", False), _answer("history", "?", True)
+    (False, 'reference', None)
+    """
+    word = said.strip().lower()
+    if question != "preference":
+        return {"true": True, "right": True, "false": False, "wrong": False}.get(word)
+    return preference_of(word, candidate_first) if word in CHOICES else None

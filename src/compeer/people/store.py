@@ -1,0 +1,226 @@
+"""The store of labels and comparisons: SQLite in a file by default, PostgreSQL by URL.
+
+SQLite: write-ahead log, so that pages read while somebody writes. A write takes the file's one write lock at its
+beginning (BEGIN IMMEDIATE), so what it has read stays true until it commits. Writers of this process queue at a lock
+of their own instead of polling the file. Every commit is synced to the disk before it is acknowledged.
+
+PostgreSQL: rows are locked before they are judged (`FOR UPDATE`), always the person first and then one item, so no
+two transactions wait for each other. What still collides, a serialisation failure or a unique constraint, is tried
+again from the beginning. A unit of work is therefore a function of the connection, and must do nothing but use it.
+
+Migration: a database is brought up to date when it is opened, by Alembic, all steps in one transaction. Processes that
+open an old one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is
+left alone. To add a step: change `tables.py`, put a file with the next number into `migrations` and set `NEWEST`; a
+test compares a migrated database with the tables.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, insert, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
+
+from compeer.errors import UserError
+from compeer.people.refusal import Refused
+from compeer.people.tables import metadata, refusals
+
+Result = TypeVar("Result")
+_BUSY = 60.0  # seconds to wait for other processes
+_TRIES = 12
+_AGAIN = {"40001", "40P01", "55P03"}  # serialisation failure, deadlock, lock not available
+
+NEWEST = "0002"  # the last step; a database that has had it is opened without loading Alembic
+VERSION_TABLE = "compeer_annotation_version"  # not Alembic's default: a PostgreSQL database may be shared
+_MIGRATIONS = Path(__file__).with_name("migrations")
+_ONE_AT_A_TIME = threading.Lock()  # Alembic's `op` belongs to the whole process
+_ADVISORY_LOCK = 0x636F6D70  # the number of PostgreSQL's lock for whoever migrates
+
+
+class Store:
+    """An open database. Safe to share between threads; `clock` is the time, which tests may set."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
+        self.engine, self.clock = engine, clock
+        self.sqlite = engine.dialect.name == "sqlite"
+        self._writing = threading.Lock()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading: one consistent view, which no writer waits for."""
+        with self.engine.connect() as connection:
+            if not self.sqlite:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    def write(self, work: Callable[[Connection], Result]) -> Result:
+        """Run a unit of work in one transaction, again if it collides; its result once it is committed."""
+        for attempt in range(_TRIES):
+            try:
+                with self._writing if self.sqlite else nullcontext():
+                    return self._once(work)
+            except Refused as refusal:
+                self.log(refusal)
+                raise
+            except (IntegrityError, OperationalError) as error:
+                if attempt + 1 == _TRIES or not _collided(error):
+                    raise
+                time.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 5)))
+        raise AssertionError("unreachable")
+
+    def log(self, refusal: Refused, address: str = "") -> None:
+        """Record a refusal. A page calls this for what it refuses itself; `write` does for all others."""
+        row = {
+            "project": refusal.project,
+            "annotator": refusal.annotator,
+            "at": self.clock(),
+            "kind": refusal.kind,
+            "detail": (refusal.detail or str(refusal))[:500],
+            "address": address[:100],
+        }
+        with self._writing if self.sqlite else nullcontext():
+            self._once(lambda db: db.execute(insert(refusals), row))
+
+    def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
+        """The query with its rows locked, where the database has locks for rows (SQLite has one for everything)."""
+        return query if self.sqlite else query.with_for_update(skip_locked=skip)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _once(self, work: Callable[[Connection], Result]) -> Result:
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(compeer_write=True)
+            with connection.begin():
+                return work(connection)
+
+
+def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], float] = time.time) -> Store:
+    """Open a database by path or URL and bring it up to date. With `create` a new file is made where there is none."""
+    address = _parse_address(str(url))
+    shown = address.render_as_string(hide_password=True)
+    if address.get_backend_name() == "sqlite":
+        file = Path(address.database or "")
+        if not create and not file.is_file():
+            raise UserError(
+                f"There is no database {file} here. compeer annotate create makes one, and so does compeer arena "
+                "create; or name it with --db."
+            )
+        if not file.parent.is_dir():
+            raise UserError(f"{file} cannot be made: there is no folder {file.parent}.")
+    try:
+        engine = _engine(address)
+        store = Store(engine, clock)
+        store.write(lambda db: _migrate(db, shown))
+    except ModuleNotFoundError as missing:
+        raise UserError(f'{shown} needs the package {missing.name}: pip install "compeer[postgres]"') from missing
+    except (DBAPIError, OSError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise UserError(
+            f"The database {shown} cannot be opened: {reason}. Is it the right one, and running?"
+        ) from error
+    return store
+
+
+def _parse_address(address: str) -> URL:
+    if "://" not in address:
+        return URL.create("sqlite", database=address)
+    try:
+        url = make_url(address)
+        backend = url.get_backend_name()
+        url.get_dialect()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise UserError(f"--db is a file or a URL such as postgresql://USER@HOST/NAME: {error}") from None
+    except ModuleNotFoundError:  # postgresql:// alone stands for another driver than ours
+        pass
+    if backend == "postgresql" or url.drivername == "postgres":
+        return url.set(drivername="postgresql+psycopg")
+    if backend == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url
+    raise UserError(f"--db is a SQLite file or a PostgreSQL URL, not {url.render_as_string(hide_password=True)}.")
+
+
+def _engine(address: URL) -> Engine:
+    if address.get_backend_name() != "sqlite":
+        return create_engine(address, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    engine = create_engine(address, pool_size=10, max_overflow=40, connect_args={"timeout": _BUSY})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(raw: Any, record: Any) -> None:
+        raw.isolation_level = None  # SQLAlchemy's begin is the only begin
+        _use_wal(raw)
+        for setting in ("foreign_keys=ON", "synchronous=FULL", "cache_size=-16000"):
+            raw.execute(f"PRAGMA {setting}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get("compeer_write")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def _use_wal(raw: Any) -> None:
+    """Several processes that open a new file together are refused here at once, busy timeout or not."""
+    given_up = time.monotonic() + _BUSY
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+            return
+        except Exception as error:
+            if "locked" not in str(error) or time.monotonic() > given_up:
+                raise
+            time.sleep(0.02)
+
+
+def _collided(error: DBAPIError) -> bool:
+    """Whether trying again may help: somebody else was quicker."""
+    if isinstance(error, IntegrityError):
+        return "unique" in str(error.orig).lower()
+    return getattr(error.orig, "sqlstate", None) in _AGAIN
+
+
+def _migrate(connection: Connection, shown: str) -> None:
+    """Run the steps that this database has not had. `shown` names it in messages."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+    there = set(inspect(connection).get_table_names())
+    current = None
+    if VERSION_TABLE in there:
+        current = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    if current == NEWEST:
+        return
+    if current is not None and not list(_MIGRATIONS.glob(f"v{current}_*.py")):
+        raise UserError(
+            f"The database {shown} was made by a newer COMPEER (step {current}; this one knows {NEWEST}). "
+            "Nothing was changed. Install that version, or choose another database with --db."
+        )
+    if current is None and (foreign := there & set(metadata.tables)):
+        raise UserError(
+            f"The database {shown} already holds tables of another program named {', '.join(sorted(foreign))}. "
+            "Use a separate database for the labels."
+        )
+    _upgrade(connection)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+
+    script = ScriptDirectory(_MIGRATIONS, version_locations=[_MIGRATIONS])
+    steps = EnvironmentContext(
+        Config(), script, fn=lambda revision, _: script._upgrade_revs("head", revision), destination_rev="head"
+    )
+    with _ONE_AT_A_TIME, steps as environment:
+        environment.configure(
+            connection=connection, version_table=VERSION_TABLE, transactional_ddl=True, target_metadata=metadata
+        )
+        environment.run_migrations()

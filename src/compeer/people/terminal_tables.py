@@ -1,0 +1,122 @@
+"""Progress, agreement and results as tables for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from compeer.cer.item import Question
+from compeer.people.arena import ArenaProgress
+from compeer.people.arena_results import OUTCOMES, ArenaResults
+from compeer.people.labelling_results import Agreement, Confirmed, LabellingProgress, PairAgreement
+from compeer.people.protocol import STATUSES
+from compeer.people.work_queue import PersonProgress
+from compeer.statistics import Figure
+
+_HEADS = {"one": "better", "both": "both good", "neither": "neither", "two": "other better"}
+
+
+def labelling_status(now: LabellingProgress) -> list[Table | str]:
+    """What `compeer annotate status` prints."""
+    questions = Table("question", *STATUSES, box=None)
+    for name, counts in now.questions.items():
+        questions.add_row(name, *(f"{counts[status]:,}" for status in STATUSES))
+    head = (
+        f"{now.project}: {now.items:,} items, {now.closed:,} closed, {now.disputed:,} wait for a third vote, "
+        f"{now.begun:,} begun, {now.untouched:,} untouched. Audit: {now.audited:,} of {now.audit_drawn:,} drawn."
+    )
+    refused = f"Refused so far: {now.refusals:,}." if now.refusals else ""
+    return [head, questions, _people_table(now.people), refused]
+
+
+def _people_table(people: Sequence[PersonProgress], more: Mapping[str, Sequence[str]] | None = None) -> Table:
+    """Everybody with what they have done; `more` columns by their heads, a value for each person."""
+    more = more or {}
+    table = Table("name", "role", box=None)
+    for head in ("done", "holds", "skipped", "distressed", "seconds", *more):
+        table.add_column(head, justify="right")
+    table.add_column("")
+    for place, one in enumerate(people):
+        state = "paused" if one.paused else "" if one.invited else "no link"
+        seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
+        counts = (f"{count:,}" for count in (one.done, one.held, one.skipped, one.distressed))
+        table.add_row(one.name, one.role, *counts, seconds, *(values[place] for values in more.values()), state)
+    return table
+
+
+def agreement_tables(
+    found: Agreement, pairs: Sequence[PairAgreement], audit: Mapping[Question, Confirmed]
+) -> list[Table | str]:
+    """What `compeer annotate agreement` prints."""
+    figures = Table("question", "items", "percent", "kappa", "alpha", "AC1", "votes", "labels", box=None)
+    for name, one in found.questions.items():
+        values = ", ".join(f"{value} {count:,}" for value, count in one.values.items() if count)
+        labels = ", ".join(f"{value} {count:,}" for value, count in found.labels[name].items() if count)
+        numbers = (_percent(one.percent), *(_number(value) for value in (one.kappa, one.alpha, one.ac1)))
+        figures.add_row(name, f"{one.units:,}", *numbers, values, labels)
+    between = Table("people", "question", "items", "percent", "kappa", box=None)
+    for pair in pairs:
+        row = (" and ".join(pair.people), pair.question, f"{pair.items:,}", _percent(pair.percent), _number(pair.kappa))
+        between.add_row(*row)
+    audits = Table("question", "audited", "confirmed", "judge, same items", "judge, all items", box=None)
+    for name, seen in audit.items():
+        judged = (_share(seen.judge_agrees, seen.judged), _share(seen.judge_agrees_all, seen.judged_all))
+        audits.add_row(name, f"{seen.audited:,}", _share(seen.confirmed, seen.audited), *judged)
+    shown: list[Table | str] = ["First-pass votes:", figures, "\nPerson by person:", between]
+    return [*shown, "\nAgreement with the label that stands:", audits]
+
+
+def arena_status(now: ArenaProgress) -> list[Table]:
+    """The whole and the people."""
+    state = "closed" if now.arena.closed is not None else "complete" if now.complete else "open"
+    whole = Table(title=f"{now.arena.name}: {now.models} models, {now.cases} cases, {state}", title_justify="left")
+    for head in ("comparisons", "done", "held", "left"):
+        whole.add_column(head, justify="right")
+    whole.add_row(*(f"{n:,}" for n in (now.comparisons, now.done, now.held, now.comparisons - now.done)))
+    return [whole, _people_table(now.people, {"side lean": [str(one.lean) for one in now.people]})]
+
+
+def arena_results(found: ArenaResults) -> list[Table]:
+    """Pairs and ranking with their 95 % intervals."""
+    title = f"{found.arena}: {found.votes:,} votes on {found.cases:,} cases by {found.people} people; percent, 95 %"
+    pairs = Table(title=title, title_justify="left")
+    for head in ("model", "against", "votes"):
+        pairs.add_column(head, justify="right" if head == "votes" else "left")
+    for kind in OUTCOMES:
+        pairs.add_column(_HEADS[kind], justify="right")
+    for pair in found.pairs:
+        shares = (_shown(pair.shares[kind], 100) for kind in OUTCOMES)
+        pairs.add_row(pair.one, pair.two, f"{pair.votes:,}", *shares)
+    ranks = Table(title="Bradley-Terry, ties as half wins", title_justify="left")
+    for head in ("rank", "model", "points", "ranks"):
+        ranks.add_column(head, justify="left" if head == "model" else "right")
+    for one in found.ranking:
+        span = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
+        ranks.add_row(str(one.rank), one.model, _shown(one.points), span)
+    return [pairs, ranks]
+
+
+def _shown(figure: Figure, scale: float = 1.0) -> str:
+    """A number with its interval.
+
+    >>> _shown(Figure("x", 0.42, 0.314, 0.526, 50), 100)
+    '42 (31 to 53)'
+    """
+    value = f"{scale * (figure.value or 0.0):.0f}"
+    if figure.low is None or figure.high is None:
+        return value
+    return f"{value} ({scale * figure.low:.0f} to {scale * figure.high:.0f})"
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.1%}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _share(count: int | None, of: int | None) -> str:
+    return "-" if count is None or not of else f"{count / of:.1%} of {of:,}"

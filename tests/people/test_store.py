@@ -1,0 +1,82 @@
+"""Opening databases: made, brought up to date, refused, and opened by many at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, text
+
+from compeer.errors import UserError
+from compeer.people.store import NEWEST, VERSION_TABLE, open_store
+from compeer.people.tables import metadata
+
+
+def test_the_migrations_make_exactly_the_tables(database: str) -> None:
+    store = open_store(database)
+    with store.read() as db:
+        context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == []
+        assert context.get_current_revision() == NEWEST
+    store.close()
+
+
+def test_a_newer_database_is_left_alone(database: str) -> None:
+    store = open_store(database)
+    store.write(lambda db: db.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")))
+    store.close()
+    with pytest.raises(UserError, match=r"newer COMPEER \(step 9999.*Nothing was changed"):
+        open_store(database)
+
+
+def test_somebody_elses_tables_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.begin() as db:
+        db.execute(text("CREATE TABLE items (price INTEGER)"))
+    with pytest.raises(UserError, match="tables of another program named items"):
+        open_store(file)
+    with engine.begin() as db:
+        assert db.execute(text("SELECT count(*) FROM sqlite_master")).scalar() == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql://root:geheim@localhost/x", "SQLite file or a PostgreSQL URL"),
+        ("nonsense://x", "a file or a URL"),
+        ("sqlite://", "SQLite file or a PostgreSQL URL"),
+        ("/no/such/folder/a.db", "there is no folder"),
+        ("postgresql://nobody:geheim@127.0.0.1:1/x", "cannot be opened"),
+    ],
+)
+def test_what_cannot_be_opened_is_said_without_the_password(url: str, says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        open_store(url)
+    assert "geheim" not in str(error.value)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_text("These are my notes. " * 100)
+    with pytest.raises(UserError, match="cannot be opened: file is not a database"):
+        open_store(tmp_path / "a.db")
+
+
+def test_a_file_is_not_made_by_only_looking(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="compeer annotate create makes one"):
+        open_store(tmp_path / "a.db", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _open(url: str) -> str:
+    store = open_store(url)
+    with store.read() as db:
+        return str(db.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar())
+
+
+def test_several_processes_may_open_a_new_database_at_once(database: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert len(set(pool.map(_open, [database] * 6, chunksize=1))) == 1
