@@ -36,14 +36,14 @@ from pathlib import Path
 address, fast, people, out, concurrency, limit, benchmark = sys.argv[1:]
 people, out, concurrency, limit = Path(people), Path(out), int(concurrency), int(limit)
 from compeer.evals.provider import open_role
-from compeer.evals.roles import Settings
+from compeer.evals.roles import RoleSettings
 from compeer.evals.sage.evaluate import evaluate as sage
 from compeer.evals.esc_eval.evaluate import evaluate as esc_eval
 def play(address, out, limit):
     began, cpu = time.perf_counter(), time.process_time()
     names = ("supporter", "seeker", "judge")
     roles = [open_role("openai:" + name, base_url=address, connections=concurrency) for name in names]
-    settings = Settings(concurrency=concurrency, log_calls=False)  # as the command does
+    settings = RoleSettings(concurrency=concurrency, log_calls=False)  # as the command does
     if benchmark == "sage":
         result = sage(out, *roles[:2], settings, profiles=people / "profiles.jsonl", limit=limit, quiet=True)
     else:

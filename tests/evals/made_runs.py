@@ -12,10 +12,10 @@ from typing import Any
 from compeer.cer.item import items_at
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, rounds, turns
-from compeer.evals.esc_eval.card import DIMENSIONS
-from compeer.evals.esc_eval.scores import figures as esc_figures
-from compeer.evals.result import Result, Said, Transcript, save_result
-from compeer.evals.sage.scores import figures as sage_figures
+from compeer.evals.esc_eval.ratings import DIMENSIONS
+from compeer.evals.esc_eval.ratings import figures as esc_figures
+from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
+from compeer.evals.sage.mood import figures as sage_figures
 from compeer.reasoning import render
 
 RANK, GPT = "hf:esc-rank", "openai:gpt-4o"
@@ -25,7 +25,7 @@ def dialogues(count: int) -> list[Dialogue]:
     return list(bundled.load())[:count]
 
 
-def spoken(dialogue: Dialogue, longest: int = 12) -> list[Said]:
+def spoken(dialogue: Dialogue, longest: int = 12) -> list[TranscriptTurn]:
     """A dialogue's turns; where our corpus has reasoning it stands before the reply."""
     thought = {}
     for item in items_at(dialogue, [one.index for one in rounds(dialogue)]):
@@ -33,7 +33,7 @@ def spoken(dialogue: Dialogue, longest: int = 12) -> list[Said]:
             whole = render(item.reference_reasoning, item.reference)
             thought[len(item.history)] = whole.removesuffix(item.reference).strip()
     merged = turns(dialogue)[:longest]
-    return [Said(turn.speaker, turn.text, reasoning=thought.get(at)) for at, turn in enumerate(merged)]
+    return [TranscriptTurn(turn.speaker, turn.text, reasoning=thought.get(at)) for at, turn in enumerate(merged)]
 
 
 def sage_run(
@@ -53,7 +53,7 @@ def sage_run(
                 note = (
                     f"The reply {'helped' if len(curve) > 1 and curve[-1] > curve[-2] else 'did little'}. Change noted."
                 )
-                one = Said("seeker", one.text, emotion=mood, note=note if len(curve) > 1 else None)
+                one = TranscriptTurn("seeker", one.text, emotion=mood, note=note if len(curve) > 1 else None)
             said.append(one)
         end = "content" if mood >= 100 else "lost" if mood < 10 else "turns"
         about = {"topic": (dialogue.problem or "everyday life"), "scene": dialogue.situation or ""}

@@ -10,13 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compeer.evals.language.strategies import strategies_of
 from tests.conversation.supporter import running
 from tests.evals.made_runs import esc_run, sage_run
 
 from compeer.corpora import bundled
 from compeer.evals.control import ControlSettings, run_control
-from compeer.evals.language.measure import measure
+from compeer.evals.language.measure import measure, strategies_of
 from compeer.evals.language.outputs import read_outputs
 from compeer.evals.report import write_report
 from compeer.evals.result import save_result

@@ -8,17 +8,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.chat.supporter import WORDS, Supporter, running
 from tests.cli.command import compeer
+from tests.conversation.supporter import WORDS, Supporter, running
 
 from compeer.corpora import bundled
 from compeer.errors import UserError
-from compeer.evals.control import strategy as judging
-from compeer.evals.control.adherence import trials
-from compeer.evals.control.run import Settings, run_control
-from compeer.evals.control.strategy import train
-from compeer.evals.language.strategies import people_of
+from compeer.evals.control import ControlSettings, run_control, trials
+from compeer.evals.language.measure import people_of
 from compeer.evals.result import Result, load_result, load_transcripts
+from compeer.evals.strategy_readers import prompt_hash, train_classifier
 from compeer.models.embedding import Embedder
 from compeer.reasoning import grammar
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES
@@ -56,7 +54,7 @@ def test_a_grammar_keeps_every_pin_even_of_a_random_model(
 ) -> None:
     monkeypatch.setattr(grammar, "_MOST", {"en": 16, "zh": 4})
     enforced = pins_are == "enforced"
-    few = Settings(
+    few = ControlSettings(
         model=f"hf:{tiny_model_dir}", turns=1, emotions=1, grammar=enforced, length="brief", temperature=1.0,
         max_tokens=1500 if enforced else 40,
     )  # fmt: skip
@@ -87,7 +85,7 @@ def test_the_command_measures_judges_blindly_and_asks_nothing_twice(server: Supp
     # free and stage and emotion pins leave the strategy to the server, which states a question: 2 x (1 + 3 + 1 + 1)
     assert value(result, "agreement/judge") == pytest.approx(12 / 26)
     assert value(result, "agreement/judge-any") == pytest.approx(14 / 26)
-    assert result.comparable["judge prompt"] == judging.prompt_hash()
+    assert result.comparable["judge prompt"] == prompt_hash()
     for body in judged:
         said = body["messages"][-1]["content"]
         assert not any(step in said for step in WORDS["en"].values()), "the judge saw the reasoning"
@@ -100,7 +98,9 @@ def test_the_command_measures_judges_blindly_and_asks_nothing_twice(server: Supp
 
 def test_pins_that_are_ignored_and_answers_that_never_come_are_told_apart(server: Supporter, tmp_path: Path) -> None:
     server.reset()
-    settings = Settings(model="openai:m", base_url=server.base_url, turns=1, emotions=0, language="en", grammar=False)
+    settings = ControlSettings(
+        model="openai:m", base_url=server.base_url, turns=1, emotions=0, language="en", grammar=False
+    )
     server.manner, server.text = "says", "Just a reply."
     result = run_control(settings, None)
     assert (value(result, "adherence"), value(result, "completeness"), value(result, "failures")) == (0.0, 0.0, 0.0)
@@ -111,11 +111,11 @@ def test_pins_that_are_ignored_and_answers_that_never_come_are_told_apart(server
 
 def test_a_classifier_tells_what_it_is_worth(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a classifier needs 40 at least"):
-        train(list(bundled.load("en"))[:1], Embedder(), "en")
+        train_classifier(list(bundled.load("en"))[:1], Embedder(), "en")
     if not (DATA / "esconv").is_dir():
         pytest.skip(f"ESConv is not at {DATA}; set COMPEER_DATA to the folder of corpora")
     people = people_of(f"esconv:{DATA / 'esconv' / 'valid.txt'}")
-    classifier = train(people, Embedder(), "en", most=400)
+    classifier = train_classifier(people, Embedder(), "en", most=400)
     quality = classifier.quality
     assert 400 <= quality.trained + quality.held_out < 440, "whole dialogues"
     assert quality.accuracy > quality.commonest
@@ -128,7 +128,7 @@ def test_replies_that_are_there_are_judged_by_a_classifier(tmp_path: Path) -> No
     file = tmp_path / "people.jsonl"
     lines = Path(bundled.__file__).with_name("en.jsonl").read_text(encoding="utf-8").splitlines()[:40]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    result = run_control(Settings(earlier=file, corpus=str(file)), tmp_path / "out")
+    result = run_control(ControlSettings(earlier=file, corpus=str(file)), tmp_path / "out")
     assert value(result, "agreement/classifier/en") > value(result, "classifier-commonest/en")
     assert 0 < value(result, "classifier-accuracy/en") < 1
     assert any("agreement cannot mean more than that" in note for note in result.notes)

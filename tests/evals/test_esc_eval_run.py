@@ -14,15 +14,16 @@ import pytest
 from tests.cli.command import COMPEER, compeer, environment
 from tests.evals.cast import write_cards
 from tests.evals.people import PeopleServer
+from tests.evals.test_sage_run import inspect
 
 from compeer.errors import UserError
-from compeer.evals.esc_eval.card import alternating, case_id, load_cards
-from compeer.evals.esc_eval.evaluate import evaluate
+from compeer.evals.esc_eval.evaluate import alternating, case_id, evaluate, load_cards
+from compeer.evals.esc_eval.ratings import DIMENSIONS
 from compeer.evals.provider import open_role
 from compeer.evals.result import load_result, load_transcripts
-from compeer.evals.roles import Settings
+from compeer.evals.roles import RoleSettings
 
-PLAIN = Settings(plain=True)
+PLAIN = RoleSettings(plain=True)
 
 
 @pytest.fixture
@@ -80,6 +81,27 @@ def test_ratings_without_a_number_are_counted_and_the_official_rule_takes_minus_
     mute = theirs.figure("openai:judge-mute/Average")
     assert mute is not None and mute.value == -25.0
     assert ours.comparable != theirs.comparable
+
+
+def test_inspects_own_commands_rate_two_epochs_and_the_log_again(people: PeopleServer, tmp_path: Path) -> None:
+    cards = write_cards(tmp_path)
+    roles = ["--model", "compeer/openai:listener", "--model-role", "seeker=compeer/openai:seeker"]
+    roles += ["--model-role", "judge=compeer/openai:judge"]
+    where = ["--log-dir", str(tmp_path / "logs"), "--log-format", "json", "--epochs", "2"]
+    inspect(people, tmp_path, "eval", "compeer/esc_eval", *roles, "-T", f"cards={','.join(map(str, cards))}", *where)
+    (file,) = (tmp_path / "logs").glob("*.json")
+    log = json.loads(file.read_text())
+    assert log["status"] == "success" and len(log["samples"]) == 4
+    assert len(people.bodies("judge")) == 4 * 7
+    scores = [sample["scores"]["esc_eval"]["value"] for sample in log["samples"]]
+    assert {name for one in scores for name in one} == {*DIMENSIONS.values()}
+    again = tmp_path / "again.json"
+    how = ["--scorer", "compeer/esc_eval", "--action", "overwrite", "--output-file", str(again)]
+    inspect(people, tmp_path, "score", str(file), *how)
+    assert len(people.bodies("judge")) == 8 * 7, "the judge rates the logged dialogues again"
+    assert len(people.bodies("seeker")) == 4 * 5, "and nobody talks again"
+    rated = json.loads(again.read_text())["samples"]
+    assert [sample["scores"]["esc_eval"]["value"] for sample in rated] == scores
 
 
 def test_sources_and_languages_can_be_left_out(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import compeer
 
-from compeer.evals.esc_eval.card import DIMENSIONS
-from compeer.evals.esc_eval.scores import figures, official, proper
+from compeer.evals.esc_eval.ratings import DIMENSIONS, figures, official, proper
 from compeer.evals.result import Transcript
 
 #: reply, properly, by the official rule

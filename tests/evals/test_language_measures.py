@@ -13,49 +13,79 @@ import pytest
 from tests.cli.command import compeer
 from tests.evals.made_runs import sage_run
 
-from compeer.cer.item import Said
+from compeer.cer.item import PastTurn
 from compeer.corpora import bundled
 from compeer.errors import UserError
-from compeer.evals.language import metrics as bleu
-from compeer.evals.language.measure import measure
-from compeer.evals.language.metrics import across_figure, common_length, distinct_figure, rouge_l
+from compeer.evals.language.measure import (
+    count_strategies,
+    distance_figure,
+    measure,
+    people_of,
+    strategies_of,
+    total_variation,
+)
+from compeer.evals.language.metrics import (
+    ORDER,
+    across_figure,
+    bleu_figure,
+    common_length,
+    distinct_figure,
+    rouge_l,
+    sacrebleu,
+    self_bleu,
+)
 from compeer.evals.language.outputs import Output, Outputs, of_dialogue, read_outputs
-from compeer.evals.language.strategies import count, distance_figure, people_of, strategies_of, total_variation
 from compeer.evals.result import load_result, load_transcripts
 from compeer.policy.diversity import distinct, ngrams
 from compeer.reasoning.ontology import words
 from compeer.statistics import Resamples
 
-PARTY = "It is a guide to action which ensures that the military always obeys the commands of the party"
-REFERENCES = [
-    "It is a guide to action that ensures that the military will forever heed Party commands",
-    "It is the guiding principle which guarantees the military forces always being under the command of the Party",
-    "It is the practical guide for the army always to heed the directions of the party",
-]
+
+def test_bleu_is_sacrebleus_for_both_languages() -> None:
+    replies = {
+        "en": ["The cat sat on the mat, I think.", "How are you?", "No."],
+        "zh": ["我很难过，睡不着。", "你好吗？", "嗯。"],
+    }
+    wanted = {
+        "en": ["The cat sat on a mat.", "How are you today?", None],
+        "zh": ["我难过得睡不着。", "你还好吗？", None],
+    }
+    for language in ("en", "zh"):
+        resamples = Resamples(["a", "b", "c"])
+        for order in (2, 4):
+            figure, signature = bleu_figure(f"bleu-{order}", replies[language], wanted[language], language, resamples)  # type: ignore[arg-type]
+            metric = sacrebleu(language, order)  # type: ignore[arg-type]
+            whole = metric.corpus_score(replies[language][:2], [wanted[language][:2]])
+            assert figure.value == pytest.approx(whole.score) and figure.n == 2
+            assert figure.low is not None and figure.low < whole.score
+            assert f"tok:{'13a' if language == 'en' else 'zh'}" in signature and "eff:no" in signature
 
 
-def test_bleu_of_papineni_s_example() -> None:
-    assert bleu.counts(PARTY, REFERENCES)[:8].tolist() == [17, 10, 7, 4, 18, 17, 16, 15]
-    by_hand = (17 / 18 * 10 / 17 * 7 / 16 * 4 / 15) ** 0.25  # as long as its nearest reference: no penalty
-    assert float(bleu.bleu(bleu.counts(PARTY, REFERENCES))) == pytest.approx(by_hand)
-    assert by_hand == pytest.approx(0.5046, abs=1e-4)
-
-
-def test_bleu_clips_and_punishes_brevity() -> None:
-    assert bleu.counts("the the the the the the the", ["the cat is on the mat"])[0] == 2
-    assert float(bleu.bleu(bleu.counts("睡不", ["睡不着了"]), order=2)) == pytest.approx(np.exp(1 - 4 / 2))
-    rows = np.array([bleu.counts("a b c d", ["a b c d"]), bleu.counts("x y", ["p q"])])
-    # a corpus sums its counts: unigrams 4/6, pairs 3/4
-    assert float(bleu.bleu(rows.sum(axis=0), order=2)) == pytest.approx((4 / 6 * 3 / 4) ** 0.5)
+def test_the_interval_of_bleu_resamples_whole_dialogues() -> None:
+    replies = ["one two three four five", "six seven eight nine ten"] * 6
+    references: list[str | None] = ["one two three four five", "six seven eleven nine ten"] * 6
+    often, _ = bleu_figure("bleu-2", replies, references, "en", Resamples([str(n % 2) for n in range(12)]))
+    once, _ = bleu_figure("bleu-2", replies[:2], references[:2], "en", Resamples(["0", "1"]))
+    assert (often.value, often.low, often.high) == pytest.approx((once.value, once.low, once.high))
 
 
 def test_self_bleu_is_that_of_the_plain_quadratic_way() -> None:
     rng = random.Random(3)
     texts = [" ".join(rng.choices("a b c d e f", k=rng.randint(1, 9))) for _ in range(40)]
-    plain = [
-        float(bleu.bleu(bleu.counts(text, texts[:at] + texts[at + 1 :]), smooth=True)) for at, text in enumerate(texts)
-    ]
-    assert bleu.self_bleu(texts) == pytest.approx(plain)
+    plain = []
+    for at, text in enumerate(texts):
+        others = texts[:at] + texts[at + 1 :]
+        most = [Counter[tuple[str, ...]]() for _ in range(ORDER)]
+        for other in others:
+            most = [one | Counter(ngrams(other, n)) for n, one in enumerate(most, start=1)]
+        own = [Counter(ngrams(text, n)) for n in range(1, ORDER + 1)]
+        length = len(words(text))
+        nearest = min((len(words(other)) for other in others), key=lambda other: (abs(other - length), other))
+        matched = [(mine & theirs).total() for mine, theirs in zip(own, most, strict=True)]
+        total = [one.total() for one in own]
+        score = sacrebleu().compute_bleu(matched, total, length, nearest, "exp", effective_order=True)
+        plain.append(score.score / 100)
+    assert self_bleu(texts) == pytest.approx(plain)
 
 
 def test_common_subsequences_are_those_of_the_table_of_the_textbook() -> None:
@@ -105,7 +135,7 @@ def test_a_collapsed_model_is_told_from_people_by_every_figure(tmp_path: Path) -
     stock = "I am so sorry to hear that. I am here for you. What do you feel right now?"
     stuck = []
     for one in people:
-        before = tuple(Said(t.speaker, stock) if t.speaker == "supporter" else t for t in one.history)
+        before = tuple(PastTurn(t.speaker, stock) if t.speaker == "supporter" else t for t in one.history)
         stuck.append(Output(one.case, one.dialogue, "en", stock, before, one.reply, ("question",), one.strategies))
     embed = Embedder()
     theirs = strategies_of(bundled.load("en"))
@@ -113,7 +143,10 @@ def test_a_collapsed_model_is_told_from_people_by_every_figure(tmp_path: Path) -
     for name, outputs in (("people", people), ("stuck", stuck)):
         source = Outputs(tuple(outputs), (), "outputs")
         found[name] = measure(source, name, embed, people=theirs, people_source="bundled", embedder=embed.name).result
-    value = lambda name, figure: found[name].figure(f"en/{figure}").value  # type: ignore[union-attr]
+
+    def value(name: str, figure: str) -> float:
+        return found[name].figure(f"en/{figure}").value  # type: ignore[no-any-return, union-attr]
+
     for figure in ("distinct-1", "distinct-2", "distinct-3"):
         assert value("stuck", figure) < 0.1 < value("people", figure)
     assert value("stuck", "repetition") == pytest.approx(1 - 8 / len(people)), "all but the first of each dialogue"
@@ -135,7 +168,7 @@ def test_strategies_against_people() -> None:
     stated = [("question",), ("question",), ("others",), ("question",), ()]
     figure = distance_figure("d", stated, {"question": 1, "others": 1}, Resamples(["a", "a", "b", "b", "c"]))
     assert (figure.value, figure.n) == (pytest.approx(0.25), 4)
-    assert count(stated) == {"question": 3, "others": 1}
+    assert count_strategies(stated) == {"question": 3, "others": 1}
     with pytest.raises(UserError, match="no such file"):
         people_of("nowhere.jsonl")
 

@@ -15,8 +15,8 @@ from tests.evals.made_runs import esc_run, sage_run, spoken
 from compeer.corpora import bundled
 from compeer.dialogue import read_rows
 from compeer.evals.report import write_report
-from compeer.evals.result import Result, Said, Transcript, save_result
-from compeer.evals.sage.scores import figures as sage_figures
+from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
+from compeer.evals.sage.mood import figures as sage_figures
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -74,7 +74,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     evil = Transcript(
         f"id {EVIL}",
         "en",
-        (Said("seeker", EVIL, note=EVIL), Said("supporter", EVIL, reasoning=f"<think>{EVIL}</think>")),
+        (
+            TranscriptTurn("seeker", EVIL, note=EVIL),
+            TranscriptTurn("supporter", EVIL, reasoning=f"<think>{EVIL}</think>"),
+        ),
         {EVIL: 1.0},
         end=EVIL,
         about={EVIL: EVIL},
@@ -141,6 +144,27 @@ def test_655_dialogues_are_paged_searched_filtered_and_sorted(browser: Any, repo
     watched.done()
 
 
+def test_the_number_beside_a_dialogue_is_its_reward(browser: Any, tmp_path: Path) -> None:
+    parts = ("history", "emotion", "strategy", "preference", "complete")
+    rewards = {"a": 5.0, "b": -5.0, "c": 1.0}
+    samples = [
+        Transcript(name, "en", (TranscriptTurn("seeker", "Hi."),), {"reward": value, **dict.fromkeys(parts, 1.0)})
+        for name, value in rewards.items()
+    ]
+    save_result(tmp_path / "run", Result("reward", "m", {"judge": "j"}, ()), samples)
+    watched = Watched(browser, write_report([tmp_path / "run"], tmp_path / "out").page)
+    page = watched.page
+    assert page.locator("#cases .line span").all_inner_texts() == ["5", "-5", "1"]
+    assert page.locator("#order option").all_inner_texts() == [
+        "as run",
+        "reward: lowest first",
+        "reward: highest first",
+    ]
+    page.select_option("#order", "up")
+    assert page.locator("#cases .line b").all_inner_texts() == ["b", "c", "a"]
+    watched.done()
+
+
 def test_a_curve_opens_its_dialogue(browser: Any, report: Path) -> None:
     watched = Watched(browser, report)
     curve = watched.page.locator('.chart[data-run="1"] .one').nth(60)
@@ -162,9 +186,9 @@ def test_the_released_log_of_sage_can_be_read(browser: Any, tmp_path: Path) -> N
             if turn["role"] == "user":
                 curve.append(int(turn["emotion-point"]))
                 note = (turn.get("planning") or {}).get("analyse")
-                said.append(Said("seeker", turn["content"], emotion=curve[-1], note=note))
+                said.append(TranscriptTurn("seeker", turn["content"], emotion=curve[-1], note=note))
             else:
-                said.append(Said("supporter", turn["content"]))
+                said.append(TranscriptTurn("supporter", turn["content"]))
         about = {"persona": row["player"], "scene": row["scene"], "topic": row["topic"]}
         samples.append(Transcript(row["id"], "zh", tuple(said), {}, tuple(curve), None, about))
     figures = sage_figures([sample.curve[-1] for sample in samples])

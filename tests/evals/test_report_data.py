@@ -12,10 +12,18 @@ from tests.cli.command import compeer
 from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
 
 from compeer.errors import UserError
-from compeer.evals.report import write_report
-from compeer.evals.report.gather import gather
-from compeer.evals.report.tables import differences, group_tables, odd_average, paired, paper_columns, paper_table
-from compeer.evals.result import Result, load_result, load_transcripts, save_result
+from compeer.evals.report import charts, write_report
+from compeer.evals.report.gather import ReportRun, gather
+from compeer.evals.report.tables import (
+    case_score,
+    differences,
+    group_tables,
+    odd_average,
+    paired,
+    paper_columns,
+    paper_table,
+)
+from compeer.evals.result import Result, Transcript, load_result, load_transcripts, save_result
 from compeer.statistics import Figure
 
 
@@ -80,8 +88,11 @@ def test_two_runs_on_the_same_cases_are_compared_case_by_case(tmp_path: Path) ->
     means = [load_result(tmp_path / name).figure("Sentient") for name in "ab"]
     assert found["Sentient"].value == pytest.approx(means[1].value - means[0].value)  # type: ignore[union-attr]
     assert found["Sentient"].low > 0  # type: ignore[operator]
+
     # the cases differ more than the models: the paired interval is narrower than that of either mean
-    width = lambda figure: figure.high - figure.low
+    def width(figure: Figure) -> float:
+        return (figure.high or 0.0) - (figure.low or 0.0)
+
     assert width(found["Sentient"]) < width(means[0]) + width(means[1])
     assert differences(group.runs[0], group.runs[0])[0] == Figure("Sentient", 0.0, n=91)
 
@@ -125,3 +136,66 @@ def test_a_benchmark_of_another_name_gets_a_plain_table(tmp_path: Path) -> None:
     assert "| count | 3 |" in text
     with pytest.raises(UserError, match="at least one folder"):
         write_report([], tmp_path / "out")
+
+
+def test_a_dialogue_is_listed_by_its_reward_and_never_by_a_mean_over_scales() -> None:
+    parts = dict.fromkeys(("history", "emotion", "strategy", "preference", "complete"), 1.0)
+    sample = Transcript("a", "en", (), {"reward": 5.0, **parts})
+    assert case_score("reward", sample) == ("reward", 5.0)
+    assert case_score("diversity", Transcript("a", "en", (), {"length": 20.0, "echo": 0.1})) is None
+    assert case_score("esc-eval", Transcript("a", "en", (), {"j/fluency": 4.0, "j/tech": 1.0, "j/human": None})) == (
+        "mean rating, 0 to 4",
+        2.5,
+    )
+    assert case_score("sage", Transcript("a", "en", (), {"emotion": 30.0}, (40, 30))) == ("Sentient", 30)
+    assert case_score("kindness", Transcript("a", "en", (), {"warm": 0.5})) == ("warm", 0.5)
+    assert case_score("safety", Transcript("a", "en", (), {"met": 0.0, "noticed": 1.0})) == ("met", 0.0)
+
+
+def test_nothing_is_bold_where_the_run_says_that_differences_are_chance(tmp_path: Path) -> None:
+    for name, drift in (("a", 0.0), ("b", 9.0)):
+        result = sage_run(tmp_path / name, f"model-{name}", count=20, drift=drift)
+        samples = list(load_transcripts(tmp_path / name))
+        small = msgspec.structs.replace(result, differences_are_chance=True)
+        save_result(tmp_path / f"small-{name}", small, samples)
+    large = write_report([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert "**" in large.text.read_text(encoding="utf-8").split("minus")[1].split("##")[0]
+    assert 'class="sure"' in large.page.read_text(encoding="utf-8")
+    small_report = write_report([tmp_path / "small-a", tmp_path / "small-b"], tmp_path / "small")
+    text = small_report.text.read_text(encoding="utf-8")
+    assert "**" not in text.split("minus")[1].split("##")[0] and "so nothing is marked" in text
+    assert 'class="sure"' not in small_report.page.read_text(encoding="utf-8")
+
+
+def test_a_constant_difference_is_no_evidence(tmp_path: Path) -> None:
+    """Six of six cases one point apart: a bootstrap would say "1.000 to 1.000"."""
+    for name, value in (("a", 0.0), ("b", 1.0)):
+        samples = [Transcript(str(n), "en", (), {"warm": value}) for n in range(6)]
+        save_result(tmp_path / name, Result("kindness", name, {}, (Figure("warm", value, n=6),)), samples)
+    (pair,) = paired(gather([tmp_path / "a", tmp_path / "b"]).groups[0])
+    assert pair.differences == (Figure("warm", 1.0, n=6),)
+
+
+def test_strategy_bars_carry_their_own_labels_and_panels_share_a_scale() -> None:
+    entries = [
+        {"model": {"question": 9, "others": 1}, "people": {"question": 1, "others": 1}},
+        {"model": {"question": 1, "others": 3}, "people": {"question": 1, "others": 1}},
+    ]
+    most = charts.strategy_scale(entries)
+    assert most == 0.9
+    run = ReportRun(0, Path("run"), "m", Result("diversity", "m", {}, ()), (), 0)
+    drawings = [charts.strategies(entry, run, "en", most) for entry in entries]
+    widths = []
+    for drawing in drawings:
+        row = next(part for part in drawing.split("<g>") if "question: m" in part)
+        bar = re.search(r'<rect class="bar" x="(\d+)" y="[\d.]+" width="([\d.]+)"', row)
+        label = re.search(r'<text class="tick model" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
+        end = re.search(r'<circle class="people-end" cx="([\d.]+)"', row)
+        theirs = re.search(r'<text class="tick people-share" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
+        assert bar and label and end and theirs
+        assert float(label[1]) - (float(bar[1]) + float(bar[2])) == pytest.approx(6, abs=0.2)
+        assert float(theirs[1]) - float(end[1]) == pytest.approx(8, abs=0.2)
+        assert theirs[2] == "50"
+        widths.append((int(label[2]), float(bar[2])))
+    (first, wide), (second, narrow) = widths
+    assert (first, second) == (90, 25) and wide / narrow == pytest.approx(90 / 25, rel=0.01)

@@ -14,7 +14,7 @@ from compeer.evals.esc_eval.evaluate import evaluate as esc_eval
 from compeer.evals.prompts import load_prompts
 from compeer.evals.provider import open_role
 from compeer.evals.result import load_transcripts
-from compeer.evals.roles import Settings
+from compeer.evals.roles import RoleSettings
 from compeer.evals.sage.evaluate import evaluate as sage
 
 
@@ -36,7 +36,7 @@ def people(tmp_path: Path) -> Any:
 def test_sage_shows_each_role_its_own_side(people: PeopleServer, tmp_path: Path, plain: bool) -> None:
     profiles = write_profiles(tmp_path / "profiles.jsonl", [profile("one")])
     supporter, seeker = (open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker"))
-    sage(tmp_path / "run", supporter, seeker, Settings(plain=plain), profiles=profiles, quiet=True)
+    sage(tmp_path / "run", supporter, seeker, RoleSettings(plain=plain), profiles=profiles, quiet=True)
     to_supporter, to_seeker = people.bodies("listener"), people.bodies("seeker")
     assert (len(to_supporter), len(to_seeker)) == (10, 18)  # ten turns, nine of them planned and replied to
     for number, body in enumerate(to_supporter, start=1):

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from compeer.evals.safety.cases import KINDS, load_cases, split_of
+from compeer.evals.safety.screening import KINDS, load_cases, split_of
 from compeer.reasoning.ontology import detect
 
 LEAST = {

@@ -14,9 +14,8 @@ from tests.evals.crisis_endpoint import CAREFUL, SECRET, CrisisEndpoint, running
 
 from compeer.errors import UserError
 from compeer.evals.result import load_result, load_transcripts
-from compeer.evals.safety.cases import load_cases
-from compeer.evals.safety.replies import Settings, run_replies
-from compeer.evals.safety.table import markdown
+from compeer.evals.safety.replies import SafetySettings, replies_markdown, run_replies
+from compeer.evals.safety.screening import load_cases
 from compeer.pipeline.stage import Progress
 
 QUIET = Progress(quiet=True)
@@ -31,9 +30,9 @@ def endpoint() -> Iterator[CrisisEndpoint]:
         yield server
 
 
-def settings(endpoint: CrisisEndpoint, model: str, judge: str | None = "openai:judge") -> Settings:
+def settings(endpoint: CrisisEndpoint, model: str, judge: str | None = "openai:judge") -> SafetySettings:
     url = endpoint.base_url
-    return Settings(model=f"openai:{model}", judge=judge, split="dev", limit=MANY, base_url=url, judge_url=url)
+    return SafetySettings(model=f"openai:{model}", judge=judge, split="dev", limit=MANY, base_url=url, judge_url=url)
 
 
 def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
@@ -54,7 +53,9 @@ def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint,
     assert load_result(tmp_path / "good") == good
     kept = {one.id: one for one in load_transcripts(tmp_path / "bad")}
     assert len(kept) == len(load_cases("dev")[:MANY]) and kept["en-explicit-01"].scores["replies/guides"] == 0
-    assert re.search(r"\| replies/guides \| 0\.00 \[0\.00, 0\.0\d\] \| 1\.00 \[0\.9\d, 1\.00\] \|", markdown(bad))
+    assert re.search(
+        r"\| replies/guides \| 0\.00 \[0\.00, 0\.0\d\] \| 1\.00 \[0\.9\d, 1\.00\] \|", replies_markdown(bad)
+    )
 
 
 def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasoning(

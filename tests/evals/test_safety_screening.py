@@ -7,17 +7,22 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from scipy.stats import binomtest
 from tests.cli.command import compeer
 
 from compeer.evals.result import load_result, load_transcripts
-from compeer.evals.safety.cases import LEVELS, Case, Kind, Level, load_cases
-from compeer.evals.safety.replies import Settings, run_screening
-from compeer.evals.safety.screening import carried, figures, screen_cases
-from compeer.evals.safety.table import markdown
+from compeer.evals.safety.screening import (
+    LEVELS,
+    Kind,
+    Level,
+    RiskCase,
+    carried,
+    load_cases,
+    run_screening,
+    screen_cases,
+    screening_figures,
+    screening_markdown,
+)
 from compeer.reasoning.ontology import Language
-from compeer.statistics import share_figure
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,8 @@ def tiny(text: str) -> Found:
     return Found("watch" if "hint" in text else "none")
 
 
-def case(kind: Kind, number: int, expected: Level, *turns: str, language: Language = "en") -> Case:
-    return Case(f"{language}-{kind}-{number:02}", language, kind, turns, expected, "")
+def case(kind: Kind, number: int, expected: Level, *turns: str, language: Language = "en") -> RiskCase:
+    return RiskCase(f"{language}-{kind}-{number:02}", language, kind, turns, expected, "")
 
 
 CASES = [
@@ -68,7 +73,7 @@ CASES = [
 
 
 def shares(risk: Sticky | Forgetful) -> dict[str, tuple[float, int]]:
-    return {one.name: (one.value, one.n) for one in figures(screen_cases(CASES, carried(tiny, risk)))}
+    return {one.name: (one.value, one.n) for one in screening_figures(screen_cases(CASES, carried(tiny, risk)))}
 
 
 def test_shares_are_those_counted_by_hand() -> None:
@@ -95,32 +100,22 @@ def test_risk_that_forgets_loses_the_denials() -> None:
     assert shares(Forgetful())["recall/denial"] == (0.0, 1)
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 18), (18, 18), (3, 60), (1, 2)])
-def test_intervals_are_wilsons(hits: int, n: int) -> None:
-    known = binomtest(hits, n).proportion_ci(method="wilson")
-    figure = share_figure("x", [True] * hits + [False] * (n - hits))
-    assert (figure.low, figure.high) == (pytest.approx(known.low), pytest.approx(known.high))
-
-
 def test_a_run_keeps_its_figures_and_what_went_wrong(tmp_path: Path) -> None:
-    settings = Settings(split="dev", language="zh")
-    quiet = run_screening(settings, tmp_path, carried(tiny, Sticky()), "tiny")
+    own = {"levels": carried(tiny, Sticky()), "rules": "tiny"}
+    quiet = run_screening("dev", "zh", out=tmp_path, **own)  # type: ignore[arg-type]
     assert load_result(tmp_path) == quiet
     cases = load_cases("dev", "zh")
     risky = [one.id for one in cases if one.risky]
     assert quiet.setup["missed"] == risky and quiet.setup["false_alarm"] == []
-    unseen = run_screening(Settings(), None, carried(tiny, Sticky()), "tiny")
+    unseen = run_screening(**own)  # type: ignore[arg-type]
     assert unseen.setup["missed"] == sum(one.risky for one in load_cases("test"))  # counted, not named
     assert {one.id: one.end for one in load_transcripts(tmp_path)} == {
         one.id: "missed" if one.risky else "quiet" for one in cases
     }
     assert quiet.comparable == {**quiet.comparable, "part": "screening", "split": "dev", "language": "zh"}
-    assert (
-        quiet.comparable["cases"]
-        != run_screening(Settings(split="dev"), None, carried(tiny, Sticky()), "tiny").comparable["cases"]
-    )
+    assert quiet.comparable["cases"] != run_screening("dev", **own).comparable["cases"]  # type: ignore[arg-type]
     explicit = sum(one.kind == "explicit" for one in cases)
-    assert f"| explicit | {explicit} | 0.00 [0.00, " in markdown(quiet)
+    assert f"| explicit | {explicit} | 0.00 [0.00, " in screening_markdown(quiet)
 
 
 def test_the_command_screens_with_our_rules() -> None:

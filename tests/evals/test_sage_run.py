@@ -21,7 +21,7 @@ from compeer.errors import UserError
 from compeer.evals.prompts import load_prompts
 from compeer.evals.provider import open_role
 from compeer.evals.result import Result, load_result, load_transcripts
-from compeer.evals.roles import Settings
+from compeer.evals.roles import RoleSettings
 from compeer.evals.sage.evaluate import evaluate
 from compeer.reasoning.ontology import detect
 
@@ -94,10 +94,12 @@ def test_killed_it_goes_on_and_repeats_no_finished_dialogue(tmp_path: Path) -> N
         assert play(people, profiles, run).setup["resumed"] == 6  # nothing is left to do
         assert len(people.bodies()) == count
         with pytest.raises(UserError, match=r"temperature was 0\.7, is 0\.1"):
-            play(people, profiles, run, Settings(temperature=0.1))
+            play(people, profiles, run, RoleSettings(temperature=0.1))
 
 
-def play(people: PeopleServer, profiles: Path, out: Path, settings: Settings = Settings(), **more: Any) -> Result:
+def play(
+    people: PeopleServer, profiles: Path, out: Path, settings: RoleSettings = RoleSettings(), **more: Any
+) -> Result:
     """The same in this process, where starting costs nothing."""
     supporter, seeker = (open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker"))
     return evaluate(out, supporter, seeker, settings, profiles=profiles, quiet=True, **more)
@@ -135,21 +137,37 @@ def test_prompts_from_a_folder_replace_ours_and_change_the_hash(people: PeopleSe
         play(people, profiles, tmp_path / "x", prompts=own)
 
 
-def test_inspects_own_command_runs_the_task(people: PeopleServer, tmp_path: Path) -> None:
-    profiles = write_profiles(tmp_path / "p.jsonl", [profile("a", player="farewell")])
-    inspect = str(Path(sys.executable).parent / "inspect")
-    command = [inspect, "eval", "compeer/sage", "--model", "compeer/openai:listener"]
-    command += ["--model-role", "seeker=compeer/openai:seeker", "-T", f"profiles={profiles}", "--display", "plain"]
-    command += ["--log-dir", str(tmp_path / "logs"), "--log-format", "json"]
-    surroundings = environment() | {"OPENAI_BASE_URL": people.base_url}
-    done = subprocess.run(command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, check=False)
+def inspect(people: PeopleServer, folder: Path, *command: str) -> None:
+    program = str(Path(sys.executable).parent / "inspect")
+    surroundings = environment() | {"OPENAI_BASE_URL": people.base_url, "INSPECT_DISPLAY": "plain"}
+    done = subprocess.run(
+        [program, *command], env=surroundings, cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    (log,) = (json.loads(file.read_text()) for file in (tmp_path / "logs").glob("*.json"))
+
+
+def test_inspects_own_commands_play_two_epochs_and_score_the_log_again(people: PeopleServer, tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "p.jsonl", [profile("a", player="farewell")])
+    roles = ["--model", "compeer/openai:listener", "--model-role", "seeker=compeer/openai:seeker"]
+    where = ["--log-dir", str(tmp_path / "logs"), "--log-format", "json", "--epochs", "2"]
+    inspect(people, tmp_path, "eval", "compeer/sage", *roles, "-T", f"profiles={profiles}", *where)
+    (file,) = (tmp_path / "logs").glob("*.json")
+    log = json.loads(file.read_text())
     assert log["status"] == "success"
     values = {name: one["value"] for name, one in log["results"]["scores"][0]["metrics"].items()}
-    mood = log["samples"][0]["scores"]["sage"]["value"]
-    assert values["mean"] == mood and values["success"] == 0 and values["failure"] == 0
-    assert log["samples"][0]["metadata"]["finished"]["transcript"]["end"] == "goodbye"
+    moods = [sample["scores"]["sage"]["value"] for sample in log["samples"]]
+    assert values["mean"] == sum(moods) / 2 and values["success"] == 0 and values["failure"] == 0
+    told = [sample["metadata"]["finished"]["transcript"] for sample in log["samples"]]
+    assert [one["id"] for one in told] == ["a", "a (epoch 2)"] and {one["end"] for one in told} == {"goodbye"}
+    seeds = [body["seed"] for body in people.bodies("listener")]
+    assert len(seeds) == len(set(seeds)) == 2, "each epoch is drawn anew"
+    before = len(people.bodies())
+    again = tmp_path / "again.json"
+    how = ["--scorer", "compeer/sage", "--action", "overwrite", "--output-file", str(again)]
+    inspect(people, tmp_path, "score", str(file), *how)
+    scored = json.loads(again.read_text())
+    assert [sample["scores"]["sage"]["value"] for sample in scored["samples"]] == moods
+    assert len(people.bodies()) == before, "the mood is in the log"
 
 
 def test_without_profiles_it_says_where_to_get_them(tmp_path: Path) -> None:

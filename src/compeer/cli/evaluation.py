@@ -29,10 +29,10 @@ from compeer.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from compeer.evals.esc_eval.scores import Table
+    from compeer.evals.esc_eval.ratings import ScoreTable
     from compeer.evals.result import Result
-    from compeer.evals.roles import Settings
-    from compeer.evals.sage.scores import Replay
+    from compeer.evals.roles import RoleSettings
+    from compeer.evals.sage.mood import Replay
 
 eval_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -92,7 +92,7 @@ def sage(
     from compeer.errors import UserError
 
     if replay is not None:
-        from compeer.evals.sage.scores import replay as run_replay
+        from compeer.evals.sage.mood import replay as run_replay
 
         _tell_replay(run_replay(replay), as_json)
         return
@@ -163,7 +163,7 @@ def esc_eval(
     from compeer.errors import UserError
 
     if scores is not None:
-        from compeer.evals.esc_eval.scores import read_folder
+        from compeer.evals.esc_eval.ratings import read_folder
 
         _tell_scores(read_folder(scores, official=official_parser), as_json)
         return
@@ -226,9 +226,8 @@ def diversity(
     as_json: Json = False,
 ) -> None:
     """Measure how varied replies are, how long, how repetitive, and how near to their references."""
-    from compeer.evals.language.measure import markdown, measure
+    from compeer.evals.language.measure import markdown, measure, people_of, strategies_of
     from compeer.evals.language.outputs import read_outputs
-    from compeer.evals.language.strategies import people_of, strategies_of
     from compeer.evals.result import save_result
     from compeer.models.embedding import Embedder
 
@@ -280,7 +279,7 @@ def control(
 ) -> None:
     """Pin stages, emotions and strategies and see whether they are kept, and whether the reply does what it says."""
     from compeer.errors import UserError
-    from compeer.evals.control.run import Settings, markdown, run_control
+    from compeer.evals.control import ControlSettings, markdown, run_control
 
     if (model is None) == (earlier is None):
         raise UserError("Give --model to pin and ask, or --from with replies that are there already.")
@@ -288,7 +287,7 @@ def control(
         raise UserError("Replies that are there can only be judged: give --corpus for a classifier, or --judge.")
     check_choice("--language", language, "en", "zh")
     check_choice("--length", length, "full", "brief")
-    settings = Settings(
+    settings = ControlSettings(
         model=model,
         earlier=earlier,
         turns=turns,
@@ -337,9 +336,8 @@ def safety(
 ) -> None:
     """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies under a rubric."""
     from compeer.errors import UserError
-    from compeer.evals.safety.cases import SPLITS
-    from compeer.evals.safety.replies import AnswerOptions, Settings, run_replies, run_screening
-    from compeer.evals.safety.table import markdown
+    from compeer.evals.safety.replies import AnswerOptions, SafetySettings, replies_markdown, run_replies
+    from compeer.evals.safety.screening import SPLITS, run_screening, screening_markdown
 
     if screening == (model is not None):
         raise UserError("Give --screening to measure the rules, or --model to measure replies; each has its own --out.")
@@ -349,7 +347,11 @@ def safety(
     check_choice("--language", language, "en", "zh")
     length = length or ("brief" if model and model.startswith("embedded") else "full")
     check_choice("--length", length, "full", "brief")
-    settings = Settings(
+    if screening:
+        result = run_screening(split, language, limit, out)  # type: ignore[arg-type]
+        _show(result, screening_markdown(result), out, as_json)
+        return
+    settings = SafetySettings(
         model=model or "",
         judge=judge,
         split=split,  # type: ignore[arg-type]
@@ -367,8 +369,8 @@ def safety(
             length=length,  # type: ignore[arg-type]
         ),
     )
-    result = run_screening(settings, out) if screening else run_replies(settings, out)
-    _show(result, markdown(result), out, as_json)
+    result = run_replies(settings, out)
+    _show(result, replies_markdown(result), out, as_json)
 
 
 @eval_app.command()
@@ -403,10 +405,10 @@ def _settings(
     seed: int,
     log_calls: bool,
     judge_tokens: int = 256,
-) -> Settings:
-    from compeer.evals.roles import Settings
+) -> RoleSettings:
+    from compeer.evals.roles import RoleSettings
 
-    return Settings(
+    return RoleSettings(
         plain=plain,
         instruction="brief" if brief else "full",
         concurrency=concurrency,
@@ -436,31 +438,30 @@ def _tell(result: Result, out: Path, as_json: bool) -> None:
     for figure in result.figures:
         if "/" in figure.name:  # by language and by judge: in the file, and in the report
             continue
-        spread = f"   {figure.low:.2f} to {figure.high:.2f}" if figure.low is not None else ""
-        typer.echo(f"  {figure.name:<12} {figure.value:8.2f}{spread}")
+        typer.echo(f"  {figure.name:<12} {figure.text(2):>8}")
     for note in result.notes:
         typer.echo(f"  {note}")
-    typer.echo(f"All of it: {out}")
+    typer.echo(f"Saved in {out}.")
 
 
 def _tell_replay(replay: Replay, as_json: bool) -> None:
     if as_json:
         print_json(replay)
         return
-    typer.echo(f"{replay.dialogues} dialogues, {replay.equal} of {replay.values} recorded values are ours as well")
+    typer.echo(f"{replay.dialogues} dialogues, {replay.equal} of {replay.values} recorded values agree with ours")
     for figure in replay.figures:
-        typer.echo(f"  {figure.name:<12} {figure.value:8.2f}")
+        typer.echo(f"  {figure.name:<12} {figure.text(2):>8}")
     for one in replay.differences:
         typer.echo(f"  {one.dialogue}, turn {one.turn}: {one.what} {one.recorded}, ours {one.ours}: {one.reason}")
 
 
-def _tell_scores(tables: list[Table], as_json: bool) -> None:
+def _tell_scores(tables: list[ScoreTable], as_json: bool) -> None:
     if as_json:
         print_json(tables)
         return
     for table in tables:
         typer.echo(f"{table.model}, {table.language}: {table.cards} cards, {table.failures} ratings without a number")
-        typer.echo("  " + "  ".join(f"{figure.name} {figure.value:.2f}" for figure in table.figures))
+        typer.echo("  " + "  ".join(f"{figure.name} {figure.text(2)}" for figure in table.figures))
 
 
 def _show(result: Result, text: str, out: Path | None, as_json: bool) -> None:

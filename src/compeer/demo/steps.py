@@ -19,15 +19,14 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.build import Build, Source, build
+from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
 from compeer.demo.folder import DemoFolder, StageOutcome
 from compeer.dialogue import read_rows, write_rows
 from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
-from compeer.evals.language.measure import cases_hash
-from compeer.evals.result import Result, Said, Transcript, load_transcripts, save_result
+from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, load_transcripts, save_result
 from compeer.models.embedding import Embedder
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Reject, Tools
@@ -37,13 +36,13 @@ from compeer.reasoning import split_thinking, with_thinking
 from compeer.reasoning.ontology import words
 from compeer.reward.judge import PARTS
 from compeer.reward.wire import Scored
-from compeer.statistics import Figure, mean_figure
+from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
 
 def make_data(folder: DemoFolder) -> StageOutcome:
     sizes = folder.sizes
-    corpus = Source("bundled", limit=sizes.dialogues, options={"language": "en"})
+    corpus = CorpusSource("bundled", limit=sizes.dialogues, options={"language": "en"})
     config = Build(
         name="CER, demo",
         out=str(folder.path("cer")),
@@ -284,10 +283,14 @@ def judged(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[st
         results[name] = Result(
             "reward",
             name,
-            {"judge": summary.judge, "cases": cases_hash(item.id for item in known)},
-            tuple(mean_figure(part, [one[part] for one in scores]) for part in ("reward", *map(_named, PARTS))),
+            {"judge": summary.judge, "cases": cases_digest(sorted(item.id for item in known))},
+            (
+                mean_figure("reward", [one["reward"] for one in scores]),
+                *(share_figure(part, [one[part] for one in scores]) for part in map(_named, PARTS)),
+            ),
             {"seed": folder.sizes.seed, "judge identity": dict(summary.identity), "answers": len(known)},
             (_honest(folder),),
+            differences_are_chance=True,
         )
         save_result(folder.path("results", f"reward-{name}"), results[name], map(_transcript, known, scores))
     return results
@@ -301,7 +304,8 @@ def spoken(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embed
     if not any(item.candidate and item.candidate.response.strip() for item in items):
         return ()
     measured = measure(read_outputs(_all(folder, name)), name, embedder, embedder=embedder.name)
-    save_result(folder.path("results", f"language-{name}"), measured.result, measured.transcripts)
+    result = msgspec.structs.replace(measured.result, differences_are_chance=True)
+    save_result(folder.path("results", f"language-{name}"), result, measured.transcripts)
     return measured.result.figures
 
 
@@ -309,9 +313,9 @@ def controlled(folder: DemoFolder) -> Result:
     """The stages and some strategies pinned at a moment: are they kept?"""
     import sys
 
-    from compeer.evals.control.run import Settings, run_control
+    from compeer.evals.control import ControlSettings, run_control
 
-    settings = Settings(
+    settings = ControlSettings(
         model=spec_of(folder, "after"),
         turns=1,
         emotions=0,
@@ -351,8 +355,9 @@ def _named(part: str) -> str:
 def _transcript(item: Item, scores: dict[str, Any]) -> Transcript:
     assert item.candidate is not None
     thinking, _ = split_thinking(item.candidate.raw or "")
-    said = [Said(turn.speaker, turn.text) for turn in item.history]
-    said.append(Said("supporter", item.candidate.response, with_thinking(thinking, "") if thinking else None))
+    said = [TranscriptTurn(turn.speaker, turn.text) for turn in item.history]
+    thought = with_thinking(thinking, "") if thinking else None
+    said.append(TranscriptTurn("supporter", item.candidate.response, thought))
     return Transcript(item.id, item.language, tuple(said), scores, about={"reference": item.reference})
 
 

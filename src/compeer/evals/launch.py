@@ -1,46 +1,113 @@
-"""A run of a benchmark from the command line: what it will ask, how far it is, and what it leaves.
+"""A run of a benchmark: a journal of finished dialogues, Inspect underneath, the result at the end.
 
-    RUN/journal.jsonl         finished samples, one a line, the moment they finish; the same command goes on from here
-    RUN/logs                  Inspect's logs, one a start: `inspect view --log-dir RUN/logs`
+    RUN/journal.jsonl         finished dialogues, one per line; the same command continues from here
+    RUN/logs                  Inspect's logs, one per start: `inspect view --log-dir RUN/logs`
     RUN/result.json, RUN/transcripts.jsonl.gz    what the report reads, written at the end
 
-Samples are many more at a time than calls in flight, and all calls wait in one fair queue. So the dialogues, which are
-long chains of calls, end at about the same time, and the run has no tail in which a few last ones use a fraction of
-the connections. Inspect writes its log when samples end; its display, its event stream and its copies of requests and
-answers are switched off, and unless they are asked for its events of single calls too (`roles`).
+**Journal.** Inspect keeps finished samples in a buffer and writes its log in batches; a run that was killed leaves that
+log open, and repairing it would need a second command. So we write a line of our own the moment a dialogue ends. The
+first line says what determines the samples (models, prompts, settings, seed); a folder with other settings is refused.
+
+**Order.** Many more dialogues are under way than calls in flight, and all calls wait in one fair queue. Dialogues are
+long chains of calls; this way they end at about the same time, and no tail of a few last dialogues leaves connections
+idle. Inspect's display, event stream and copies of requests are switched off, and by default its call events (`roles`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from compeer import __version__
 from compeer.errors import UserError
-from compeer.evals.result import Finished, Journal
+from compeer.evals.result import Finished, Result, Transcript, save_result
 from compeer.pipeline.stage import duration, short
+from compeer.statistics import Figure
+from compeer.typed import from_json
 
 if TYPE_CHECKING:
     from inspect_ai import Task
+    from inspect_ai.dataset import Sample
     from inspect_ai.model import Model
 
-    from compeer.evals.roles import Settings
+    from compeer.evals.roles import RoleSettings
 
-#: samples under way for each call in flight; from so many calls on, because a model in this process reads a dialogue
-#: faster when no other comes between (it remembers the last prompt), and finished ones are safe sooner
+JOURNAL = "journal.jsonl"
+#: dialogues under way per call in flight, with at least MANY calls in flight. With fewer calls, dialogues run one
+#: after another: a model in this process remembers the last prompt, and finished dialogues are safe sooner
 SURPLUS, MANY = 4, 8
 
 
-class Outcome(msgspec.Struct):
-    """What a run has: its finished samples in the order of the cases, why others failed, and how long it took."""
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation, ready to run. `identity` is what determines the samples, for the journal."""
+
+    name: str
+    samples: list[Sample]
+    task: Callable[[list[Sample]], Task]
+    calls_per_sample: int
+    comparable: dict[str, str]
+    identity: dict[str, Any]
+    setup: dict[str, Any]
+    figures: Callable[[list[Transcript]], tuple[Figure, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def evaluate(
+    benchmark: Benchmark,
+    out: Path,
+    model: Model,
+    roles: dict[str, Model | list[Model]],
+    settings: RoleSettings,
+    *,
+    name: str,
+    fresh: bool = False,
+    quiet: bool = False,
+) -> Result:
+    """Run a benchmark, or what is left of it, and save its result."""
+    how = msgspec.structs.asdict(settings)
+    del how["concurrency"], how["log_calls"]
+    outcome = _run(benchmark, out, model, roles, how, settings.concurrency, fresh=fresh, quiet=quiet)
+    transcripts = [one.transcript for one in outcome.finished]
+    result = Result(
+        benchmark=benchmark.name,
+        model=name,
+        comparable=benchmark.comparable,
+        figures=benchmark.figures(transcripts),
+        setup=how | benchmark.setup | outcome.setup() | {"mode": "plain" if settings.plain else "reasoning"},
+        notes=(*outcome.notes(), *benchmark.notes),
+    )
+    save_result(out, result, transcripts)
+    return result
+
+
+def non_default(settings: RoleSettings, names: Sequence[str]) -> dict[str, str]:
+    """Those of the named settings that are not the default, as words for `comparable`."""
+    usual = type(settings)()
+    return {name: str(getattr(settings, name)) for name in names if getattr(settings, name) != getattr(usual, name)}
+
+
+#: told of each finished dialogue while a run with a journal is under way; Inspect runs one evaluation at a time
+_listeners: list[Callable[[Finished], None]] = []
+
+
+def report_finished(done: Finished) -> None:
+    """Tell the run's journal, if there is one, that nothing more can happen to this dialogue."""
+    for listener in _listeners:
+        listener(done)
+
+
+class RunOutcome(msgspec.Struct):
+    """Finished samples in the order of the cases, why others failed, and how long it took."""
 
     finished: list[Finished]
     failures: dict[str, str]
@@ -66,12 +133,12 @@ class Outcome(msgspec.Struct):
         if counts.get("incomplete"):
             told.append(
                 f"{counts['incomplete']} of {counts['replies']} replies did not keep the reasoning contract after "
-                "all tries; what could be read of them was said."
+                "all attempts; what could be read of them was said."
             )
         if counts.get("silent"):
             told.append(f"{counts['silent']} replies had no words.")
         if counts.get("unread_changes"):
-            told.append(f"{counts['unread_changes']} plans named no change after all tries; the mood stayed there.")
+            told.append(f"{counts['unread_changes']} plans named no change after all attempts; the mood stayed.")
         if counts.get("ratings_without_number"):
             told.append(f"{counts['ratings_without_number']} of {counts['ratings']} ratings had no number.")
         return told
@@ -87,72 +154,71 @@ class Outcome(msgspec.Struct):
         }
 
 
-def unusual(settings: Settings, names: Sequence[str]) -> dict[str, str]:
-    """Those settings that change what a score means and are not as usual, for `comparable`."""
-    usual = type(settings)()
-    return {name: str(getattr(settings, name)) for name in names if getattr(settings, name) != getattr(usual, name)}
-
-
-def run(
-    run_dir: Path,
-    cases: Sequence[str],
-    make_task: Callable[[list[str], Callable[[Finished], None]], Task],
-    *,
+def _run(
+    benchmark: Benchmark,
+    out: Path,
     model: Model,
     roles: dict[str, Model | list[Model]],
-    settings: dict[str, Any],
+    how: dict[str, Any],
     concurrency: int,
-    calls_each: int,
-    fresh: bool = False,
-    quiet: bool = False,
-) -> Outcome:
-    """Run the cases that the journal does not hold. `settings` is what determines the samples."""
-    journal = Journal(run_dir, settings, fresh=fresh)
+    *,
+    fresh: bool,
+    quiet: bool,
+) -> RunOutcome:
+    """Run the samples that the journal does not hold."""
+    journal = Journal(out, {"benchmark": benchmark.name, **how, **benchmark.identity}, fresh=fresh)
+    began = time.monotonic()
+    failures: dict[str, str] = {}
+    cases = [str(sample.id) for sample in benchmark.samples]
     try:
-        known = [case for case in cases if case in journal.finished]
-        left = [case for case in cases if case not in journal.finished]
-        bar = Bar(len(cases), len(known), quiet=quiet)
-        resumed = f" ({len(known)} of {len(cases)} dialogues are done already)" if known else ""
-        bar.say(f"{len(left)} dialogues, up to {len(left) * calls_each:,} calls and what must be asked again{resumed}")
-        began = time.monotonic()
-        failures: dict[str, str] = {}
+        left = [sample for sample in benchmark.samples if str(sample.id) not in journal.finished]
+        known = len(cases) - len(left)
+        progress = DialogueProgress(len(cases), known, quiet=quiet)
+        resumed = f" ({known} of {len(cases)} dialogues are done already)" if known else ""
+        most = len(left) * benchmark.calls_per_sample
+        progress.say(f"{len(left)} dialogues, up to {most:,} calls and repeated attempts{resumed}")
+
+        def keep(done: Finished) -> None:
+            journal.add(done)
+            progress.step(done)
+
         if left:
-
-            def keep(done: Finished) -> None:
-                journal.add(done)
-                bar.step(done)
-
-            failures = asyncio.run(_evaluate(make_task(left, keep), left, model, roles, run_dir, concurrency))
-            bar.stop()
+            _listeners.append(keep)
+            try:
+                failures = asyncio.run(_evaluate(benchmark.task(left), len(left), model, roles, out, concurrency))
+            finally:
+                _listeners.remove(keep)
+                progress.stop()
         finished = [journal.finished[case] for case in cases if case in journal.finished]
     finally:
         journal.close()
     if not finished:
         reason = next(iter(failures.values()), "no sample was finished")
-        raise UserError(f"Not one dialogue was finished. The first failed so: {reason}")
-    return Outcome(finished, failures, time.monotonic() - began, len(known))
+        raise UserError(f"Not one dialogue was finished. The first failed with: {reason}")
+    return RunOutcome(finished, failures, time.monotonic() - began, known)
 
 
 async def _evaluate(
     task: Task,
-    cases: list[str],
+    samples: int,
     model: Model,
     roles: dict[str, Model | list[Model]],
-    run_dir: Path,
+    out: Path,
     concurrency: int,
 ) -> dict[str, str]:
     """Run the task; why samples failed, by their id."""
     from inspect_ai import eval_async
-    from inspect_ai.util._display import init_display_type
+    from inspect_ai.util import display_type
 
-    init_display_type("none")
-    (run_dir / "logs").mkdir(parents=True, exist_ok=True)
+    os.environ["INSPECT_DISPLAY"] = "none"
+    display_type()  # reads the variable, once per process
+    (out / "logs").mkdir(parents=True, exist_ok=True)
     try:
         logs = await eval_async(
             task,
             model=model,
             model_roles=roles,
-            log_dir=str(run_dir / "logs"),
+            log_dir=str(out / "logs"),
             log_level="error",
             log_level_transcript="error",
             log_realtime=False,
@@ -160,7 +226,7 @@ async def _evaluate(
             score_display=False,
             ctl_server=False,
             fail_on_error=False,
-            max_samples=min(len(cases), concurrency * (SURPLUS if concurrency >= MANY else 1)),
+            max_samples=min(samples, concurrency * (SURPLUS if concurrency >= MANY else 1)),
             max_connections=concurrency,
         )
     finally:
@@ -178,8 +244,74 @@ def _sentence(message: str) -> str:
     return re.sub(r"""^\w+\((['"])(.*)\1\)$""", r"\2", message.strip(), flags=re.DOTALL)
 
 
-class Bar:
-    """Dialogues done, on the standard error: a live bar on a terminal, else a line every ten seconds."""
+class Journal:
+    """The finished samples of a run, in the order in which they finished."""
+
+    def __init__(self, run: Path, settings: dict[str, Any], *, fresh: bool = False) -> None:
+        self.path = run / JOURNAL
+        self.settings = msgspec.to_builtins(settings)
+        self.finished: dict[str, Finished] = {}
+        run.mkdir(parents=True, exist_ok=True)
+        self._file = self._open(fresh)
+
+    def add(self, sample: Finished) -> None:
+        """Keep a sample. It is in the file when this returns."""
+        self.finished[sample.transcript.id] = sample
+        self._write(sample)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _open(self, fresh: bool) -> IO[bytes]:
+        file = self.path.open("a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise UserError(
+                f"Another process is writing to {self.path.parent}. Wait for it, or choose another --out."
+            ) from None
+        if fresh:
+            file.truncate(0)
+        file.seek(0)
+        self._file = file
+        lines = file.read().splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            file.truncate(sum(map(len, lines[:-1])))
+            lines.pop()
+        if lines:
+            self._read(lines)
+        else:
+            self._write({"settings": self.settings})
+        return file
+
+    def _read(self, lines: list[bytes]) -> None:
+        try:
+            before = msgspec.json.decode(lines[0])["settings"]
+            for line in lines[1:]:
+                sample = from_json(line, Finished)
+                self.finished[sample.transcript.id] = sample
+        except (msgspec.MsgspecError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{self.path} cannot be read: {error}. Start again with --fresh, or choose another --out."
+            ) from None
+        changed = sorted(
+            name for name in before.keys() | self.settings.keys() if before.get(name) != self.settings.get(name)
+        )
+        if changed:
+            told = "; ".join(f"{name} was {before.get(name)!r}, is {self.settings.get(name)!r}" for name in changed)
+            raise UserError(
+                f"{self.path.parent} holds a run with other settings ({told}). Choose another --out, or start "
+                "again with --fresh."
+            )
+
+    def _write(self, row: Any) -> None:
+        self._file.write(msgspec.json.encode(row) + b"\n")
+        self._file.flush()
+
+
+class DialogueProgress:
+    """Progress on standard error: a live bar on a terminal, otherwise a line every ten seconds."""
 
     def __init__(self, total: int, done: int, *, quiet: bool = False, every: float = 10.0) -> None:
         self.total, self.done, self.quiet, self.every = total, done, quiet, every

@@ -1,29 +1,19 @@
-"""What every evaluation leaves in its folder, and what the report reads.
+"""The files that every evaluation writes and the report reads.
 
     RUN/result.json           a Result: the figures, and what they may be compared with
-    RUN/transcripts.jsonl.gz  a Transcript a line: what was said, thought and scored
+    RUN/transcripts.jsonl.gz  one Transcript per line: what was said, thought and scored
 
-Two results stand in one column only when `comparable` is equal: a SAGE score with another simulator, an ESC-Eval
-score by another judge or with other prompts is another measurement.
-
-What a run has finished, kept so that nothing is done twice.
-
-A sample is one line of `RUN/journal.jsonl`, written and flushed when it is finished, before anything else happens to
-it. After a kill the same command reads the journal, leaves out what stands there and goes on; half a line at its end
-is cut off. Inspect keeps finished samples in a buffer of its own and writes its log in batches; a run that was killed
-leaves that log open, and repeating it would need a second command. So the journal is ours, and Inspect's logs in
-`RUN/logs` (one a start) are for looking at.
-
-The first line says what determines the samples: models, prompts, settings, seed. With other settings the folder is
-refused, rather than mixing two measurements.
+Two results share a column only when `comparable` is equal: a SAGE score with another simulator, or an ESC-Eval score
+by another judge or with other prompts, is another measurement.
 """
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -34,9 +24,10 @@ from compeer.typed import from_json
 
 RESULT = "result.json"
 TRANSCRIPTS = "transcripts.jsonl.gz"
+LANGUAGE_NAMES = {"en": "English", "zh": "Chinese"}
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class TranscriptTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One utterance. `reasoning` is the supporter's raw thinking; `emotion` the seeker's value after a SAGE turn."""
 
     speaker: str  # "seeker" or "supporter"
@@ -51,11 +42,19 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     language: str
-    said: tuple[Said, ...]
+    said: tuple[TranscriptTurn, ...]
     scores: dict[str, float | None] = {}  # by "dimension" or "judge/dimension"; None: the judge gave no number
     curve: tuple[int, ...] = ()  # SAGE: emotion from start to end
     end: str | None = None
     about: dict[str, str] = {}  # persona, scene, topic, source: what a reader wants above the dialogue
+
+
+class Finished(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sample: the dialogue with its scores, what judges wrote, and counts of calls, tokens and faults."""
+
+    transcript: Transcript
+    replies: dict[str, str] = {}  # by "judge/dimension"
+    counts: dict[str, int] = {}
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,10 +66,39 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     figures: tuple[Figure, ...]
     setup: dict[str, Any] = {}  # seed, revision, reasoning mode, versions, counts, time: everything else
     notes: tuple[str, ...] = ()  # what a reader must know, in sentences
+    differences_are_chance: bool = False  # too small a run: the report marks no difference to another one
 
     def figure(self, name: str) -> Figure | None:
         """The figure of that name, when the result has it."""
         return next((figure for figure in self.figures if figure.name == name), None)
+
+
+@cache
+def meanings() -> dict[str, dict[str, str]]:
+    """What each figure is, by benchmark and name, in the order of the tables."""
+    found: dict[str, dict[str, str]] = msgspec.json.decode(
+        Path(__file__).with_name("figure_meanings.json").read_bytes()
+    )
+    return found
+
+
+def meaning(benchmark: str, name: str) -> str:
+    """What a figure is, in a few words; empty where its name says it all. A language may stand before or after it.
+
+    >>> meaning("control", "agreement/classifier/en"), meaning("diversity", "zh/distinct-1")
+    ('replies that the classifier reads as the stated strategy (English)', 'different words over all words')
+    """
+    known = meanings().get(benchmark, {})
+    front, _, last = name.rpartition("/")
+    if last in LANGUAGE_NAMES and front in known:
+        return f"{known[front]} ({LANGUAGE_NAMES[last]})"
+    first, _, rest = name.partition("/")
+    return known.get(rest if first in LANGUAGE_NAMES else name, "")
+
+
+def cases_digest(cases: Iterable[Any]) -> str:
+    """A short hash of what is measured: results on other cases are not comparable."""
+    return hashlib.sha256(b"\n".join(msgspec.json.encode(case) for case in cases)).hexdigest()[:12]
 
 
 def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = ()) -> None:
@@ -85,9 +113,9 @@ def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = (
         figures = tuple(figure for figure in result.figures if figure.value is not None)
         said = f"No sample gave a value for {', '.join(missing)}."
         result = msgspec.structs.replace(result, figures=figures, notes=(*result.notes, said))
-    waiting = run / f".{RESULT}.part"
-    waiting.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-    waiting.replace(run / RESULT)
+    partial = run / f".{RESULT}.part"
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    partial.replace(run / RESULT)
 
 
 def load_result(run: Path) -> Result:
@@ -104,78 +132,3 @@ def load_result(run: Path) -> Result:
 def load_transcripts(run: Path) -> Iterator[Transcript]:
     """The samples of a run, one after another."""
     yield from read_rows(run / TRANSCRIPTS, Transcript)
-
-
-JOURNAL = "journal.jsonl"
-
-
-class Finished(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One sample: the dialogue with its scores, what judges wrote, and counts of calls, tokens and faults."""
-
-    transcript: Transcript
-    replies: dict[str, str] = {}  # by "judge/dimension"
-    counts: dict[str, int] = {}
-
-
-class Journal:
-    """The finished samples of a run, in the order in which they finished."""
-
-    def __init__(self, run: Path, settings: dict[str, Any], *, fresh: bool = False) -> None:
-        self.path = run / JOURNAL
-        self.settings = msgspec.to_builtins(settings)
-        self.finished: dict[str, Finished] = {}
-        run.mkdir(parents=True, exist_ok=True)
-        self._file = self._open(fresh)
-
-    def add(self, sample: Finished) -> None:
-        """Keep a sample. It is in the file when this returns."""
-        self.finished[sample.transcript.id] = sample
-        self._write(sample)
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _open(self, fresh: bool) -> IO[bytes]:
-        file = self.path.open("a+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise UserError(
-                f"Another process is writing to {self.path.parent}. Wait for it, or choose another --out."
-            ) from None
-        if fresh:
-            file.truncate(0)
-        file.seek(0)
-        self._file = file
-        lines = file.read().splitlines(keepends=True)
-        if lines and not lines[-1].endswith(b"\n"):
-            file.truncate(sum(map(len, lines[:-1])))
-            lines.pop()
-        if lines:
-            self._read(lines)
-        else:
-            self._write({"settings": self.settings})
-        return file
-
-    def _read(self, lines: list[bytes]) -> None:
-        try:
-            before = msgspec.json.decode(lines[0])["settings"]
-            for line in lines[1:]:
-                sample = from_json(line, Finished)
-                self.finished[sample.transcript.id] = sample
-        except (msgspec.MsgspecError, KeyError, TypeError) as error:
-            raise UserError(f"{self.path} cannot be read: {error}. Begin anew with --fresh, or elsewhere.") from None
-        changed = sorted(
-            name for name in before.keys() | self.settings.keys() if before.get(name) != self.settings.get(name)
-        )
-        if changed:
-            told = "; ".join(f"{name} was {before.get(name)!r}, is {self.settings.get(name)!r}" for name in changed)
-            raise UserError(
-                f"{self.path.parent} holds a run with other settings ({told}). Choose another --out, or begin anew "
-                "with --fresh."
-            )
-
-    def _write(self, row: Any) -> None:
-        self._file.write(msgspec.json.encode(row) + b"\n")
-        self._file.flush()

@@ -1,14 +1,14 @@
-"""Who talks and who judges: the supporter under test, the seeker that is played, the judges.
+"""The roles of a dialogue: the supporter under test, the simulated seeker, the judges.
 
-Each role sees its own conversation and nothing of the others' secrets. The supporter's history begins with the
-seeker's first words; it never sees a persona, a card or a greeting. The seeker hears replies, never the reasoning
-before them. With reasoning the supporter gets our contract as its system prompt, a grammar where its home knows one,
-and further tries where it does not; plain, it gets the benchmark's prompt. Either way what was thought is split off
-by `compeer.reasoning`, so a model that thinks in its own way is heard properly too.
+Each role sees its own conversation and none of the others' secrets. The supporter's history begins with the seeker's
+first words; it never sees a persona, a card or a greeting. The seeker hears replies, never the reasoning before them.
+In reasoning mode the supporter gets our contract as its system prompt, a grammar where its home supports one, and
+further attempts where it does not; in plain mode it gets the benchmark's prompt. In both modes `compeer.reasoning`
+splits off the thinking, so a model that thinks in its own format is heard properly too.
 
-All calls of a run pass one gate, whichever model they go to: `concurrency` is what is in flight in all. Around each
-call Inspect keeps events, copies and counters of its own, about 3 ms of processor time. Where the journal holds what
-was said anyway, calls to our own homes can go past that (`log_calls`).
+All calls of a run pass one semaphore, whichever model they go to: `concurrency` is the total in flight. Around each
+call Inspect keeps events, copies and counters of its own, about 3 ms of processor time. The journal keeps what was
+said anyway, so calls to our own homes can skip that (`log_calls`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from inspect_ai.model import (
@@ -28,25 +30,26 @@ from inspect_ai.model import (
     Model,
     ModelOutput,
 )
+from inspect_ai.solver import TaskState
 
-from compeer.evals.provider import is_ours
-from compeer.evals.result import Said
+from compeer.evals.provider import is_ours, role_name
+from compeer.evals.result import TranscriptTurn
 from compeer.reasoning import parse, system_prompt, with_thinking
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import has_words
 
-#: what a supporter that says nothing is heard to say; servers refuse empty messages
+#: stands for an empty reply in a history; servers refuse empty messages
 SILENCE = "……"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the roles are asked. `max_tokens` None: 2,000 with reasoning, 600 plain."""
+class RoleSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the roles are asked. `max_tokens` None means 2,000 with reasoning, 600 plain."""
 
     plain: bool = False
     instruction: Length = "full"  # the contract's prompt: "brief" for models trained on it
     grammar: bool = True
-    attempts: int = 3  # for an output that does not keep the contract, a plan without a change
+    attempts: int = 3  # for an output outside the contract, or a plan without a change
     temperature: float = 0.7
     max_tokens: int | None = None
     seeker_temperature: float = 0.7
@@ -54,21 +57,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judge_tokens: int = 256
     seed: int = 0
     concurrency: int = 32
-    log_calls: bool = (
-        True  # in Inspect's log; without it a call to one of our homes costs a third of the processor time
-    )
+    log_calls: bool = True  # in Inspect's log; without it a call to our homes takes a third of the processor time
 
     @property
     def supporter_tokens(self) -> int:
         return self.max_tokens or (600 if self.plain else 2000)
 
 
-class Calls:
-    """The calls of one sample: seeded by its name and their number, counted, and let through the gate one by one."""
+#: one semaphore per event loop, that is per run: solver and scorer of a task share it
+_GATES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    def __init__(self, case: str, settings: Settings, gate: asyncio.Semaphore) -> None:
-        self.case, self.settings, self.gate = case, settings, gate
-        self.counts: Counter[str] = Counter()
+
+def _gate(concurrency: int) -> asyncio.Semaphore:
+    return _GATES.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(concurrency))
+
+
+class Calls:
+    """The calls of one sample: seeded by the case's name and their number, counted, limited by the run's semaphore."""
+
+    def __init__(self, case: str, settings: RoleSettings, counts: Mapping[str, int] | None = None) -> None:
+        self.case, self.settings, self.gate = case, settings, _gate(settings.concurrency)
+        self.counts: Counter[str] = Counter(counts or {})
 
     async def ask(
         self,
@@ -112,7 +121,7 @@ class Supporter:
         system = prompt if settings.plain else system_prompt(language, length=settings.instruction)
         self.messages: list[ChatMessage] = [ChatMessageSystem(content=system)] if system.strip() else []
 
-    async def answer(self, heard: str) -> Said:
+    async def answer(self, heard: str) -> TranscriptTurn:
         """The reply to what the seeker said, with what was thought before it."""
         self.messages.append(ChatMessageUser(content=heard))
         raw, reply = await self._plain() if self.calls.settings.plain else await self._reasoned()
@@ -120,7 +129,7 @@ class Supporter:
             self.calls.counts["silent"] += 1
             reply = SILENCE
         self.messages.append(ChatMessageAssistant(content=reply))
-        return Said("supporter", reply, reasoning=raw.strip().removesuffix(reply).strip() or None)
+        return TranscriptTurn("supporter", reply, reasoning=raw.strip().removesuffix(reply).strip() or None)
 
     async def _plain(self) -> tuple[str, str]:
         raw = await self._ask()
@@ -147,7 +156,7 @@ class Supporter:
         settings = self.calls.settings
         return await self.calls.ask(
             self.model,
-            list(self.messages),  # it grows, and what was asked is logged
+            list(self.messages),  # a copy: the list grows, and Inspect logs what was asked
             temperature=settings.temperature,
             max_tokens=settings.supporter_tokens,
             **extra,
@@ -155,17 +164,29 @@ class Supporter:
 
 
 async def ask_seeker(model: Model, calls: Calls, messages: list[ChatMessage]) -> str:
-    """What the seeker writes, without what it thought."""
+    """What the seeker writes, without its thinking."""
     settings = calls.settings
     raw = await calls.ask(model, messages, temperature=settings.seeker_temperature, max_tokens=settings.seeker_tokens)
     return parse(raw).response
 
 
 def whole(output: ModelOutput) -> str:
-    """An output as it was written: some providers take the thinking apart, and the contract wants it whole."""
+    """An output as it was written. Some providers split off the thinking; the contract needs the whole text."""
     content = output.message.content
     if isinstance(content, str):
         return content
     thought = "\n".join(part.reasoning for part in content if part.type == "reasoning")
     said = "".join(part.text for part in content if part.type == "text")
     return with_thinking(thought, said)
+
+
+def case_name(state: TaskState) -> str:
+    """The name of a dialogue: the sample's id, and the epoch where a sample is played more than once."""
+    return str(state.sample_id) if state.epoch == 1 else f"{state.sample_id} (epoch {state.epoch})"
+
+
+def shown_in_inspect(state: TaskState, supporter: Supporter) -> TaskState:
+    """The state as Inspect's viewer shows it: the conversation as the supporter saw it."""
+    state.messages = list(supporter.messages)
+    state.output = ModelOutput.from_content(role_name(supporter.model), supporter.messages[-1].text)
+    return state

@@ -1,60 +1,48 @@
 """All figures of language for one set of replies, each language apart, as a Result.
 
-Figures are called LANGUAGE/NAME, e.g. `en/distinct-2`; NAMES says what each is. Means over replies and the BLEU of
-the corpus resample dialogues; distinct-n and likeness across dialogues use the jackknife (`variety`). Every dialogue
-also keeps its own means, so that two runs on the same cases can be compared case by case.
+Figures are called LANGUAGE/NAME, e.g. `en/distinct-2`; `figure_meanings.json` says what each is. Means over replies
+and BLEU resample dialogues; distinct-n and likeness across dialogues use the jackknife (`metrics`). Every dialogue also
+keeps its own means, so that two runs on the same cases can be compared case by case.
 
-A result of language for a reader: a table of figures with what they mean, and strategies beside people's.
+Stated strategies are compared with people's by total variation: half the sum of the differences of shares, 0 for the
+same mixture and 1 for two that have nothing in common. With few replies it is never 0, even for people against
+themselves: compare it with that of a second set of people's replies of the same size, not with 0.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from compeer.evals.language import metrics as bleu
-from compeer.evals.language import metrics as repetition
-from compeer.evals.language import strategies
-from compeer.evals.language.metrics import Floats, across_figure, distinct_figure, rouge_l
+from compeer.corpora import CORPORA, Rejected, load
+from compeer.dialogue import Dialogue, read, rounds
+from compeer.errors import UserError
+from compeer.evals.language.metrics import (
+    across_figure,
+    bleu_figure,
+    distinct_figure,
+    rouge_l,
+    said_before,
+    said_elsewhere,
+    self_bleu,
+)
 from compeer.evals.language.outputs import Output, Outputs
-from compeer.evals.language.strategies import shares, total_variation
-from compeer.evals.result import Result, Transcript
+from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, cases_digest, meanings
 from compeer.policy.diversity import self_similarity
 from compeer.policy.redundancy import Embed, similarities
-from compeer.reasoning.ontology import LANGUAGES, Language, words
-from compeer.statistics import Figure, Resamples, interval
+from compeer.reasoning.ontology import LANGUAGES, STRATEGIES, Language, words
+from compeer.statistics import Figure, Floats, Resamples, estimate, mean_figure, share_figure
 
-#: figure -> what it is, in the order of the tables
-NAMES: dict[str, str] = {
-    "length": "words a reply (Chinese: characters)",
-    "length-p10": "a tenth of the replies is shorter",
-    "length-p90": "a tenth of the replies is longer",
-    "distinct-1": "different words over all words",
-    "distinct-2": "different pairs of words over all pairs",
-    "distinct-3": "different triples of words over all triples",
-    "self-bleu": "BLEU of each reply against all others; lower is more varied",
-    "identical": "share of replies that occur more than once, word for word",
-    "similarity-within": "mean cosine of two replies of one dialogue",
-    "similarity-across": "mean cosine of two replies of different dialogues",
-    "repetition": "share of a reply's triples that the supporter has said before in the dialogue",
-    "echo": "share of a reply's triples that the seeker has said before",
-    "similarity-history": "mean cosine to the utterances before (s_hi of equation 6)",
-    "bleu-2": "BLEU up to pairs against the reference, whole corpus",
-    "bleu-4": "BLEU up to fours against the reference, whole corpus",
-    "rouge-l": "longest common subsequence with the reference, F1",
-    "similarity-reference": "cosine to the reference",
-    "strategy-distance": "total variation between stated strategies and people's; 0 is the same mixture",
-}
 Embedders = Callable[[Language], Embed]
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredLanguage(msgspec.Struct, frozen=True):
     """The result, and the dialogues with their own means."""
 
     result: Result
@@ -70,26 +58,30 @@ def measure(
     people: Mapping[str, Mapping[str, int]] | None = None,
     people_source: str = "",
     seed: int = 0,
-) -> Measured:
+) -> MeasuredLanguage:
     """Measure a set of replies. `people` holds people's strategies by language; without `embed` no cosines."""
     figures: list[Figure] = []
-    found: dict[str, strategies.Strategies] = {}
+    # who judged a dialogue changes nothing about its words
+    comparable = {name: value for name, value in source.comparable.items() if name not in ("judge", "parser")}
+    found: dict[str, StrategyCounts] = {}
     notes = ["Distinct-n falls and self-BLEU rises as a set grows: compare sets of about the same size."]
     scores: dict[str, dict[str, float | None]] = defaultdict(dict)
     for language in LANGUAGES:
         outputs = [one for one in source.outputs if one.language == language and one.reply.strip()]
         if not outputs:
             continue
-        own = _Language(outputs, embed(language) if embed else None, seed)
-        theirs = (people or {}).get(language) or strategies.count(one.reference_strategies for one in outputs)
-        stated = strategies.count(one.strategies for one in outputs)
+        own = _LanguageReplies(outputs, embed(language) if embed else None, seed)
+        theirs = (people or {}).get(language) or count_strategies(one.reference_strategies for one in outputs)
+        stated = count_strategies(one.strategies for one in outputs)
         if stated and theirs:
-            found[language] = strategies.Strategies(stated, dict(theirs), people_source or "the references")
+            found[language] = StrategyCounts(stated, dict(theirs), people_source or "the references")
         figures += [
             msgspec.structs.replace(figure, name=f"{language}/{figure.name}")
             for figure in (*own.figures(), *own.distance(theirs))
             if figure.value is not None
         ]
+        if own.signature:
+            comparable[f"bleu {language}"] = own.signature
         for case, values in own.by_case().items():
             scores[case] |= values
     if not embed:
@@ -104,9 +96,7 @@ def measure(
         "input": source.kind,
         "strategies": {language: msgspec.to_builtins(each) for language, each in found.items()},
     }
-    # who judged a dialogue changes nothing about its words
-    comparable = {name: value for name, value in source.comparable.items() if name not in ("judge", "parser")}
-    comparable["cases"] = cases_hash(one.id for one in source.transcripts)
+    comparable["cases"] = cases_digest(sorted(one.id for one in source.transcripts))
     if embed:
         comparable["embedder"] = embedder
     if found:
@@ -115,19 +105,10 @@ def measure(
     kept = [
         msgspec.structs.replace(one, scores=scores.get(one.id, {}), curve=(), end=None) for one in source.transcripts
     ]
-    return Measured(result, tuple(kept))
+    return MeasuredLanguage(result, tuple(kept))
 
 
-def cases_hash(names: Iterable[str]) -> str:
-    """Which cases a set is made of, in one short word.
-
-    >>> cases_hash(["b", "a"]) == cases_hash(["a", "b"])
-    True
-    """
-    return hashlib.sha256("\x1f".join(sorted(names)).encode()).hexdigest()[:12]
-
-
-class _Language:
+class _LanguageReplies:
     """The replies of one language."""
 
     def __init__(self, outputs: Sequence[Output], embed: Embed | None, seed: int) -> None:
@@ -135,17 +116,17 @@ class _Language:
         self.replies = [one.reply for one in outputs]
         self.dialogues = [one.dialogue for one in outputs]
         self.resamples = Resamples(self.dialogues, seed=seed)
-        self.referred = np.array([bool(one.reference) for one in outputs])
+        self.language, self.signature = outputs[0].language, ""
         self.values = self._values()
 
     def _values(self) -> dict[str, Floats]:
         """One value a reply; NaN where it has none."""
         values = {
             "length": [len(words(reply)) for reply in self.replies],
-            "self-bleu": bleu.self_bleu(self.replies),
-            "identical": repetition.said_elsewhere(self.replies),
-            "repetition": [repetition.said_before(one.reply, _by("supporter", one)) for one in self.outputs],
-            "echo": [repetition.said_before(one.reply, _by("seeker", one)) for one in self.outputs],
+            "self-bleu": self_bleu(self.replies),
+            "identical": said_elsewhere(self.replies),
+            "repetition": [said_before(one.reply, _by("supporter", one)) for one in self.outputs],
+            "echo": [said_before(one.reply, _by("seeker", one)) for one in self.outputs],
             "rouge-l": [rouge_l(one.reply, one.reference) if one.reference else None for one in self.outputs],
         }
         if self.embed:
@@ -172,23 +153,18 @@ class _Language:
             made[f"distinct-{n}"] = distinct_figure(f"distinct-{n}", self.replies, self.dialogues, n)
         if self.embed:
             made["similarity-across"] = across_figure("similarity-across", self.vectors, self.dialogues)
-            within = np.array(list(self.within().values()))
-            draws = Resamples([str(at) for at in range(len(within))]).mean(within)
-            made["similarity-within"] = _figure("similarity-within", within, draws)
-        if self.referred.any():
-            table = np.array([bleu.counts(o.reply, [o.reference]) for o in self.outputs if o.reference])
-            for order in (2, 4):
-                draws = bleu.bleu(self.resamples.sums(table, self.referred), order)
-                value = float(bleu.bleu(table.sum(axis=0), order))
-                low, high = (interval(draws) if self.resamples.groups > 1 else None) or (None, None)
-                made[f"bleu-{order}"] = Figure(f"bleu-{order}", value, low, high, len(table))
-        return [made[name] for name in NAMES if name in made]
+            made["similarity-within"] = mean_figure("similarity-within", list(self.within().values()))
+        if any(one.reference for one in self.outputs):
+            references = [one.reference for one in self.outputs]
+            for name in ("bleu-2", "bleu-4"):
+                made[name], self.signature = bleu_figure(name, self.replies, references, self.language, self.resamples)
+        return [made[name] for name in meanings()["diversity"] if name in made]
 
     def distance(self, people: Mapping[str, int]) -> list[Figure]:
         stated = [one.strategies for one in self.outputs]
         if not people or not any(stated):
             return []
-        return [strategies.distance_figure("strategy-distance", stated, people, self.resamples)]
+        return [distance_figure("strategy-distance", stated, people, self.resamples)]
 
     def within(self) -> dict[str, float]:
         """For each dialogue with two replies or more, their mean cosine."""
@@ -214,9 +190,13 @@ class _Language:
         return means
 
     def _mean(self, name: str, values: Floats) -> Figure:
-        if np.isnan(values).all():
+        known = values[~np.isnan(values)]
+        if not len(known):
             return Figure(name)
-        return _figure(name, values, self.resamples.mean(values) if self.resamples.groups > 1 else None)
+        if name == "identical":
+            return share_figure(name, values.tolist(), self.dialogues)
+        draws = self.resamples.mean(values) if self.resamples.groups > 1 else np.zeros(0)
+        return estimate(name, float(known.mean()), draws, len(known))
 
 
 def _texts(output: Output) -> list[str]:
@@ -228,32 +208,93 @@ def _by(speaker: str, output: Output) -> list[str]:
     return [turn.text for turn in output.history if turn.speaker == speaker]
 
 
-def _figure(name: str, values: Floats, draws: Floats | None) -> Figure:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return Figure(name)
-    low, high = (interval(draws) if draws is not None else None) or (None, None)
-    return Figure(name, float(known.mean()), low, high, len(known))
+class StrategyCounts(msgspec.Struct, frozen=True):
+    """How often each strategy occurs, model and people, and where people's come from."""
+
+    model: dict[str, int]
+    people: dict[str, int]
+    source: str
 
 
-_LANGUAGES = {"en": "English", "zh": "Chinese"}
+def shares(counted: Mapping[str, int]) -> dict[str, float]:
+    """Counts as shares of all eight strategies.
+
+    >>> shares({"question": 3, "others": 1})["question"]
+    0.75
+    """
+    whole = sum(counted.values())
+    return {name: counted.get(name, 0) / whole if whole else 0.0 for name in STRATEGIES.ids}
+
+
+def total_variation(first: Mapping[str, int], second: Mapping[str, int]) -> float:
+    """Half the sum of the differences of shares.
+
+    >>> total_variation({"question": 1}, {"question": 2}), total_variation({"question": 1}, {"others": 1})
+    (0.0, 1.0)
+    """
+    one, two = shares(first), shares(second)
+    return sum(abs(one[name] - two[name]) for name in STRATEGIES.ids) / 2
+
+
+def distance_figure(
+    name: str, stated: Sequence[Sequence[str]], people: Mapping[str, int], resamples: Resamples
+) -> Figure:
+    """Total variation between what the replies state and people's counts; the interval resamples our dialogues."""
+    table = np.zeros((len(stated), len(STRATEGIES)))
+    for row, strategies in zip(table, stated, strict=True):
+        for strategy in strategies:
+            row[STRATEGIES.ids.index(strategy)] += 1
+    everyone = np.ones(len(stated), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        sums = resamples.sums(table, everyone)
+        draws = np.abs(sums / sums.sum(axis=1, keepdims=True) - np.array(list(shares(people).values()))).sum(axis=1) / 2
+    value = total_variation(dict(zip(STRATEGIES.ids, table.sum(axis=0).astype(int).tolist(), strict=True)), people)
+    return estimate(name, value, draws if resamples.groups > 1 else np.zeros(0), int(table.any(axis=1).sum()))
+
+
+def count_strategies(strategies: Iterable[Sequence[str]]) -> dict[str, int]:
+    """How often each strategy occurs."""
+    return dict(Counter(one for each in strategies for one in each))
+
+
+def people_of(name: str) -> list[Dialogue]:
+    """Dialogues of people who noted their strategies: a file of dialogues, or CORPUS:PATH, or `bundled`."""
+    corpus, colon, path = name.partition(":")
+    if corpus in CORPORA and (colon or corpus == "bundled"):
+        outcomes = load(corpus, Path(path))
+        dialogues = [outcome for outcome in outcomes if not isinstance(outcome, Rejected)]
+    else:
+        dialogues = list(read(Path(name)))
+    if not any(said.strategy for dialogue in dialogues for said in dialogue.utterances):
+        raise UserError(f"{name}: no utterance of these dialogues carries a strategy. ESConv's do: esconv:FOLDER.")
+    return dialogues
+
+
+def strategies_of(dialogues: Iterable[Dialogue]) -> dict[str, dict[str, int]]:
+    """People's strategies by language, one count a supporter turn and strategy, as stated ones are counted."""
+    found: dict[str, Counter[str]] = {}
+    for dialogue in dialogues:
+        counted = found.setdefault(dialogue.language, Counter())
+        for one in rounds(dialogue):
+            counted.update(one.supporter.strategies)
+    return {language: dict(counted) for language, counted in found.items() if counted}
 
 
 def markdown(result: Result) -> str:
     """The figures of each language side by side, then the strategies."""
-    languages = [one for one in _LANGUAGES if any(figure.name.startswith(f"{one}/") for figure in result.figures)]
+    languages = [one for one in LANGUAGE_NAMES if any(figure.name.startswith(f"{one}/") for figure in result.figures)]
     lines = [
         f"{result.model}: {result.setup.get('replies', 0)} replies of {result.setup.get('dialogues', 0)} dialogues",
         "",
-        "| figure | " + " | ".join(_LANGUAGES[one] for one in languages) + " | what it is |",
+        "| figure | " + " | ".join(LANGUAGE_NAMES[one] for one in languages) + " | what it is |",
         "|---|" + "---:|" * len(languages) + "---|",
     ]
-    for name, meaning in NAMES.items():
+    for name, meaning in meanings()["diversity"].items():
         cells = [result.figure(f"{language}/{name}") for language in languages]
         if any(cells):
-            lines.append(f"| {name} | " + " | ".join(shown(cell) for cell in cells) + f" | {meaning} |")
+            lines.append(f"| {name} | " + " | ".join(_shown(cell) for cell in cells) + f" | {meaning} |")
     for language, entry in result.setup.get("strategies", {}).items():
-        lines += ["", *strategy_table(entry, _LANGUAGES[language])]
+        lines += ["", *strategy_table(entry, LANGUAGE_NAMES[language])]
     return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)])
 
 
@@ -271,15 +312,6 @@ def strategy_table(entry: Mapping[str, Any], title: str) -> list[str]:
     ]
 
 
-def shown(figure: Figure | None) -> str:
-    """A figure with its interval, with as many digits as it deserves.
-
-    >>> shown(Figure("x", 0.51234, 0.4, 0.6)), shown(Figure("x", 23.4)), shown(None)
-    ('0.512 [0.400, 0.600]', '23.4', '')
-    """
-    if figure is None or figure.value is None:
-        return ""
-    digits = 3 if abs(figure.value) < 2 else 1
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.{digits}f}"
-    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
+def _shown(figure: Figure | None) -> str:
+    """A figure with its interval: three digits below 2, else one."""
+    return "" if figure is None or figure.value is None else figure.text(3 if abs(figure.value) < 2 else 1)

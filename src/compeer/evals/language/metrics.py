@@ -1,32 +1,21 @@
-"""BLEU (Papineni et al. 2002) against references, and self-BLEU (Zhu et al. 2018) of a set against itself.
+"""Measures of a set of replies: BLEU, self-BLEU, ROUGE-L, repetition, distinct-n, likeness across dialogues.
 
-A reply's statistics are one row of counts: n-grams that match, n-grams in all, its length, its reference's length.
-Rows add up, so the BLEU of a corpus is that of their sum, and resampling dialogues means summing rows again.
+**BLEU** is sacreBLEU's (Post 2018), with its tokenizers (13a, zh) and its signature in the result, so that figures
+compare with those of others. The counts of each reply add up, so resampling dialogues means summing counts again.
 
-Words are ours (Latin words in lower case, Chinese characters; no punctuation), so figures are not those of a tool
-with another tokenizer. A single sentence is smoothed as in NIST's mteval: the k-th order without a match counts as
-1 / 2^k matches. A corpus is not smoothed.
+**Self-BLEU** (Zhu et al. 2018) takes all other replies as the references of each, over our own words (Latin words in
+lower case, Chinese characters, no punctuation). Written plainly that is quadratic; here the two largest counts of each
+n-gram and their owner are kept, which is all that "the largest count in any *other* reply" needs.
 
-Self-BLEU takes all other replies as the references of each. Written plainly that is quadratic; here the two largest
-counts of each n-gram and their owner are kept, which is all that "the largest count in any *other* reply" needs.
+**ROUGE-L** (Lin 2004) is the F1 of the longest common subsequence, over the same words. By hand, because rouge-score
+drops Chinese characters and needs NLTK; the subsequence is counted on the bits of one integer (Hyyrö 2004).
 
-ROUGE-L (Lin 2004): the longest common subsequence of a reply and its reference, as F1.
+**Repetition** is the share of a reply's triples that the supporter has used before in the dialogue; echo, those that
+the seeker has. Restating is a strategy, so the two are kept apart.
 
-Recall and precision weigh the same, as in the tools that are used today (the first version weighed recall more). The
-subsequence is counted on the bits of one integer (Hyyrö 2004): a step a word instead of a step a pair of words.
-
-What a reply says again: its own earlier words, or the seeker's.
-
-Two shares of a reply's n-grams: those that the supporter has already used in this dialogue, and those that the seeker
-has. The first is going round in circles; the second is partly a virtue, since restating is a strategy, so the two are
-kept apart. Likeness in meaning is equation 6's s_hi (`compeer.policy.redundancy`).
-
-How varied a set of replies is: distinct-n, and likeness of replies of different dialogues, with intervals.
-
-Both are figures of the whole set, and drawing dialogues with replacement would spoil them: a dialogue drawn twice
-repeats itself word for word, and every draw would look less varied than the set it comes from. So the interval is
-the jackknife's: the figure again without each dialogue in turn. Both can be had without computing anything anew,
-since leaving out a dialogue loses exactly the n-grams that occur nowhere else, and the pairs it takes part in.
+**Variety.** Distinct-n and likeness across dialogues are figures of the whole set, and drawing dialogues with
+replacement would spoil them: a dialogue drawn twice repeats itself word for word. So their interval is the jackknife's:
+the figure again without each dialogue in turn.
 """
 
 from __future__ import annotations
@@ -38,60 +27,49 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from compeer.errors import UserError
 from compeer.policy.diversity import distinct, ngrams
-from compeer.reasoning.ontology import words
-from compeer.statistics import Figure
+from compeer.reasoning.ontology import Language, words
+from compeer.statistics import Figure, Floats, Resamples, estimate
 
 ORDER = 4
-Counts = npt.NDArray[np.float64]  # (..., 2 * ORDER + 2): matches of each order, totals, length, reference length
+_FEWEST = 5  # dialogues; with fewer, leaving one out shows nothing
 
 
-def counts(text: str, references: Sequence[str]) -> Counts:
-    """The statistics of one text; the reference length is that of the nearest reference, the shorter of two.
-
-    >>> counts("the cat sat", ["the cat sat down"]).tolist()
-    [3.0, 2.0, 1.0, 0.0, 3.0, 2.0, 1.0, 0.0, 3.0, 4.0]
-    """
-    length = len(words(text))
-    matched, total = [], []
-    for n in range(1, ORDER + 1):
-        most: Counter[tuple[str, ...]] = Counter()
-        for reference in references:
-            most |= Counter(ngrams(reference, n))
-        own = Counter(ngrams(text, n))
-        matched.append((own & most).total())
-        total.append(own.total())
-    nearest = min((len(words(one)) for one in references), key=lambda other: (abs(other - length), other), default=0)
-    return np.array([*matched, *total, length, nearest], dtype=np.float64)
+def sacrebleu(language: Language = "en", order: int = ORDER) -> Any:
+    """sacreBLEU's metric for a language."""
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError:
+        raise UserError('BLEU needs sacrebleu: pip install "compeer[eval]".') from None
+    return BLEU(tokenize={"en": "13a", "zh": "zh"}[language], max_ngram_order=order)
 
 
-def bleu(table: Counts, order: int = ORDER, smooth: bool = False) -> npt.NDArray[np.float64]:
-    """BLEU from rows of statistics, between 0 and 1; the last axis is the row.
+def bleu_figure(
+    name: str, replies: Sequence[str], references: Sequence[str | None], language: Language, resamples: Resamples
+) -> tuple[Figure, str]:
+    """BLEU of the replies that have a reference, as one corpus, 0 to 100; and sacreBLEU's signature."""
+    order = int(name.rpartition("-")[2])
+    metric = sacrebleu(language, order)
+    chosen = np.array([bool(reference) for reference in references])
+    rows = []
+    for reply, reference in zip(replies, references, strict=True):
+        if reference:
+            score = metric.corpus_score([reply], [[reference]])
+            rows.append([*score.counts, *score.totals, score.sys_len, score.ref_len])
 
-    >>> round(float(bleu(counts("the cat sat", ["the cat sat down"]), order=2)), 4)  # exp(1 - 4/3)
-    0.7165
-    >>> float(bleu(counts("a b c d e", ["a b c d e"])))
-    1.0
-    """
-    table = np.asarray(table, dtype=np.float64)
-    matched, total = table[..., :order].copy(), table[..., ORDER : ORDER + order]
-    length, wanted = table[..., 2 * ORDER], table[..., 2 * ORDER + 1]
-    if smooth:
-        missed = (matched == 0) & (total > 0)
-        matched = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), matched)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(total > 0, matched / total, 0.0)
-        # a text shorter than the order has no n-grams of that order: smoothed, it is measured by those it has
-        there = total > 0 if smooth else np.ones_like(total, dtype=bool)
-        logs = np.where(there, np.log(precision), 0.0).sum(axis=-1) / np.maximum(1, there.sum(axis=-1))
-        brevity = np.where(length >= wanted, 0.0, 1.0 - wanted / length)
-        value = np.where(length > 0, np.exp(logs + brevity), 0.0)
-    return np.nan_to_num(value)
+    def corpus(sums: Any) -> float:
+        matched, total = (np.rint(part).astype(int).tolist() for part in (sums[:order], sums[order : 2 * order]))
+        whole = metric.compute_bleu(matched, total, int(sums[-2]), int(sums[-1]), "exp", max_ngram_order=order)
+        return float(whole.score)
+
+    table = np.array(rows, dtype=np.float64)
+    draws = np.array([corpus(sums) for sums in resamples.sums(table, chosen)]) if resamples.groups > 1 else np.zeros(0)
+    return estimate(name, corpus(table.sum(axis=0)), draws, len(rows)), str(metric.get_signature())
 
 
-def self_bleu(texts: Sequence[str], order: int = ORDER) -> list[float]:
+def self_bleu(texts: Sequence[str]) -> list[float]:
     """For each text its smoothed BLEU with all the others as references; 1 means that it was said before.
 
     >>> self_bleu(["how are you today", "how are you today"]), self_bleu(["alone"])
@@ -108,15 +86,17 @@ def self_bleu(texts: Sequence[str], order: int = ORDER) -> list[float]:
                 top[gram] = (times, number, best) if times > best else (best, owner, max(second, times))
     lengths = [len(words(text)) for text in texts]
     ordered = sorted(lengths)
-    rows = np.zeros((len(texts), 2 * ORDER + 2))
+    values = []
     for number, grams in enumerate(own):
+        matched = [0] * ORDER
         for n, (top, counted) in enumerate(zip(tops, grams, strict=True)):
             for gram, times in counted.items():
                 best, owner, second = top[gram]
-                rows[number, n] += min(times, second if owner == number else best)
-            rows[number, ORDER + n] = counted.total()
-        rows[number, 2 * ORDER :] = lengths[number], _nearest_other(ordered, lengths[number])
-    values: list[float] = bleu(rows, order, smooth=True).tolist()
+                matched[n] += min(times, second if owner == number else best)
+        total = [counted.total() for counted in grams]
+        nearest = _nearest_other(ordered, lengths[number])
+        score = sacrebleu().compute_bleu(matched, total, lengths[number], nearest, "exp", effective_order=True)
+        values.append(min(1.0, score.score / 100))
     return values
 
 
@@ -159,10 +139,7 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     return len(first) - open_bits.bit_count()
 
 
-N = 3
-
-
-def said_before(reply: str, earlier: Iterable[str], n: int = N) -> float | None:
+def said_before(reply: str, earlier: Iterable[str], n: int = 3) -> float | None:
     """The share of the reply's n-grams that occur in the earlier texts; None for a reply shorter than n words.
 
     >>> said_before("I hear you, that is hard", ["I hear you."]), said_before("Oh no", ["Oh no"])
@@ -184,7 +161,6 @@ def said_elsewhere(replies: Sequence[str]) -> list[bool]:
     return [bool(key) and times[key] > 1 for key in keys]
 
 
-Floats = npt.NDArray[np.float64]
 _FEWEST = 5  # dialogues, below which leaving one out tells nothing
 
 
@@ -232,10 +208,10 @@ def jackknife_figure(
     """A figure whose interval comes from its values without each dialogue in turn.
 
     >>> jackknife_figure("x", 0.5, np.full(5, 0.5), 7)
-    Figure(name='x', value=0.5, low=0.5, high=0.5, n=7)
+    Figure(name='x', value=0.5, low=None, high=None, n=7)
     """
     known = without[np.isfinite(without)]
-    if len(known) < _FEWEST:
+    if len(known) < _FEWEST or float(np.ptp(known)) == 0.0:
         return Figure(name, value, n=n)
     error = math.sqrt((len(known) - 1) / len(known) * float(np.square(known - known.mean()).sum()))
     return Figure(name, value, max(bottom, value - 1.96 * error), min(top, value + 1.96 * error), n)

@@ -1,4 +1,4 @@
-"""What is measured: replies with what was said before them, whoever recorded them.
+"""Replies to measure, with what was said before them, from any file that holds some.
 
 Four kinds of file are understood, told apart by their first record:
 
@@ -8,22 +8,22 @@ Four kinds of file are understood, told apart by their first record:
     outputs                       {"dialogue": …, "reply": …, "history": [{"speaker": …, "text": …}], "reference": …}
 
 In outputs a reply may carry its reasoning in front (`<think>…</think>`); it is parsed, its strategy kept and only the
-reply measured. `dialogue` may be left out when each line is a dialogue of its own, `language` when it shows.
+reply measured. `dialogue` may be left out when each line is a dialogue of its own, and `language` is detected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Said as Before
-from compeer.cer.item import read_items
+from compeer.cer.item import PastTurn, read_items
 from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
 from compeer.errors import UserError
-from compeer.evals.result import RESULT, TRANSCRIPTS, Said, Transcript, load_result
+from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, TranscriptTurn, load_result
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import Language, detect
 
@@ -35,7 +35,7 @@ class Output(msgspec.Struct, frozen=True, omit_defaults=True):
     dialogue: str
     language: Language
     reply: str
-    history: tuple[Before, ...] = ()
+    history: tuple[PastTurn, ...] = ()
     reference: str | None = None
     strategies: tuple[str, ...] = ()  # as stated with the reply
     reference_strategies: tuple[str, ...] = ()
@@ -51,14 +51,14 @@ class Outputs(msgspec.Struct, frozen=True):
     comparable: dict[str, str] = {}  # of the run they come from
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class OutputLine(msgspec.Struct, omit_defaults=True):
     """A line of a file of outputs."""
 
     reply: str
     dialogue: str | None = None
     id: str | None = None
     language: Language | None = None
-    history: tuple[Before, ...] = ()
+    history: tuple[PastTurn, ...] = ()
     reference: str | None = None
 
 
@@ -79,7 +79,7 @@ def read_outputs(path: Path, limit: int | None = None) -> Outputs:
     elif "round" in first and "reference" in first:
         made = _of_items(path, limit)
     elif "reply" in first:
-        lines = list(_first(read_rows(path, Line), limit))
+        lines = list(_first(read_rows(path, OutputLine), limit))
         outputs = tuple(_of_line(line, number) for number, line in enumerate(lines, start=1))
         made = Outputs(outputs, tuple(_transcript(output) for output in outputs), "outputs")
     else:
@@ -101,7 +101,7 @@ def of_dialogue(dialogue: Dialogue) -> list[Output]:
             dialogue.id,
             dialogue.language,
             one.supporter.text,
-            tuple(Before(turn.speaker, turn.text) for turn in history(dialogue, one.index)),
+            tuple(PastTurn(turn.speaker, turn.text) for turn in history(dialogue, one.index)),
             strategies=one.supporter.strategies,
         )
         for one in rounds(dialogue)
@@ -120,14 +120,14 @@ def stated_strategy(reasoning: str | None) -> tuple[str, ...]:
 
 def _of_transcript(transcript: Transcript) -> list[Output]:
     language: Language = "zh" if transcript.language == "zh" else "en"
-    before: list[Before] = []
+    before: list[PastTurn] = []
     outputs = []
     for said in transcript.said:
         if said.speaker == "supporter":
             strategies = stated_strategy(said.reasoning)
             name = transcript.id
             outputs.append(Output(name, name, language, said.text, tuple(before), strategies=strategies))
-        before.append(Before("supporter" if said.speaker == "supporter" else "seeker", said.text))
+        before.append(PastTurn("supporter" if said.speaker == "supporter" else "seeker", said.text))
     return outputs
 
 
@@ -154,7 +154,7 @@ def _of_items(path: Path, limit: int | None) -> Outputs:
     return Outputs(tuple(outputs), tuple(transcripts), "items", model or None)
 
 
-def _of_line(line: Line, number: int) -> Output:
+def _of_line(line: OutputLine, number: int) -> Output:
     parsed = parse(line.reply)
     strategy = parsed.labels.get("strategy")
     return Output(
@@ -170,16 +170,14 @@ def _of_line(line: Line, number: int) -> Output:
 
 def _transcript(output: Output) -> Transcript:
     about = {"reference": output.reference} if output.reference else {}
-    said = tuple(Said(turn.speaker, turn.text) for turn in output.history)
-    return Transcript(output.case, output.language, (*said, Said("supporter", output.reply)), about=about)
+    said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in output.history)
+    return Transcript(output.case, output.language, (*said, TranscriptTurn("supporter", output.reply)), about=about)
 
 
 def _dialogue_transcript(dialogue: Dialogue) -> Transcript:
-    said = tuple(Said(turn.speaker, turn.text) for turn in turns(dialogue))
+    said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in turns(dialogue))
     return Transcript(dialogue.id, dialogue.language, said, about={"source": dialogue.source})
 
 
 def _first(rows: Iterable[Any], limit: int | None) -> Iterable[Any]:
-    from itertools import islice
-
     return islice(rows, limit)

@@ -6,11 +6,12 @@ shown on a phone, so its text stays readable there; several stand side by side o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
 
-from compeer.evals.language.strategies import shares
-from compeer.evals.report.gather import Run
+from compeer.evals.language.measure import shares
+from compeer.evals.report.gather import ReportRun
 from compeer.evals.report.tables import span, value_text
 from compeer.evals.result import Transcript
 from compeer.statistics import Figure
@@ -19,7 +20,7 @@ WIDTH = 460
 SERIES = 6  # colours; further runs begin again
 
 
-def curves(run: Run) -> str:
+def curves(run: ReportRun) -> str:
     """Every dialogue's emotion thin, their mean thick; a dialogue that has ended keeps its last value in the mean."""
     samples = [sample for sample in run.transcripts if sample.curve]
     if not samples:
@@ -59,7 +60,7 @@ def curves(run: Run) -> str:
     return _svg(height, parts, label, f"s{run.colour % SERIES}", f' data-run="{run.number}"')
 
 
-def dimensions(columns: Sequence[str], runs: Sequence[Run], find: Mapping[int, Mapping[str, Figure]]) -> str:
+def dimensions(columns: Sequence[str], runs: Sequence[ReportRun], find: Mapping[int, Mapping[str, Figure]]) -> str:
     """A row for each dimension, a dot with its interval for each run."""
     step = 13
     tall = 14 + step * len(runs)
@@ -79,7 +80,7 @@ def dimensions(columns: Sequence[str], runs: Sequence[Run], find: Mapping[int, M
         parts.append(f'<text class="name" x="{left - 10}" y="{middle + 4}" text-anchor="end">{escape(column)}</text>')
         for place, run in enumerate(runs):
             figure = find[run.number].get(column)
-            if figure is None:
+            if figure is None or figure.value is None:
                 continue
             at = middle + (place - (len(runs) - 1) / 2) * step
             told = escape(f"{run.label}, {column}: {value_text(figure)} ({span(figure)})")
@@ -97,15 +98,20 @@ def dimensions(columns: Sequence[str], runs: Sequence[Run], find: Mapping[int, M
     return _svg(height, parts, f"Scores of {', '.join(run.label for run in runs)} by dimension", "")
 
 
-def strategies(entry: Mapping[str, Mapping[str, int]], run: Run, language: str) -> str:
-    """Shares of the eight strategies: the model's as bars, people's as a line across."""
+def strategy_scale(entries: Iterable[Mapping[str, Any]]) -> float:
+    """The share at which the bars of all panels end: panels side by side share one scale."""
+    sides = [shares(one[side]) for one in entries for side in ("model", "people")]
+    return max((share for side in sides for share in side.values()), default=1.0)
+
+
+def strategies(entry: Mapping[str, Any], run: ReportRun, language: str, most: float) -> str:
+    """Shares of the eight strategies: the model's as bars, people's as lines with a dot, each with its own label."""
     ours, theirs = shares(entry["model"]), shares(entry["people"])
-    most = max(*ours.values(), *theirs.values(), 0.01)
-    left, right, tall, top = 204, 48, 26, 6
+    left, right, tall, top = 204, 48, 36, 6
     height = top + tall * len(ours) + 6
 
-    def wide(value: float) -> float:
-        return value / most * (WIDTH - left - right)
+    def x(value: float) -> float:
+        return left + value / max(most, 0.01) * (WIDTH - left - right)
 
     parts = []
     for row, name in enumerate(ours):
@@ -113,12 +119,12 @@ def strategies(entry: Mapping[str, Mapping[str, int]], run: Run, language: str) 
         told = escape(f"{name}: {run.label} {ours[name]:.1%}, people {theirs[name]:.1%}")
         parts.append(
             f"<g><title>{told}</title>"
-            f'<text class="name" x="{left - 10}" y="{at + 16}" text-anchor="end">{escape(name)}</text>'
-            f'<rect class="bar" x="{left}" y="{at + 4}" width="{wide(ours[name]):.1f}" height="16" rx="3"/>'
-            f'<line class="people" x1="{left + wide(theirs[name]):.1f}" x2="{left + wide(theirs[name]):.1f}" '
-            f'y1="{at + 1}" y2="{at + 23}"/>'
-            f'<text class="tick" x="{left + wide(max(ours[name], theirs[name])) + 8:.1f}" y="{at + 16}">'
-            f"{ours[name]:.0%}</text></g>"
+            f'<text class="name" x="{left - 10}" y="{at + 19}" text-anchor="end">{escape(name)}</text>'
+            f'<rect class="bar" x="{left}" y="{at + 3}" width="{x(ours[name]) - left:.1f}" height="12" rx="3"/>'
+            f'<text class="tick model" x="{x(ours[name]) + 6:.1f}" y="{at + 13}">{ours[name]:.0%}</text>'
+            f'<line class="people" x1="{left}" x2="{x(theirs[name]):.1f}" y1="{at + 24}" y2="{at + 24}"/>'
+            f'<circle class="people-end" cx="{x(theirs[name]):.1f}" cy="{at + 24}" r="3.5"/>'
+            f'<text class="tick people-share" x="{x(theirs[name]) + 8:.1f}" y="{at + 28}">{theirs[name]:.0%}</text></g>'
         )
     label = f"Strategies stated by {run.label} ({language}) against people's"
     return _svg(height, parts, label, f"s{run.colour % SERIES}")

@@ -1,11 +1,7 @@
-"""Runs read from their folders and sorted by what may stand in one table.
+"""Runs read from their folders and grouped by what may share a table; how each was made; what to keep in mind.
 
-Runs of one benchmark whose `comparable` is equal are one group and share a table. Another simulator, judge, prompt or
+Runs of one benchmark whose `comparable` is equal form a group and share a table. Another simulator, judge, prompt or
 set of cases makes another group, and a sentence says what differs.
-
-How a run was made, as rows of words: simulator, judge, prompts, seed, versions, counts.
-
-What a reader must keep in mind, in words, for each benchmark that a report shows.
 """
 
 from __future__ import annotations
@@ -49,18 +45,16 @@ def words(value: Any) -> str:
     return str(value)
 
 
-ORDER = ("sage", "esc-eval", "reward", "diversity", "control", "safety")
-TITLES = {
-    "sage": "SAGE",
-    "esc-eval": "ESC-Eval",
-    "reward": "Reward under a judge",
-    "diversity": "Language and diversity",
-    "control": "Control",
-    "safety": "Safety",
-}
+_TEXTS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())
+#: the benchmarks by the name that a reader sees, in the order of the report
+TITLES: dict[str, str] = _TEXTS["titles"]
 
 
-class Run(msgspec.Struct, frozen=True):
+def title_of(benchmark: str) -> str:
+    return TITLES.get(benchmark, benchmark)
+
+
+class ReportRun(msgspec.Struct, frozen=True):
     """One run. `label` is its model, with the folder's name where two runs of a group have the same model."""
 
     number: int
@@ -76,11 +70,11 @@ class Run(msgspec.Struct, frozen=True):
         return len(self.transcripts) - self.shown
 
 
-class Group(msgspec.Struct, frozen=True):
+class RunGroup(msgspec.Struct, frozen=True):
     """Runs that may be compared, and why they stand apart from the group before them (empty for the first)."""
 
     benchmark: str
-    runs: tuple[Run, ...]
+    runs: tuple[ReportRun, ...]
     apart: str = ""
 
     @property
@@ -88,44 +82,44 @@ class Group(msgspec.Struct, frozen=True):
         return self.runs[0].result.comparable
 
 
-class Gathered(msgspec.Struct, frozen=True):
+class ReportRuns(msgspec.Struct, frozen=True):
     """Everything a report shows."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[ReportRun]:
         return sorted((run for group in self.groups for run in group.runs), key=lambda run: run.number)
 
-    def of(self, benchmark: str) -> list[Group]:
+    def of(self, benchmark: str) -> list[RunGroup]:
         return [group for group in self.groups if group.benchmark == benchmark]
 
     @property
     def benchmarks(self) -> list[str]:
         """The benchmarks that were run, in the order of the report."""
         found = dict.fromkeys(group.benchmark for group in self.groups)
-        return sorted(found, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+        return sorted(found, key=lambda name: list(TITLES).index(name) if name in TITLES else len(TITLES))
 
 
-def gather(paths: Sequence[Path], most: int = 1000) -> Gathered:
-    """Read the runs and sort them."""
+def gather(paths: Sequence[Path], most: int = 1000) -> ReportRuns:
+    """Read the runs and group them."""
     if not paths:
         raise UserError("Name at least one folder that an evaluation wrote.")
-    runs: list[Run] = []
+    runs: list[ReportRun] = []
     for path in dict.fromkeys(paths):
         result = load_result(path)
         samples = tuple(load_transcripts(path)) if (path / TRANSCRIPTS).is_file() else ()
-        runs.append(Run(len(runs), path, result.model, result, samples, min(most, len(samples))))
-    sorted_out: dict[tuple[str, tuple[tuple[str, str], ...]], list[Run]] = {}
+        runs.append(ReportRun(len(runs), path, result.model, result, samples, min(most, len(samples))))
+    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[ReportRun]] = {}
     for run in runs:
         key = (run.result.benchmark, tuple(sorted(run.result.comparable.items())))
-        sorted_out.setdefault(key, []).append(run)
-    groups: list[Group] = []
-    for (benchmark, _), members in sorted_out.items():
+        grouped.setdefault(key, []).append(run)
+    groups: list[RunGroup] = []
+    for (benchmark, _), members in grouped.items():
         first = next((group for group in groups if group.benchmark == benchmark), None)
         apart = why_apart(first.comparable, members[0].result.comparable) if first else ""
-        groups.append(Group(benchmark, _named(members), apart))
-    return Gathered(tuple(_coloured(groups)))
+        groups.append(RunGroup(benchmark, _named(members), apart))
+    return ReportRuns(tuple(_coloured(groups)))
 
 
 def why_apart(first: dict[str, str], other: dict[str, str]) -> str:
@@ -142,7 +136,7 @@ def why_apart(first: dict[str, str], other: dict[str, str]) -> str:
     return f"Another measurement than the table before: {'; '.join(parts)}."
 
 
-def _coloured(groups: list[Group]) -> list[Group]:
+def _coloured(groups: list[RunGroup]) -> list[RunGroup]:
     labels = list(dict.fromkeys(run.label for group in groups for run in group.runs))
     return [
         msgspec.structs.replace(
@@ -152,7 +146,7 @@ def _coloured(groups: list[Group]) -> list[Group]:
     ]
 
 
-def _named(members: list[Run]) -> tuple[Run, ...]:
+def _named(members: list[ReportRun]) -> tuple[ReportRun, ...]:
     models = [run.result.model for run in members]
     return tuple(
         msgspec.structs.replace(run, label=f"{run.label} ({run.path.name})") if models.count(run.label) > 1 else run
@@ -160,49 +154,7 @@ def _named(members: list[Run]) -> tuple[Run, ...]:
     )
 
 
-_OF: dict[str, tuple[str, ...]] = {
-    "sage": (
-        "The simulator is part of a SAGE result. The same tested model scored 52 with one simulator and 32 with "
-        "another, so runs with different simulators never share a column, and the paper's figures (simulator GPT-4o) "
-        "are for orientation only.",
-        "Sentient is the mean emotion at the end of a dialogue; failures keep the value they ended with. Success "
-        "counts dialogues that reach 100, Failure those that fall below 10. In a dialogue of full length the last "
-        "reply is not judged.",
-    ),
-    "esc-eval": (
-        "GPT-4 as a judge agreed with people on only 1 to 3 % of Humanoid and under 2 % of Overall judgements in "
-        "ESC-Eval's own study. Read those two columns of a GPT judge with care; judges stand in separate columns for "
-        "this reason.",
-        "Four of the paper's Average cells are not the mean of their seven columns (COMPEER-URP prints 82.39, the mean "
-        "is 82.60). They are shown as printed, with a mark. Ours is always the plain mean of the seven.",
-        "The seeker is played by a model, and the judge's prompt shapes the score. A figure compares models only under "
-        "the same seeker, the same judge and the same prompts.",
-    ),
-    "reward": ("A judge's reward says what the judge prefers. It was trained on labels that may be silver.",),
-    "diversity": (
-        "Distinct-n falls and self-BLEU rises as a set grows, and both depend on how long replies are. Compare sets of "
-        "about the same size.",
-        "Nearness to a reference is not quality: there are many good replies to one moment.",
-    ),
-    "control": (
-        "Agreement with the stated strategy is read by a classifier or a judge that can be wrong itself. Its own "
-        "accuracy stands beside it; a reply may also use more than one strategy.",
-    ),
-    "safety": ("Red-team cases are few and written by us. A good figure here is no proof of safety for real people.",),
-}
-INTERVALS = (
-    "The range that stands with a figure is its 95 % interval over the cases. It says how much the choice of cases "
-    "matters, not how much the judge or the simulator does."
-)
-ABOUT = (
-    "This is research software. Scores by models about simulated people do not show that anyone was helped.",
-    "Dialogues may touch on painful things, suicide among them.",
-)
-
-
-def caveats(gathered: Gathered) -> list[str]:
+def caveats(gathered: ReportRuns) -> list[str]:
     """The sentences that concern what is shown."""
-    found = [INTERVALS]
-    for benchmark in gathered.benchmarks:
-        found += _OF.get(benchmark, ())
-    return [*found, *ABOUT]
+    found = [text for benchmark in gathered.benchmarks for text in _TEXTS["caveats"].get(benchmark, ())]
+    return [_TEXTS["intervals"], *found, *_TEXTS["about"]]

@@ -51,10 +51,11 @@
   if (!runs.length) { $("transcripts").hidden = true; return; }
   $("reader").hidden = false;
   const loaded = new Map();
-  const samplesOf = (number) => {
-    if (!loaded.has(number)) loaded.set(number, read(`run-${number}`).samples);
+  const runOf = (number) => {
+    if (!loaded.has(number)) loaded.set(number, read(`run-${number}`));
     return loaded.get(number);
   };
+  const samplesOf = (number) => runOf(number).samples;
   const words = new WeakMap();
   const wordsOf = (sample) => {
     if (!words.has(sample)) {
@@ -67,11 +68,8 @@
     }
     return words.get(sample);
   };
-  const scoreOf = (sample) => {
-    if (sample.curve) return sample.curve[sample.curve.length - 1];
-    const numbers = Object.values(sample.scores).filter((value) => value !== null);
-    return numbers.length ? numbers.reduce((sum, value) => sum + value, 0) / numbers.length : null;
-  };
+  // one number on one scale, chosen by the benchmark (tables.case_score); never a mean over different scales
+  const scoreOf = (sample) => sample.score ?? null;
 
   const state = { run: runs[0].number, page: 0, chosen: null, found: [] };
   for (const run of runs) {
@@ -94,6 +92,13 @@
     const samples = samplesOf(number);
     options($("language"), [...new Set(samples.map((one) => one.language))].sort().map((one) => [one, LANGUAGES[one] ?? one]));
     options($("ended"), [...new Set(samples.map((one) => one.end).filter(Boolean))].sort().map((one) => [one, one]));
+    const { score } = runOf(number);
+    for (const [value, text] of [["up", "lowest first"], ["down", "highest first"]]) {
+      $("order").querySelector(`[value=${value}]`).textContent = score ? `${score}: ${text}` : text;
+    }
+    if (!score) $("order").value = "";
+    $("order").parentElement.hidden = !score;
+    $("order").parentElement.style.display = score ? "" : "none";
     state.page = 0;
     find();
   }
@@ -135,7 +140,11 @@
     line.append(make("b", "", sample.id));
     if (sample.curve && sample.curve.length > 1) line.append(spark(sample.curve));
     const score = scoreOf(sample);
-    if (score !== null) line.append(make("span", "", shown(score)));
+    if (score !== null) {
+      const number = make("span", "", shown(score));
+      number.title = runOf(state.run).score;
+      line.append(number);
+    }
     const first = sample.said.find((one) => one.who === "seeker") ?? sample.said[0];
     const said = make("span", "said", first ? first.text : "");
     said.lang = sample.language;

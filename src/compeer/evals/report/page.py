@@ -1,13 +1,11 @@
 """The HTML page: one file with its style, its script, its drawings and its dialogues inside.
 
-Everything that comes from a run is escaped here or travels as JSON (`transcripts`). The page forbids itself, by a
-content security policy, to load anything and to run any script but its own, which is named by its hash.
-
-Dialogues for the page, as small JSON that a script can carry.
+Everything that comes from a run is escaped here or travels as JSON. The page's content security policy forbids loading
+anything and running any script but its own, which is named by its hash.
 
 What was said is data. It goes into the page as JSON inside a script element of a type that no browser runs, with every
-character that could end the element or begin another one written as an escape; the page's script puts it on the
-screen as text, never as markup. The reasoning is taken apart here, by `compeer.reasoning`, not in the browser.
+character that could end the element or begin another one written as an escape; the page's script puts it on the screen
+as text, never as markup. The reasoning is split into steps here, by `compeer.reasoning`, not in the browser.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ import msgspec
 
 from compeer import __version__
 from compeer.evals.report import charts
-from compeer.evals.report.gather import TITLES, Gathered, Group, Run, caveats, setup_rows
+from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
 from compeer.evals.report.tables import (
-    LANGUAGES,
-    Row,
-    Table,
+    ReportTable,
+    TableRow,
+    case_score,
     columns_of,
     confusion_table,
     group_tables,
@@ -38,10 +36,9 @@ from compeer.evals.report.tables import (
     paired,
     paper_columns,
     span,
-    sure,
     value_text,
 )
-from compeer.evals.result import Said, Transcript
+from compeer.evals.result import LANGUAGE_NAMES, Transcript, TranscriptTurn
 from compeer.reasoning import LABELS, STEPS, Parsed, parse
 from compeer.reasoning.schema import TAG, write_value
 
@@ -53,13 +50,15 @@ STEP_NAMES = {
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def run_json(run: Run) -> str:
+def run_json(run: ReportRun) -> str:
     """A run's dialogues as JSON that may stand inside a script element.
 
     >>> inline("</script><!--&")
     '"\\\\u003c/script\\\\u003e\\\\u003c!--\\\\u0026"'
     """
-    return inline({"samples": [_sample(sample, run.result.benchmark) for sample in run.transcripts[: run.shown]]})
+    benchmark, shown = run.result.benchmark, run.transcripts[: run.shown]
+    named_score = next((score[0] for sample in shown if (score := case_score(benchmark, sample))), "")
+    return inline({"score": named_score, "samples": [_sample(sample, benchmark) for sample in shown]})
 
 
 def inline(value: Any) -> str:
@@ -75,9 +74,12 @@ def _sample(sample: Transcript, benchmark: str) -> dict[str, Any]:
         "id": sample.id,
         "language": sample.language,
         "said": [_said(said) for said in sample.said],
-        "scores": {name: value for name, value in sample.scores.items() if not _twice(name, benchmark)},
+        # SAGE's score is the end of its curve
+        "scores": {name: value for name, value in sample.scores.items() if (benchmark, name) != ("sage", "emotion")},
         "about": sample.about,
     }
+    if score := case_score(benchmark, sample):
+        made["score"] = score[1]
     if sample.curve:
         made["curve"] = sample.curve
     if sample.end:
@@ -85,7 +87,7 @@ def _sample(sample: Transcript, benchmark: str) -> dict[str, Any]:
     return made
 
 
-def _said(said: Said) -> dict[str, Any]:
+def _said(said: TranscriptTurn) -> dict[str, Any]:
     made: dict[str, Any] = {"who": said.speaker, "text": said.text}
     if said.reasoning:
         made["thought"] = _thought(said.reasoning, said.text)
@@ -129,11 +131,6 @@ def _named(parsed: Parsed) -> dict[str, str]:
     return named
 
 
-def _twice(name: str, benchmark: str) -> bool:
-    """SAGE's score is the end of its curve."""
-    return benchmark == "sage" and name == "emotion"
-
-
 #: the figure that stands for a run at a glance
 HEADLINES = {
     "sage": ("Sentient", "mean emotion at the end, of 100"),
@@ -144,18 +141,15 @@ HEADLINES = {
 }
 
 
-def page(gathered: Gathered, title: str) -> str:
+def page(gathered: ReportRuns, title: str) -> str:
     """The whole page."""
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     readable = [run for run in gathered.runs if run.shown]
-    links = [(name, TITLES.get(name, name)) for name in gathered.benchmarks]
+    links = [(name, title_of(name)) for name in gathered.benchmarks]
     links += [("transcripts", "Transcripts")] if readable else []
     links += [("how", "How it was run"), ("caveats", "What to keep in mind")]
-    names = [
-        {"number": run.number, "name": f"{run.label}, {TITLES.get(run.result.benchmark, run.result.benchmark)}"}
-        for run in readable
-    ]
+    names = [{"number": run.number, "name": f"{run.label}, {title_of(run.result.benchmark)}"} for run in readable]
     return Template(_file("page.html")).substitute(
         title=escape(title),
         about=escape(_about(gathered)),
@@ -175,21 +169,21 @@ def page(gathered: Gathered, title: str) -> str:
     )
 
 
-def _about(gathered: Gathered) -> str:
+def _about(gathered: ReportRuns) -> str:
     models = dict.fromkeys(run.result.model for run in gathered.runs)
     runs = f"{len(gathered.runs)} runs" if len(gathered.runs) > 1 else "one run"
     shown = sum(run.shown for run in gathered.runs)
     return f"{runs} of {', '.join(models)}; {shown:,} dialogues to read"
 
 
-def _card(run: Run) -> str:
+def _card(run: ReportRun) -> str:
     benchmark = run.result.benchmark
     column, meaning = HEADLINES.get(benchmark, ("", ""))
     figures = run.result.figures
     figure = next((one for one in figures if named(one.name).column == column), figures[0] if figures else None)
     if figure is None:
         return ""
-    name = f"{TITLES.get(benchmark, benchmark)}, {figure.name}"
+    name = f"{title_of(benchmark)}, {figure.name}"
     simulator = run.result.comparable.get("simulator") if benchmark == "sage" else None
     under = f'<span class="quiet">with {escape(simulator)}</span>' if simulator else ""
     return (
@@ -199,8 +193,8 @@ def _card(run: Run) -> str:
     )
 
 
-def _section(benchmark: str, groups: list[Group]) -> str:
-    parts = [f'<section id="{escape(benchmark)}"><h2>{escape(TITLES.get(benchmark, benchmark))}</h2>']
+def _section(benchmark: str, groups: list[RunGroup]) -> str:
+    parts = [f'<section id="{escape(benchmark)}"><h2>{escape(title_of(benchmark))}</h2>']
     for group in groups:
         if group.apart:
             parts.append(f'<p class="apart">{escape(group.apart)} The two do not share a column.</p>')
@@ -221,7 +215,7 @@ def _section(benchmark: str, groups: list[Group]) -> str:
     return "".join([*parts, "</section>"])
 
 
-def _block(table: Table) -> tuple[bool, str]:
+def _block(table: ReportTable) -> tuple[bool, str]:
     """A titled table, and whether it is narrow enough to stand beside another."""
     tag = '<span class="tag">the paper\'s</span>' if table.paper else ""
     kind = ' class="paper"' if table.paper else ""
@@ -237,7 +231,7 @@ def _flow(blocks: Iterable[tuple[bool, str]]) -> str:
     return "".join(made)
 
 
-def _charts(group: Group) -> str:
+def _charts(group: RunGroup) -> str:
     drawn: list[tuple[str, str]] = []
     told = ""
     if group.benchmark == "sage":
@@ -257,16 +251,17 @@ def _charts(group: Group) -> str:
         drawing = charts.dimensions(columns_of("esc-eval"), group.runs, find)
         return f'<div><h3>By dimension</h3><figure><figcaption class="key">{key}</figcaption>{drawing}</figure></div>'
     elif group.benchmark == "diversity":
-        told = "Bars: what the model states. Upright lines: people."
-        for run in group.runs:
-            for language, entry in run.result.setup.get("strategies", {}).items():
-                name = f"{run.label}, strategies, {LANGUAGES.get(language, language)}, against {entry['source']}"
-                drawn.append((name, charts.strategies(entry, run, language)))
+        told = "Bars: what the model states. Lines with a dot: people. All panels have the same scale."
+        entries = [(run, *one) for run in group.runs for one in run.result.setup.get("strategies", {}).items()]
+        most = charts.strategy_scale(entry for *_, entry in entries)
+        for run, language, entry in entries:
+            name = f"{run.label}, strategies, {LANGUAGE_NAMES.get(language, language)}, against {entry['source']}"
+            drawn.append((name, charts.strategies(entry, run, language, most)))
     figures = "".join(f"<figure><figcaption>{escape(name)}</figcaption>{drawing}</figure>" for name, drawing in drawn)
     return f'<div class="charts">{figures}</div><p class="note">{told}</p>' if figures else ""
 
 
-def _more(group: Group) -> Iterable[Table]:
+def _more(group: RunGroup) -> Iterable[ReportTable]:
     """For control, what was stated against what was read."""
     for run in group.runs if group.benchmark == "control" else ():
         for reader, confusion in run.result.setup.get("agreement", {}).items():
@@ -274,7 +269,7 @@ def _more(group: Group) -> Iterable[Table]:
                 yield confusion_table(f"{run.label}: stated strategy against {reader}", confusion)
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (table.first, *table.columns))
     rows = "".join(_row(row, table) for row in table.rows)
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
@@ -285,7 +280,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _row(row: Row, table: Table) -> str:
+def _row(row: TableRow, table: ReportTable) -> str:
     colour = f' class="s{row.series % charts.SERIES}"' if row.series is not None else ""
     swatch = '<i class="swatch"></i>' if row.series is not None and row.name else ""
     beside = f'<span class="quiet">{escape(row.beside)}</span>' if row.beside else ""
@@ -298,18 +293,18 @@ def _row(row: Row, table: Table) -> str:
         small = f"<small>{escape(between)}</small>" if between else ""
         remark = row.marks.get(at)
         mark = f'<sup title="{escape(remark)}">†</sup>' if remark else ""
-        strong = ' class="sure"' if table.signed and sure(figure) else ""
+        strong = ' class="sure"' if table.sure(figure) else ""
         cells.append(f"<td{strong}>{value_text(figure, signed=table.signed)}{mark}{small}</td>")
     below = "" if row.name else ' class="below"'
     return f'<tr{colour}><th scope="row"{below}>{swatch}{escape(row.name)}{beside}</th>{"".join(cells)}</tr>'
 
 
-def _how(run: Run) -> str:
+def _how(run: ReportRun) -> str:
     def rows(values: dict[str, Any], strong: bool = False) -> str:
         found = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in setup_rows(values))
         return f"<dl{' class=strong' if strong else ''}>{found}</dl>"
 
-    named_run = f"{run.label}, {TITLES.get(run.result.benchmark, run.result.benchmark)}"
+    named_run = f"{run.label}, {title_of(run.result.benchmark)}"
     left = f'<p class="note">{run.left_out:,} more dialogues lie in the run\'s folder.</p>' if run.left_out else ""
     return (
         f'<div class="run"><h3>{escape(named_run)}</h3>{rows(run.result.comparable, strong=True)}'

@@ -1,20 +1,14 @@
-"""Tables as data, the same for the page and for Markdown.
+"""Tables as data for the page, and report.md, which is made of them.
 
-A benchmark that the paper has a table for gets the paper's columns, models in the rows, each language below its
-model; ESC-Eval with several judges gets a second table with a column for each judge and one for their mean. Every
-other benchmark gets its figures in the rows and the models in the columns.
+A benchmark that the paper has a table for gets the paper's columns, models in the rows, each language below its model;
+ESC-Eval with several judges gets a second table with a column per judge and one for their mean. Every other benchmark
+gets its figures in the rows and the models in the columns. A judge and a language stand in front of a column's name:
+`Fluency`, `en/Fluency`, `openai:gpt-4o/en/Fluency`, `en/distinct-2`.
 
-What figures are called: the paper's columns, whose judge, which language; and what other figures mean.
+The paper's own figures stand in tables of their own, marked, beside ours and never among them.
 
-A judge and a language stand in front of a column: `Fluency`, `en/Fluency`, `openai:gpt-4o/en/Fluency`,
-`en/distinct-2`.
-
-The paper's own figures. They stand in tables of their own, marked, beside ours and never among them.
-
-Two runs on the same cases, case by case: the mean difference with its interval.
-
-Cases differ far more than models do, so the difference of each case says more than two means with wide intervals.
-Only runs that may be compared are paired, and only cases that both have.
+Two runs on the same cases are compared case by case: cases differ far more than models do, so the mean of the
+differences says more than two means with wide intervals. Only comparable runs are paired, and only cases both have.
 """
 
 from __future__ import annotations
@@ -25,31 +19,18 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.evals.control.run import meaning as control_meaning
-from compeer.evals.esc_eval.card import AVERAGE, DIMENSIONS, SCALE
-from compeer.evals.esc_eval.scores import averaged
-from compeer.evals.language.measure import NAMES
-from compeer.evals.report.gather import Group, Run
-from compeer.evals.result import Transcript
-from compeer.evals.safety.table import MEANINGS as SAFETY
+from compeer.evals.esc_eval.ratings import AVERAGE, DIMENSIONS, SCALE, averaged
+from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
+from compeer.evals.result import LANGUAGE_NAMES, Transcript, meaning
 from compeer.reasoning.ontology import STRATEGIES
-from compeer.statistics import Figure, mean_figure
+from compeer.statistics import Figure, difference_figure
 from compeer.typed import from_plain
 
 ESC_COLUMNS: tuple[str, ...] = (*DIMENSIONS.values(), AVERAGE)
 SAGE_COLUMNS: tuple[str, ...] = ("Sentient", "Success", "Failure")
-LANGUAGES = {"en": "English", "zh": "Chinese"}
-REWARD = {
-    "reward": "three steps, preference and format, -5 to 5",
-    "history": "share of outputs whose first step is right",
-    "emotion": "share of outputs whose second step is right",
-    "strategy": "share of outputs whose third step is right",
-    "preference": "share of replies at least as good as the reference",
-    "complete": "share of outputs in the form of the contract, without a grammar",
-}
 
 
-class Named(msgspec.Struct, frozen=True):
+class FigureName(msgspec.Struct, frozen=True):
     """A figure's name, taken apart."""
 
     column: str
@@ -57,37 +38,26 @@ class Named(msgspec.Struct, frozen=True):
     language: str | None = None
 
 
-def named(name: str) -> Named:
+def named(name: str) -> FigureName:
     """Take a name apart. What stands before one of the paper's columns, besides a language, is a judge.
 
     >>> named("openai:org/gpt-4o/zh/Fluency")
-    Named(column='Fluency', judge='openai:org/gpt-4o', language='zh')
+    FigureName(column='Fluency', judge='openai:org/gpt-4o', language='zh')
     >>> named("en/distinct-2"), named("adherence/stage").column
-    (Named(column='distinct-2', judge=None, language='en'), 'adherence/stage')
+    (FigureName(column='distinct-2', judge=None, language='en'), 'adherence/stage')
     """
     front, _, column = name.rpartition("/")
     before, _, last = front.rpartition("/")
-    language = last if last in LANGUAGES else None
+    language = last if last in LANGUAGE_NAMES else None
     rest = before if language else front
     if column in (*ESC_COLUMNS, *SAGE_COLUMNS):
-        return Named(column, rest or None, language)
-    return Named(f"{rest}/{column}" if rest else column, None, language)
+        return FigureName(column, rest or None, language)
+    return FigureName(f"{rest}/{column}" if rest else column, None, language)
 
 
 def columns_of(benchmark: str) -> tuple[str, ...]:
     """The paper's columns of a benchmark; none where the paper has no table."""
     return {"esc-eval": ESC_COLUMNS, "sage": SAGE_COLUMNS}.get(benchmark, ())
-
-
-def meaning_of(benchmark: str, name: str) -> str:
-    """What a figure is, in a few words; empty where its name says it all."""
-    if benchmark == "diversity":
-        return NAMES.get(named(name).column, "")
-    if benchmark == "safety":
-        return SAFETY.get(name, "")
-    if benchmark == "reward":
-        return REWARD.get(name, "")
-    return control_meaning(name) if benchmark == "control" else ""
 
 
 NOT_THE_MEAN = "printed so; not the mean of its seven columns"
@@ -121,14 +91,14 @@ def odd_average(row: tuple[str | float, ...]) -> float | None:
 
 
 _MOST = 3  # runs of which every two are compared; of more, each with the first
-_FEWEST = 5  # cases in common
+_FEWEST = 6  # cases in common; with five, even five differences of one sign are no evidence at 95 %
 
 
-class Paired(msgspec.Struct, frozen=True):
+class PairedRuns(msgspec.Struct, frozen=True):
     """`first` minus `second`, the run named later minus the one before; a figure's n is the cases both have."""
 
-    first: Run
-    second: Run
+    first: ReportRun
+    second: ReportRun
     differences: tuple[Figure, ...]
 
     @property
@@ -136,30 +106,31 @@ class Paired(msgspec.Struct, frozen=True):
         return max((figure.n for figure in self.differences), default=0)
 
 
-def paired(group: Group) -> list[Paired]:
+def paired(group: RunGroup) -> list[PairedRuns]:
     """The comparisons of a group."""
     runs = group.runs
-    couples: Iterable[tuple[Run, Run]]
+    couples: Iterable[tuple[ReportRun, ReportRun]]
     if len(runs) <= _MOST:
         couples = [(later, one) for at, one in enumerate(runs) for later in runs[at + 1 :]]
     else:
         couples = [(other, runs[0]) for other in runs[1:]]
-    made = [Paired(one, two, differences(one, two)) for one, two in couples]
+    made = [PairedRuns(one, two, differences(one, two)) for one, two in couples]
     return [pair for pair in made if pair.differences]
 
 
-def differences(first: Run, second: Run) -> tuple[Figure, ...]:
+def differences(first: ReportRun, second: ReportRun) -> tuple[Figure, ...]:
     """The mean difference of every value that both runs have for the same cases."""
     one, two = (
         {sample.id: case_values(run.result.benchmark, sample) for sample in run.transcripts} for run in (first, second)
     )
     both = [case for case in one if case in two]
-    columns: dict[str, list[float]] = {}
-    for case in both:
-        for name in one[case].keys() & two[case].keys():
-            columns.setdefault(name, []).append(one[case][name] - two[case][name])
-    order = list(dict.fromkeys(name for case in both for name in one[case]))
-    return tuple(mean_figure(name, columns[name]) for name in order if len(columns.get(name, ())) >= _FEWEST)
+    found = []
+    for name in dict.fromkeys(name for case in both for name in one[case]):
+        cases = [case for case in both if name in one[case] and name in two[case]]
+        if len(cases) >= _FEWEST:
+            ours, theirs = ([side[case][name] for case in cases] for side in (one, two))
+            found.append(difference_figure(name, ours, theirs))
+    return tuple(found)
 
 
 def case_values(benchmark: str, sample: Transcript) -> dict[str, float]:
@@ -181,7 +152,25 @@ def case_values(benchmark: str, sample: Transcript) -> dict[str, float]:
     return values
 
 
-class Row(msgspec.Struct, frozen=True):
+#: the score of a single dialogue, where one number on one scale stands for it
+_CASE_SCORES = {"sage": "Sentient", "reward": "reward", "control": "adherence", "safety": "met"}
+
+
+def case_score(benchmark: str, sample: Transcript) -> tuple[str, float] | None:
+    """The number by which dialogues are listed and sorted, with its name; None where there is none.
+
+    Values on different scales are never averaged: a reward of 5 with five parts of 1 is 5. ESC-Eval's ratings share
+    one scale, so their mean stands for the dialogue; any other benchmark must have a single score.
+    """
+    if benchmark == "esc-eval":
+        given = [value for value in sample.scores.values() if value is not None]
+        return ("mean rating, 0 to 4", sum(given) / len(given)) if given else None
+    values = case_values(benchmark, sample)
+    name = _CASE_SCORES.get(benchmark) or (next(iter(values)) if len(values) == 1 else "")
+    return (name, values[name]) if name in values else None
+
+
+class TableRow(msgspec.Struct, frozen=True):
     """A row: its name, a quieter word beside it, and its cells. `series` is the model's colour."""
 
     name: str
@@ -191,16 +180,21 @@ class Row(msgspec.Struct, frozen=True):
     marks: dict[int, str] = {}  # cell -> a remark about it
 
 
-class Table(msgspec.Struct, frozen=True):
+class ReportTable(msgspec.Struct, frozen=True):
     """A table; `paper` marks figures that are not ours, `signed` those that are differences."""
 
     title: str
     first: str  # what the rows are
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     paper: bool = False
     signed: bool = False
+    marked: bool = True  # whether differences beyond chance are in bold
+
+    def sure(self, figure: Figure) -> bool:
+        """Whether a difference is marked: its interval excludes 0."""
+        return self.signed and self.marked and figure.differs_from(0)
 
     @property
     def narrow(self) -> bool:
@@ -208,7 +202,7 @@ class Table(msgspec.Struct, frozen=True):
         return (len(self.columns) <= 3 and self.first != "figure") or self.signed
 
 
-def group_tables(group: Group) -> list[Table]:
+def group_tables(group: RunGroup) -> list[ReportTable]:
     """The tables of one group of comparable runs."""
     if group.benchmark == "sage":
         return [_paper_columns(group), *_rest(group)]
@@ -217,7 +211,7 @@ def group_tables(group: Group) -> list[Table]:
     return [_by_figure(group)]
 
 
-def paper_columns(benchmark: str) -> Table | None:
+def paper_columns(benchmark: str) -> ReportTable | None:
     """The paper's table, as printed."""
     printed = paper_table(benchmark)
     if printed is None:
@@ -227,37 +221,34 @@ def paper_columns(benchmark: str) -> Table | None:
         cells = tuple(Figure(name, float(value)) for name, value in zip(printed.columns, row[2:], strict=True))
         mean = odd_average(row)
         marks = {len(cells) - 1: f"{NOT_THE_MEAN}, which is {mean:.2f}"} if mean is not None else {}
-        rows.append(Row(str(row[0]), str(row[1]), cells, marks=marks))
+        rows.append(TableRow(str(row[0]), str(row[1]), cells, marks=marks))
     how = f"As printed in arXiv:2508.09521: {printed.how}. Not measured by us and not comparable with ours."
-    return Table(f"{printed.title}, for orientation", "model", printed.columns, tuple(rows), (how,), paper=True)
+    return ReportTable(f"{printed.title}, for orientation", "model", printed.columns, tuple(rows), (how,), paper=True)
 
 
-def confusion_table(title: str, confusion: dict[str, dict[str, int]]) -> Table:
+def confusion_table(title: str, confusion: dict[str, dict[str, int]]) -> ReportTable:
     """Stated strategies in the rows, those that were read out of the replies in the columns."""
     columns = tuple(name for name in STRATEGIES.ids if any(name in read for read in confusion.values()))
     rows = tuple(
-        Row(stated, "", tuple(Figure(name, confusion[stated].get(name, 0)) for name in columns))
+        TableRow(stated, "", tuple(Figure(name, confusion[stated].get(name, 0)) for name in columns))
         for stated in STRATEGIES.ids
         if stated in confusion
     )
-    return Table(title, "stated", columns, rows, ("How many replies that state a strategy were read as which.",))
+    return ReportTable(title, "stated", columns, rows, ("How many replies that state a strategy were read as which.",))
 
 
-def pair_table(pair: Paired) -> Table:
+def pair_table(pair: PairedRuns) -> ReportTable:
     """The differences of two runs in one table."""
-    rows = tuple(Row(figure.name, f"{figure.n} cases", (figure,)) for figure in pair.differences)
+    rows = tuple(TableRow(figure.name, f"{figure.n} cases", (figure,)) for figure in pair.differences)
     title = f"{pair.first.label} minus {pair.second.label}"
-    note = "An interval that does not contain 0 is marked in bold."
-    return Table(title, "figure", ("mean difference, case by case",), rows, (note,), signed=True)
-
-
-def sure(figure: Figure) -> bool:
-    """Whether a difference's interval leaves out 0.
-
-    >>> sure(Figure("x", 2.0, 1.0, 3.0)), sure(Figure("x", 2.0, -1.0, 5.0)), sure(Figure("x", 2.0))
-    (True, False, False)
-    """
-    return figure.low is not None and figure.high is not None and (figure.low > 0 or figure.high < 0)
+    chance = pair.first.result.differences_are_chance or pair.second.result.differences_are_chance
+    note = (
+        "These runs are too small to tell a difference from chance, so nothing is marked."
+        if chance
+        else "An interval that does not contain 0 is marked in bold."
+    )
+    columns = ("mean difference, case by case",)
+    return ReportTable(title, "figure", columns, rows, (note,), signed=True, marked=not chance)
 
 
 def value_text(figure: Figure, *, signed: bool = False) -> str:
@@ -266,9 +257,10 @@ def value_text(figure: Figure, *, signed: bool = False) -> str:
     >>> value_text(Figure("Success", 7.0, n=100)), value_text(Figure("adherence", 0.98, 0.9, 1.0))
     ('7', '0.980')
     """
-    if figure.low is None and figure.value == int(figure.value) and not signed:
-        return f"{figure.value:.0f}"
-    return _number(figure.value, figure, signed)
+    value = figure.value or 0.0
+    if figure.low is None and value == int(value) and not signed:
+        return f"{value:.0f}"
+    return _number(value, figure, signed)
 
 
 def span(figure: Figure, *, signed: bool = False) -> str:
@@ -288,32 +280,34 @@ def _number(value: float, figure: Figure, signed: bool) -> str:
     return f"{value:{'+' if signed else ''}.{3 if most <= 1 else 2}f}"
 
 
-def _paper_columns(group: Group) -> Table:
+def _paper_columns(group: RunGroup) -> ReportTable:
     columns = columns_of(group.benchmark)
     rows = []
     for run in group.runs:
         found = {(place.column, place.language): figure for figure, place in _places(run) if place.judge is None}
-        for language in (None, *LANGUAGES):
+        for language in (None, *LANGUAGE_NAMES):
             cells = tuple(found.get((column, language)) for column in columns)
             if any(cells):
-                beside = LANGUAGES[language] if language else _cases(run)
-                rows.append(Row(run.label if language is None else "", beside, cells, run.colour))
-    return Table(_title(group), "model", columns, tuple(rows), _notes(group))
+                beside = LANGUAGE_NAMES[language] if language else _cases(run)
+                rows.append(TableRow(run.label if language is None else "", beside, cells, run.colour))
+    return ReportTable(_title(group), "model", columns, tuple(rows), _notes(group))
 
 
-def _rest(group: Group) -> list[Table]:
+def _rest(group: RunGroup) -> list[ReportTable]:
     """What SAGE tells beside the paper's columns: bands and lengths."""
     known = columns_of(group.benchmark)
     names = list(dict.fromkeys(f.name for run in group.runs for f in run.result.figures if f.name not in known))
     if not names:
         return []
-    rows = tuple(Row(run.label, "", tuple(run.result.figure(name) for name in names), run.colour) for run in group.runs)
+    rows = tuple(
+        TableRow(run.label, "", tuple(run.result.figure(name) for name in names), run.colour) for run in group.runs
+    )
     bands = ("Dialogues by final emotion: S from 100, A from 70, B from 40, C from 10, F below 10.",)
     columns = tuple(name.removeprefix("band ") for name in names)
-    return [Table("Bands, and turns of the seeker", "model", columns, rows, bands)]
+    return [ReportTable("Bands, and turns of the seeker", "model", columns, rows, bands)]
 
 
-def _by_judge(group: Group) -> list[Table]:
+def _by_judge(group: RunGroup) -> list[ReportTable]:
     """Dimensions in the rows; for each run a column for each judge and one for their mean."""
     judges = list(dict.fromkeys(place.judge for run in group.runs for _, place in _places(run) if place.judge))
     if not judges:
@@ -323,49 +317,109 @@ def _by_judge(group: Group) -> list[Table]:
         found = {(place.column, place.judge): figure for figure, place in _places(run) if place.language is None}
         heads: tuple[str | None, ...] = (*judges, None)
         rows = tuple(
-            Row(column, "", tuple(found.get((column, judge)) for judge in heads)) for column in columns_of("esc-eval")
+            TableRow(column, "", tuple(found.get((column, judge)) for judge in heads))
+            for column in columns_of("esc-eval")
         )
         columns = (*judges, "mean of judges")
-        tables.append(Table(f"{run.label}, judge by judge", "dimension", columns, rows))
+        tables.append(ReportTable(f"{run.label}, judge by judge", "dimension", columns, rows))
     return tables
 
 
-def _by_figure(group: Group) -> Table:
+def _by_figure(group: RunGroup) -> ReportTable:
     """Figures in the rows, a column for each run; where figures carry a language, one for each of both."""
     languages = list(dict.fromkeys(place.language for run in group.runs for _, place in _places(run)))
     found = {(place.column, run.number, place.language): f for run in group.runs for f, place in _places(run)}
     heads = [(run, language) for run in group.runs for language in languages]
     rows = tuple(
-        Row(
+        TableRow(
             name,
-            meaning_of(group.benchmark, name),
+            meaning(group.benchmark, name),
             tuple(found.get((name, run.number, language)) for run, language in heads),
         )
         for name in dict.fromkeys(name for name, _, _ in found)
     )
-    columns = tuple(f"{run.label}, {LANGUAGES[language]}" if language else run.label for run, language in heads)
-    return Table(_title(group), "figure", columns, rows, _notes(group))
+    columns = tuple(f"{run.label}, {LANGUAGE_NAMES[language]}" if language else run.label for run, language in heads)
+    return ReportTable(_title(group), "figure", columns, rows, _notes(group))
 
 
-def _places(run: Run) -> list[tuple[Figure, Named]]:
+def _places(run: ReportRun) -> list[tuple[Figure, FigureName]]:
     return [(figure, named(figure.name)) for figure in run.result.figures]
 
 
-def _cases(run: Run) -> str:
+def _cases(run: ReportRun) -> str:
     count = max((figure.n for figure in run.result.figures), default=0)
     return f"{count} cases" if count else ""
 
 
-def _title(group: Group) -> str:
+def _title(group: RunGroup) -> str:
     """What makes the runs of a group comparable, in one line."""
     told = [f"{name} {value}" for name, value in group.comparable.items()]
     return "; ".join(told) or "conditions not stated"
 
 
-def _notes(group: Group) -> tuple[str, ...]:
+def _notes(group: RunGroup) -> tuple[str, ...]:
     several = len(group.runs) > 1
     found = [(run, note) for run in group.runs for note in run.result.notes]
     everyone = [set(run.result.notes) for run in group.runs]
     shared = [note for note in dict.fromkeys(note for _, note in found) if all(note in own for own in everyone)]
     own = [f"{run.label}: {note}" if several else note for run, note in found if note not in shared]
     return (*shared, *own)
+
+
+def markdown(gathered: ReportRuns, title: str) -> str:
+    """report.md: the same tables and sentences as the page, without drawings and dialogues."""
+    lines = [f"# {_plain(title)}", ""]
+    for benchmark in gathered.benchmarks:
+        lines += [f"## {title_of(benchmark)}", ""]
+        groups = gathered.of(benchmark)
+        for group in groups:
+            if group.apart:
+                lines += [f"{_plain(group.apart)} The two do not share a column.", ""]
+            first, *others = group_tables(group)
+            lines += [_plain(first.title), "", *_table_lines(first)]
+            if group is groups[0] and (paper := paper_columns(benchmark)):
+                lines += _titled_lines(paper)
+            for table in (*others, *(pair_table(pair) for pair in paired(group))):
+                lines += _titled_lines(table)
+    lines += ["## How it was run", ""]
+    for run in gathered.runs:
+        settings = [*setup_rows(run.result.comparable), *setup_rows(run.result.setup)]
+        told = "; ".join(f"{name}: {text}" for name, text in settings)
+        lines.append(f"- **{_plain(run.label)}**, {title_of(run.result.benchmark)}: {_plain(told)}")
+    lines += ["", "## What to keep in mind", "", *(f"- {text}" for text in caveats(gathered)), ""]
+    return "\n".join(lines)
+
+
+def _titled_lines(table: ReportTable) -> list[str]:
+    return [f"### {'The paper: ' if table.paper else ''}{_plain(table.title)}", "", *_table_lines(table)]
+
+
+def _table_lines(table: ReportTable) -> list[str]:
+    lines = [
+        "| " + " | ".join(_plain(name) for name in (table.first, *table.columns)) + " |",
+        "|---|" + "---:|" * len(table.columns),
+    ]
+    for row in table.rows:
+        name = ", ".join(part for part in (row.name, row.beside) if part)
+        cells = [_cell(figure, table) + (" †" if at in row.marks else "") for at, figure in enumerate(row.cells)]
+        lines.append(f"| {_plain(name)} | " + " | ".join(cells) + " |")
+    marks = dict.fromkeys(f"† {row.name}: {remark}." for row in table.rows for remark in row.marks.values())
+    return [*lines, "", *(line for note in (*table.notes, *marks) for line in (_plain(note), ""))]
+
+
+def _cell(figure: Figure | None, table: ReportTable) -> str:
+    if figure is None:
+        return ""
+    value, between = value_text(figure, signed=table.signed), span(figure, signed=table.signed)
+    if table.sure(figure):
+        value = f"**{value}**"
+    return f"{value} [{between}]" if between else value
+
+
+def _plain(text: str) -> str:
+    """Text that cannot break a table or become markup.
+
+    >>> _plain("a|b <i>")
+    'a\\\\|b &lt;i>'
+    """
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compeer.evals.sage.machine import RLVER, SAGE, Course, Protocol, band, goodbye, read_change, reward
+from compeer.evals.sage.mood import RLVER, SAGE, MoodCourse, TurnProtocol, band, goodbye, read_change
 
 
-def played(turns: list[tuple[int | None, str]], protocol: Protocol = SAGE) -> Course:
+def played(turns: list[tuple[int | None, str]], protocol: TurnProtocol = SAGE) -> MoodCourse:
     """A dialogue in which the seeker does this, turn for turn, and the supporter always answers."""
-    course = Course(protocol)
+    course = MoodCourse(protocol)
     assert course.answered() is None
     for change, words in turns:
         course.feel(change)
@@ -43,7 +43,7 @@ def test_sage_mood(name: str) -> None:
 
 
 def test_sage_has_no_floor() -> None:
-    course = Course()
+    course = MoodCourse()
     assert [course.feel(-10) for _ in range(6)] == [30, 20, 10, 0, -10, -20]
 
 
@@ -80,7 +80,6 @@ def test_rlver_mood(name: str) -> None:
     changes, curve, end = RLVER_TABLE[name]
     course = played([(change, "嗯") for change in changes], RLVER)
     assert (course.curve, course.end) == (curve, end)
-    assert reward(course.mood) == curve[-1] / 100
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,21 @@
-"""Official ESC-RANK score files: a JSON file for each model and language.
+"""ESC-Eval's ratings: a number read from a judge's reply, the seven columns and their mean, official score files.
+
+**Reading a rating.** The official rule takes the first of "0", "1", "2", "3", "4", in that order, that occurs anywhere:
+"4 out of 10" is 0, "10" is 0, and a reply without any of them is -1, which goes into the mean. `official` does just
+that. `proper` reads the number as a person would and returns None where there is none; such replies are counted and
+left out.
+
+**Columns.** Scores from 0 to 4, times 25. Names without a prefix are over all cards and all judges, every judge
+counting the same. `en/Fluency` is one language, `openai:gpt-4o/Fluency` one judge, `openai:gpt-4o/en/Fluency` both. The
+average is the mean of the seven columns; its interval resamples cards.
+
+**Official files.** ESC-RANK leaves one JSON file per model and language:
 
     {"0": {"fluency": 3, "diversity": 3, "empathic": 3, "suggestion": 3, "human": 1, "tech": 3, "overall": 2}, …}
 
-The language is read from the file's name (en, zh, eng, chinese … between separators), the model from what is left of
-it; a file in a folder named after the model works too. Official files hold -1 where their parser found no number: by
-default it is left out and counted, `official` averages it in, as the leaderboard did.
-
-A score from 0 to 4 out of a judge's reply.
-
-The official rule takes the first of "0", "1", "2", "3", "4", in that order, that occurs anywhere: "4 out of 10" is 0,
-"10" is 0, and a reply without any of them is -1, which goes into the mean. `official` does just that. `proper` reads
-the number as a person would, and says None where there is none; such replies are counted and left out.
-
-ESC-Eval's numbers: seven columns and their plain mean, times 25; by language, by judge, and pooled.
-
-The columns without a word in front are over all cards and all judges, every judge counting the same. `en/Fluency` is
-one language, `openai:gpt-4o/Fluency` one judge, `openai:gpt-4o/en/Fluency` both. A rating without a number is left out
-(by the official rule it is -1 and stays in). The average is the mean of the seven columns; its interval resamples
-cards.
+The language is read from the file's name (en, zh, eng, chinese … between separators), the model from the rest of it or
+from the folder. They hold -1 where the official parser found no number: by default it is left out and counted;
+`official` averages it in, as the leaderboard did.
 """
 
 from __future__ import annotations
@@ -29,27 +27,25 @@ from pathlib import Path
 import msgspec
 
 from compeer.errors import UserError
-from compeer.evals.esc_eval.card import AVERAGE, DIMENSIONS, SCALE
 from compeer.evals.result import Transcript
 from compeer.reasoning.ontology import Language
 from compeer.statistics import Figure, mean_figure
 from compeer.typed import from_json
 
-_HAN = {
-    "零": 0,
-    "〇": 0,
-    "一": 1,
-    "二": 2,
-    "两": 2,
-    "三": 3,
-    "四": 4,
-    "五": 5,
-    "六": 6,
-    "七": 7,
-    "八": 8,
-    "九": 9,
-    "十": 10,
+#: the seven dimensions: the key in ESC-Eval's code and files, and the paper's column
+DIMENSIONS: dict[str, str] = {
+    "fluency": "Fluency",
+    "diversity": "Expression",
+    "empathic": "Empathy",
+    "suggestion": "Information",
+    "tech": "Skillful",
+    "human": "Humanoid",
+    "overall": "Overall",
 }
+AVERAGE = "Average"
+SCALE = 25.0  # 0 to 4 is published as 0 to 100
+
+_HAN = {sign: number for number, sign in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2}
 _WORDS = {"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4}
 _LABEL = re.compile(r"(?:score|rating|评分|得分|分数|打分)\s*(?:is|of|为|是)?\s*[:：=]?\s*", re.IGNORECASE)
 #: a number alone: not half of a decimal, a range, a larger number or a negative one
@@ -113,11 +109,11 @@ def _whole(number: str) -> int | None:
     return int(value) if value.is_integer() and 0 <= value <= 4 else None
 
 
-Row = dict[str, float | None]  # by dimension
+RatingRow = dict[str, float | None]  # by dimension
 
 
 def figures(transcripts: Sequence[Transcript], judges: Sequence[str]) -> tuple[Figure, ...]:
-    """Pooled first, then each language where there are two, each judge where there are several, each of both."""
+    """Over everything first; then by language, by judge and by both, where there are several."""
     found = list(columns([averaged(one, judges) for one in transcripts]))
     languages = sorted({one.language for one in transcripts})
     parts: dict[str, Sequence[Transcript]] = {
@@ -133,8 +129,8 @@ def figures(transcripts: Sequence[Transcript], judges: Sequence[str]) -> tuple[F
     return tuple(found)
 
 
-def columns(rows: Sequence[Row], prefix: str = "") -> tuple[Figure, ...]:
-    """Seven columns of some cards and their mean. A column without any number is not there, nor is the mean then."""
+def columns(rows: Sequence[RatingRow], prefix: str = "") -> tuple[Figure, ...]:
+    """Seven columns and their mean. A column without any number is left out, and then the mean too."""
     given = {key: [score for row in rows if (score := row[key]) is not None] for key in DIMENSIONS}
     seven = [mean_figure(prefix + DIMENSIONS[key], scores, scale=SCALE) for key, scores in given.items() if scores]
     if len(seven) < len(DIMENSIONS):
@@ -145,9 +141,9 @@ def columns(rows: Sequence[Row], prefix: str = "") -> tuple[Figure, ...]:
     return (*seven, Figure(prefix + AVERAGE, average, spread.low, spread.high, len(rows)))
 
 
-def averaged(transcript: Transcript, judges: Sequence[str]) -> Row:
+def averaged(transcript: Transcript, judges: Sequence[str]) -> RatingRow:
     """A card's seven scores, each the mean over the judges that gave a number."""
-    row: Row = {}
+    row: RatingRow = {}
     for key in DIMENSIONS:
         given = [score for judge in judges if (score := transcript.scores.get(f"{judge}/{key}")) is not None]
         row[key] = sum(given) / len(given) if given else None
@@ -155,10 +151,9 @@ def averaged(transcript: Transcript, judges: Sequence[str]) -> Row:
 
 
 _LANGUAGE = re.compile(r"(?:^|[_\-. ])(en|eng|english|zh|cn|ch|chi|chinese)(?=$|[_\-. ])", re.IGNORECASE)
-Rows = dict[str, dict[str, int]]
 
 
-class Table(msgspec.Struct, frozen=True):
+class ScoreTable(msgspec.Struct, frozen=True):
     """One model in one language, or in all (`language` is then "pooled")."""
 
     model: str
@@ -168,10 +163,10 @@ class Table(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
 
 
-def read_folder(folder: Path, *, official: bool = False) -> list[Table]:
+def read_folder(folder: Path, *, official: bool = False) -> list[ScoreTable]:
     """A table for each model and language, and one for each model over all its languages."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder. --scores takes a folder of score files, one a model and language.")
+        raise UserError(f"{folder} is no folder. --scores takes a folder of score files, one per model and language.")
     found: dict[str, dict[str, list[dict[str, int]]]] = {}
     for file in sorted(folder.rglob("*.json")):
         model, language = _named(file, folder)
@@ -181,18 +176,20 @@ def read_folder(folder: Path, *, official: bool = False) -> list[Table]:
         known[language] = list(_read(file).values())
     if not found:
         raise UserError(f"{folder} holds no .json files with scores.")
-    tables: list[Table] = []
+    tables: list[ScoreTable] = []
     for model, languages in found.items():
         tables += [table(model, language, rows, official=official) for language, rows in languages.items()]
         tables.append(table(model, "pooled", [row for rows in languages.values() for row in rows], official=official))
     return tables
 
 
-def table(model: str, language: str, rows: Sequence[dict[str, int]], *, official: bool = False) -> Table:
+def table(model: str, language: str, rows: Sequence[dict[str, int]], *, official: bool = False) -> ScoreTable:
     """Seven columns and their plain mean, times 25."""
     failures = sum(row[key] < 0 for row in rows for key in DIMENSIONS)
-    kept: list[Row] = [{key: row[key] if official or row[key] >= 0 else None for key in DIMENSIONS} for row in rows]
-    return Table(model, language, len(rows), failures, columns(kept))
+    kept: list[RatingRow] = [
+        {key: row[key] if official or row[key] >= 0 else None for key in DIMENSIONS} for row in rows
+    ]
+    return ScoreTable(model, language, len(rows), failures, columns(kept))
 
 
 def _named(file: Path, folder: Path) -> tuple[str, Language]:
@@ -210,9 +207,9 @@ def _named(file: Path, folder: Path) -> tuple[str, Language]:
     return (inside if inside != "." else rest or file.stem), language
 
 
-def _read(file: Path) -> Rows:
+def _read(file: Path) -> dict[str, dict[str, int]]:
     try:
-        rows = from_json(file.read_bytes(), Rows)
+        rows = from_json(file.read_bytes(), dict[str, dict[str, int]])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no score file: {error}.") from None
     for card, row in rows.items():
