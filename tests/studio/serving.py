@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from compeer.studio.app import create_app
 from compeer.studio.room import Room
 from compeer.studio.rooms import runs
 from compeer.studio.serve import bind
-from compeer.studio.settings import Settings
+from compeer.studio.settings import StudioSettings
 
 TOKEN = "a-token-of-the-coordinator-for-tests"
 
@@ -25,24 +25,31 @@ TOKEN = "a-token-of-the-coordinator-for-tests"
 @contextlib.contextmanager
 def studio(data: Path, rooms: Sequence[Room] | None = None, **settings: Any) -> Iterator[str]:
     """Its address, while it runs."""
-    app = create_app(Settings(data=data, **settings), rooms)
+    app = create_app(StudioSettings(data=data, **settings), rooms)
     listening = bind("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        while not server.started:
-            time.sleep(0.01)
+        eventually(lambda: server.started)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)
 
 
+def eventually(true: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
 @contextlib.contextmanager
 def runs_studio(data: Path, **settings: Any) -> Iterator[str]:
     """The studio with the room Runs alone."""
-    with studio(data, [runs.open_room(Settings(data=data, **settings))], **settings) as address:
+    with studio(data, [runs.open_room(StudioSettings(data=data, **settings))], **settings) as address:
         yield address
 
 
@@ -64,7 +71,7 @@ def enter(client: httpx.Client, token: str = TOKEN) -> httpx.Response:
 
 
 def begin_in(room: str, client: httpx.Client, token: str) -> httpx.Response:
-    """Come in by a personal link, read the warning, and get the first page of work."""
+    """Sign in by a personal link, read the warning, and get the first page of work."""
     assert enter(client, token).status_code == 303
     welcome = client.get(f"/{room}")
     assert client.post(f"/{room}/begin", data={"csrf": csrf(welcome.text)}).status_code == 303

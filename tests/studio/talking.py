@@ -57,11 +57,12 @@ def open_room(page: Any) -> None:
 
 def send(page: Any, text: str, *, wait: bool = True) -> None:
     """Write and press Enter; wait until the answer stands there."""
-    before = page.locator(".turn .chips").count()
+    answers = page.locator(".turn .answer:not(.coming, .old)")
+    before = answers.count()
     page.locator("#message").fill(text)
     page.locator("#message").press("Enter")
     if wait:
-        page.locator(".turn .chips").nth(before).wait_for()
+        answers.nth(before).wait_for()
         idle(page)
 
 

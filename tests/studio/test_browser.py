@@ -151,7 +151,7 @@ def test_a_personal_link_lets_in_by_its_button(opened: Any, tmp_path: Path, runs
         page.goto("/")
         assert page.get_by_text("you need your personal link").is_visible()
         page.goto(f"/enter/{TOKEN}")
-        page.get_by_role("button", name="Come in").click()
+        page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/")
         page.get_by_role("link", name="Open Runs").click()
         assert page.get_by_role("heading", name="policy/tau-2").is_visible()

@@ -37,7 +37,7 @@ def test_a_public_one_prints_the_coordinators_link_and_the_link_works(tmp_path: 
         with browser_of(public) as client:
             page = client.get(f"/enter/{found.group(1)}")
             assert client.post("/enter", data={"csrf": csrf(page.text), "token": found.group(1)}).status_code == 303
-            assert "The rooms" in client.get("/").text
+            assert "Rooms" in client.get("/").text
 
 
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:

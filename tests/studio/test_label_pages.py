@@ -150,7 +150,7 @@ def test_hostile_text_shows_as_text_everywhere(opened: Any, address: str, store:
             assert texts == [HOSTILE, LONG, HOSTILE]
             replies = page.eval_on_selector_all(".pair .said", "all => all.map((one) => one.textContent)")
             assert sorted(replies) == sorted([f"CAND {HOSTILE}", LONG])
-            assert page.eval_on_selector("img.shot", "one => one.naturalWidth") == 300
+            page.wait_for_function("document.querySelector('img.shot').naturalWidth === 300")
             plain(page)
             page.locator("#note").fill(HOSTILE.replace("\x07", ""))
             page.locator(".ask input[value=true]").evaluate_all("all => all.forEach((one) => one.click())")
@@ -159,7 +159,7 @@ def test_hostile_text_shows_as_text_everywhere(opened: Any, address: str, store:
             page.get_by_text("No items for you right now").wait_for()
             page.goto("/label/mine")
             plain(page)
-        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Sign out").click()
         for path in (
             "",
             f"/projects/{made.project.id}",

@@ -60,7 +60,7 @@ def come_in(page: Any, link: str, *, by_keyboard: bool = False) -> None:
 
     page.add_init_script(KEYED)
     page.goto(link)
-    press("Come in")
+    press("Sign in")
     page.wait_for_url("**/")
     page.goto("/label/work")
     assert page.url.endswith("/label"), "the warning comes first"
@@ -134,17 +134,17 @@ def test_the_whole_story(opened: Any, tmp_path: Path) -> None:
         window(opened, address) as (desk, desk_wrong),
     ):
         desk.goto(f"/enter/{TOKEN}")
-        desk.get_by_role("button", name="Come in").click()
+        desk.get_by_role("button", name="Sign in").click()
         desk.get_by_role("link", name="Open Label").click()
         desk.get_by_role("link", name="New project").click()
         desk.get_by_label("Name", exact=True).fill("pilot <b>")
         desk.get_by_label("Upload items").set_input_files(source)
         desk.get_by_text("More settings").click()
-        desk.get_by_label("Percent of closed items").fill("0")
-        desk.get_by_role("button", name="Make the project").click()
+        desk.get_by_label("Closed items to check again").fill("0")
+        desk.get_by_role("button", name="Create project").click()
         assert desk.get_by_role("heading", level=1).inner_text() == "pilot <b>"
-        desk.get_by_label("Names, one a line").fill("Anna\nBen\nCleo")
-        desk.get_by_role("button", name="Make links").click()
+        desk.get_by_label("Names, one per line").fill("Anna\nBen\nCleo")
+        desk.get_by_role("button", name="Create links").click()
         links = [
             one.input_value().replace("http://localhost", address) for one in desk.locator(".link-line input").all()
         ]

@@ -14,9 +14,8 @@ import pytest
 from tests.studio.material import REPORT, evaluation, judge_run, policy_run, sample
 from tests.studio.serving import TOKEN, browser_of, runs_studio
 
-from compeer.studio.rooms.runs import files as shelving
-from compeer.studio.rooms.runs.files import Numbers, Samples
-from compeer.studio.rooms.runs.view import thin
+from compeer.studio.rooms.runs.drawing import intervals, thin
+from compeer.studio.rooms.runs.reading import EvaluationResult, MetricLog, ResultFigure, RunLibrary, SampleLog
 
 XSS = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 
@@ -50,7 +49,7 @@ def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) ->
         "Entropy",
         "Loss",
         "1 warning",
-        "under way",
+        "running",
         "finished",
         "step 240",
         "sentient",
@@ -67,7 +66,7 @@ def test_a_run_shows_what_happened_in_it(client: httpx.Client) -> None:
     page = client.get(where).text
     for told in (
         "The share of different word pairs", "step 180", "Part: history", "Second judge", "learning_rate: 1.0e-06",
-        "Qwen2.5-7B-Instruct", "reward at last", "sentient", "95 % interval", "How it thought", "exploration",
+        "Qwen2.5-7B-Instruct", "reward at last", "sentient", "95 % interval", "Reasoning", "exploration",
     ):  # fmt: skip
         assert told in page, told
     assert page.count('<svg class="panel"') == 13 and 'class="eval"' in page and "step 120" in page
@@ -75,6 +74,31 @@ def test_a_run_shows_what_happened_in_it(client: httpx.Client) -> None:
     chosen = client.get(where, params=[("step", "52"), ("step", "9999")]).text
     assert re.findall(r'type="number" min="0" value="(\d+)"', chosen) == ["50", "240"]
     assert client.get(where, params={"step": "x"}).status_code == 422
+
+
+def test_intervals_have_an_axis_of_their_kind_and_go_below_zero() -> None:
+    figures = [
+        ResultFigure("share", 0.5, 0.4, 0.6, 100),
+        ResultFigure("percent", 61.0, 55.0, 67.0, 100),
+        ResultFigure("reward", 1.0, -0.5, 2.5, 100),
+        ResultFigure("another reward", 4.0, 3.0, 5.0, 100),
+        ResultFigure("gain", -0.02, -0.05, 0.01, 100),
+        ResultFigure("count", 7.0, n=100),
+    ]
+    found = {name: str(drawn) for name, drawn in intervals(EvaluationResult(figures=figures)).items()}
+    ends = {name: re.findall(r"<text[^>]*>(.*?)</text>", drawn) for name, drawn in found.items()}
+    # the gain goes below zero, and the share has the same axis
+    assert ends["share"] == ends["gain"] == ["-1", "1"] and ends["percent"] == ["0", "100"]
+    assert ends["reward"] == ends["another reward"] == ["-5", "5"] and found["count"] == ""
+    places = {
+        name: [float(one) for one in re.search(r'class="span" x1="(.*?)" x2="(.*?)"', drawn).groups()]  # type: ignore[union-attr]
+        for name, drawn in found.items()
+        if drawn
+    }
+    assert places["percent"] == [82.5, 100.5] and places["reward"] == [67.5, 112.5], "of 150"
+    assert all(0 <= low < high <= 150 for low, high in places.values())
+    alone = str(intervals(EvaluationResult(figures=figures[:2]))["share"])
+    assert re.findall(r"<text[^>]*>(.*?)</text>", alone) == ["0", "1"]
 
 
 def test_a_report_is_sent_in_a_sandbox(client: httpx.Client) -> None:
@@ -142,10 +166,10 @@ def test_half_written_and_damaged_runs_are_shown_as_far_as_they_go(tmp_path: Pat
     with runs_studio(tmp_path / "data", runs=(root, tmp_path / "not there")) as address, browser_of(address) as client:
         page = client.get("/runs").text
         assert links(page).keys() == {"runs/half", "runs/damaged", "runs/odd", "runs/empty", "runs/cut"}
-        assert "its record cannot be read" in page
+        assert "record unreadable" in page
         shown = {name: client.get(path) for name, path in links(page).items()}
         assert {answer.status_code for answer in shown.values()} == {200}
-        assert "step 21" in shown["runs/half"].text and "2 lines of the log" in shown["runs/half"].text
+        assert "step 21" in shown["runs/half"].text and "left out: 2" in shown["runs/half"].text
         assert "cannot be read" in shown["runs/cut"].text
         # it goes on: the half line becomes whole, more comes, and the page follows
         with (root / "half" / "metrics.jsonl").open("ab") as file:
@@ -160,15 +184,15 @@ def test_half_written_and_damaged_runs_are_shown_as_far_as_they_go(tmp_path: Pat
 
 def test_state_follows_the_clock_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judge_run(tmp_path / "one", 3)
-    shelf = shelving.Shelf([tmp_path])
-    (found,) = shelf.all().values()
-    assert shelf.book(found).state == "writing"
+    library = RunLibrary([tmp_path])
+    (found,) = library.all().values()
+    assert library.training_run(found).state == "writing"
     past = time.time() - 3600
     for name in ("metrics.jsonl", "run.json"):
         os.utime(tmp_path / "one" / name, (past, past))
-    assert shelf.book(found).state == "resting"
+    assert library.training_run(found).state == "resting"
     run.finish({})
-    assert shelf.book(found).state == "finished"
+    assert library.training_run(found).state == "finished"
 
 
 def test_thinning_keeps_the_spike_and_the_mean() -> None:
@@ -186,18 +210,18 @@ def test_a_long_run_is_read_once_and_its_page_stays_small(tmp_path: Path) -> Non
         page = client.get(path)
         assert "step 5000" in page.text and len(page.content) < 150_000
         assert len(client.get("/runs").content) < 20_000
-    numbers = Numbers(tmp_path / "runs" / "long" / "metrics.jsonl")
+    metrics = MetricLog(tmp_path / "runs" / "long" / "metrics.jsonl")
     reads: list[int] = []
-    take = numbers._tail._take
-    numbers._tail._take = lambda place, line: (reads.append(place), take(place, line))[1]
-    numbers.catch_up()
-    numbers.catch_up()
-    assert len(reads) == 5250 and len(numbers.column("reward") or ()) == 5000
+    take = metrics._lines._take
+    metrics._lines._take = lambda place, line: (reads.append(place), take(place, line))[1]
+    metrics.catch_up()
+    metrics.catch_up()
+    assert len(reads) == 5250 and len(metrics.column("reward") or ()) == 5000
 
 
 def test_samples_of_a_step_are_found_by_their_place(tmp_path: Path) -> None:
     policy_run(tmp_path / "run", 50)
-    samples = Samples(tmp_path / "run" / "samples.jsonl")
+    samples = SampleLog(tmp_path / "run" / "samples.jsonl")
     samples.catch_up()
     assert samples.steps == [1, 10, 20, 30, 40, 50] and samples.spread() == [1, 20, 50]
     assert [samples.nearest(step) for step in (-5, 14, 16, 99)] == [1, 10, 20, 50]
@@ -221,11 +245,11 @@ def test_runs_are_for_the_coordinator_and_closed_without_folders(tmp_path: Path,
 
 
 def test_a_run_can_grow_while_it_is_looked_at(tmp_path: Path) -> None:
-    """Drawing copies the numbers: a view of them would forbid the thread that reads on to add more."""
+    """Drawing copies the metrics: a view of them would forbid the thread that reads on to add more."""
     policy_run(tmp_path / "run", 30)
-    numbers = Numbers(tmp_path / "run" / "metrics.jsonl")
-    numbers.catch_up()
-    column = numbers.column("reward")
+    metrics = MetricLog(tmp_path / "run" / "metrics.jsonl")
+    metrics.catch_up()
+    column = metrics.column("reward")
     assert column
     steps, values = column.arrays()
     column.steps.append(31.0)  # half of what is added

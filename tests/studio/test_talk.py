@@ -20,10 +20,10 @@ from compeer.conversation.engine import HistoryTurn
 from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.safety.notice import Breaks
-from compeer.studio.access.people import Person, Refused, Role
+from compeer.studio.access.people import RequestRefused, Role, StudioPerson
 from compeer.studio.rooms import talk
 from compeer.studio.rooms.talk.session import Live, Memory, Trouble
-from compeer.studio.settings import Settings as Instance
+from compeer.studio.settings import StudioSettings as Instance
 from compeer.studio.words import Say
 
 PHRASE = "a heron stood in the supermarket"
@@ -242,7 +242,7 @@ def test_a_guest_is_not_told_about_servers(supporter: Supporter, tmp_path: Path)
     trouble = Trouble("model", 502, "http://10.0.0.7 refused")
     people: tuple[tuple[Role, bool], ...] = (("coordinator", True), ("guest", False), ("annotator", False))
     for role, shown in people:
-        told = trouble.told(Say(talk.WORDS, "en"), Person("x", "", role))
+        told = trouble.told(Say(talk.WORDS, "en"), StudioPerson("x", "", role))
         assert ("10.0.0.7" in told["detail"]) is shown and "did not answer" in told["what"]
 
 
@@ -259,7 +259,7 @@ def test_a_conversation_is_forgotten_in_time_and_there_is_a_limit() -> None:
     assert memory.open(("a", "1"), begin) is first and memory.find(("b", "1")) is None
     now[0] = 5.0
     memory.open(("b", "1"), begin)
-    with pytest.raises(Refused) as full:
+    with pytest.raises(RequestRefused) as full:
         memory.open(("c", "1"), begin)
     assert full.value.status == 503, "both have been used lately"
     now[0] = 11.0

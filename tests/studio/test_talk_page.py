@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.conversation.supporter import Supporter, running
-from tests.studio.browsing import PHONE, chromium, window
+from tests.studio.browsing import DESK, PHONE, chromium, window
 from tests.studio.talking import Running, idle, open_room, reply, send, talking
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
@@ -60,7 +60,7 @@ def test_a_whole_conversation(opened: Any, studio: Running, supporter: Supporter
     with window(opened, studio.address, accept_downloads=True) as (page, wrong):
         open_room(page)
         notice = page.locator(".notice")
-        for words in ("an AI: not a person", "Nothing is kept", "reach a person now", "116 123"):
+        for words in ("an AI: not a person", "in memory only", "reach a person now", "116 123"):
             assert words in notice.inner_text()
 
         # send, and watch it think and speak
@@ -123,10 +123,10 @@ def test_a_whole_conversation(opened: Any, studio: Running, supporter: Supporter
         page.locator(".more-answers").wait_for()
         idle(page)
         assert "action · shame 4/5 · information" in page.locator(".answer:not(.old) .chips").first.inner_text()
-        page.locator(".answers .answer.old").get_by_role("button", name="Go on with this one").click()
+        page.locator(".answers .answer.old").get_by_role("button", name="Continue with this one").click()
         page.locator(".answer:not(.old) .reply", has_text="2.").first.wait_for()
         panel.get_by_role("button", name="Release all").click()
-        panel.get_by_text("It decides for itself").wait_for()
+        panel.get_by_text("The model decides").wait_for()
 
         # the curve, another model, a second message
         assert page.locator("#curve").is_hidden()
@@ -211,18 +211,62 @@ def test_the_helpline_stands_above_the_words_and_covers_nothing(
         page.get_by_role("button", name="Stop").click()
         page.get_by_text("This message has no answer yet").wait_for()
         supporter.reset()
-        page.get_by_role("button", name="Answer it").click()
-        page.locator(".turn .chips").wait_for()
+        page.get_by_role("button", name="Get an answer").click()
+        page.locator(".turn .answer:not(.coming)").wait_for()
         idle(page)
-        assert "are you thinking about killing yourself" in page.locator(".asked").inner_text()
         send(page, "Sorry, I was joking.")
         assert banner.is_visible() and fits(page)
         page.locator("#scroll").evaluate("(one) => (one.scrollTop = 0)")
-        page.get_by_label("Where you are").select_option("NZ")
+        page.get_by_label("Your country").select_option("NZ")
         banner.get_by_text("1737", exact=True).wait_for()
         page.reload()
         banner.wait_for()
         assert wrong == []
+
+
+def test_at_high_risk_there_are_words_and_help_alone(opened: Any, studio: Running, supporter: Supporter) -> None:
+    analysis = ".chips span, .why, .again, #curve, #think, #panel"
+    with window(opened, studio.address, viewport=PHONE, **STILL) as (page, wrong):
+        open_room(page)
+        for text in ("I lost my job.", "It is getting worse."):
+            send(page, text)
+        assert page.locator("#curve").is_visible() and page.locator(".again").count() == 1
+        page.get_by_role("button", name="How it thinks").click()
+        send(page, "I want to kill myself.")
+        assert page.locator("#banner").is_visible() and fits(page)
+        assert [one.inner_text() for one in page.locator(analysis).all() if one.is_visible()] == []
+        page.reload()
+        page.locator("#room[data-ready]").wait_for()
+        assert [one.inner_text() for one in page.locator(analysis).all() if one.is_visible()] == []
+        send(page, "I have the pills in my hand and I am taking them now.")
+        banner = page.locator("#banner.emergency")
+        assert banner.locator("a").first.get_attribute("href") == "tel:999", "the number to call comes first"
+        top = "document.querySelector('#banner').getBoundingClientRect().top"
+        assert page.evaluate(top) == 0 and fits(page), "above everything, and the input is free"
+        assert wrong == []
+
+
+def test_help_is_in_reach_on_every_page_without_a_script(opened: Any, studio: Running) -> None:
+    for viewport in (PHONE, DESK):
+        with window(opened, studio.address, viewport=viewport, java_script_enabled=False) as (page, wrong):
+            for path in ("/", "/talk", "/nothing"):
+                page.goto(path)
+                control = page.locator("#help-now")
+                control.locator("summary", has_text="Get help now").click()
+                assert control.locator(".danger a").get_attribute("href") == "tel:999"
+                assert control.locator(".lines a.phone").first.get_attribute("href") == "tel:116123"
+                assert control.locator(".help-card").bounding_box()["width"] <= viewport["width"]
+            assert page.goto("/talk").ok
+            assert page.locator(".notice a[href='tel:116123']").is_visible()
+            assert [one for one in wrong if "404" not in one] == []
+
+
+def test_home_and_talk_say_the_same_about_what_is_kept(opened: Any, studio: Running) -> None:
+    sentence = "A conversation stays in memory only. It is gone when you delete it, after two hours without a message"
+    with window(opened, studio.address) as (page, _):
+        for path in ("/", "/talk"):
+            page.goto(path)
+            assert sentence in page.locator("main").inner_text()
 
 
 def test_a_picture_goes_along_to_a_model_that_sees(opened: Any, studio: Running, supporter: Supporter) -> None:
@@ -258,24 +302,24 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
         supporter.text = "<think><history>" + "x" * 900 + "<emotion>" + "\u202e" * 40
         send(page, "Are you there?")
         page.get_by_role("button", name="Why?").last.click()
-        page.locator("#panel").get_by_text("not whole").wait_for()
+        page.locator("#panel").get_by_text("incomplete").wait_for()
         page.keyboard.press("Escape")
         supporter.manner, supporter.text = "endless", "W" * 500
         send(page, "Go on.")
         assert "cut off here" in page.locator(".turn").last.inner_text()
-        page.get_by_role("button", name="Show all of it").click()
+        page.get_by_role("button", name="Show all").click()
         assert len(reply(page)) > 11_000
         supporter.manner = "nothing"
         send(page, "Still there?")
-        assert "sent nothing at all" in page.locator(".turn").last.inner_text()
+        assert "sent nothing." in page.locator(".turn").last.inner_text()
         for manner, status in (("cut", 200), ("raw", 400)):
             supporter.manner, supporter.text, supporter.status = manner, "broken", status
             send(page, f"Now {manner}.", wait=False)
             page.locator("#trouble", has_text="did not answer").wait_for()
             idle(page)
-            assert page.get_by_role("button", name="Answer it").is_visible()
+            assert page.get_by_role("button", name="Get an answer").is_visible()
             supporter.reset()
-            page.get_by_role("button", name="Answer it").click()
+            page.get_by_role("button", name="Get an answer").click()
             page.locator(".waiting").wait_for(state="detached")
             idle(page)
             assert "That sounds heavy" in reply(page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from pathlib import Path
+from typing import get_args
 
 import jinja2
 import pytest
@@ -12,14 +13,13 @@ import pytest
 import compeer.studio
 from compeer.studio.room import parts_of
 from compeer.studio.rooms import open_rooms
-from compeer.studio.settings import Settings
-from compeer.studio.words import gather
-from compeer.studio.words.shell import SHELL
+from compeer.studio.settings import StudioSettings
+from compeer.studio.words import merge_words, read_words
 
 STUDIO = Path(compeer.studio.__file__).parent
-ROOMS = open_rooms(Settings())
+ROOMS = open_rooms(StudioSettings())
 PARTS = parts_of(ROOMS)
-WORDS = gather([SHELL, *(part.words for part in PARTS)])
+WORDS = merge_words([read_words(STUDIO / "look"), *(part.words for part in PARTS)])
 TEMPLATES = sorted(STUDIO.rglob("templates/*.html"))
 
 
@@ -59,25 +59,33 @@ def said_by_rooms() -> set[str]:
     return found
 
 
-def test_no_template_says_an_unknown_word_and_no_word_is_idle() -> None:
-    said = {
+def test_every_key_that_is_used_exists_and_every_text_is_used() -> None:
+    files = [*TEMPLATES, *STUDIO.rglob("*.py"), *STUDIO.rglob("*.js")]
+    used = {
         (path.name, key)
-        for path in TEMPLATES
-        for key in re.findall(r"""say\(["']([^"']+)["'](?! ~)""", path.read_text(encoding="utf-8"))
+        for path in files
+        for key in re.findall(r"""\bsay\(["']([a-z_.-]+)["'](?! ~)""", path.read_text(encoding="utf-8"))
     }
-    assert len(said) > 30
-    assert {(name, key) for name, key in said if key not in WORDS} == set()
-    # words are looked for outside the files that define them
-    code = "\n".join(
-        path.read_text(encoding="utf-8")
-        for path in [*TEMPLATES, *STUDIO.rglob("*.py"), *STUDIO.rglob("*.js")]
-        if path.parent.name != "words" and path.name != "words.py"
-    )
+    assert {Path(name).suffix for name, _ in used} == {".html", ".py", ".js"} and len(used) > 300
+    assert {(name, key) for name, key in used if key not in WORDS} == set()
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
     whole = set(re.findall(r"""["']([a-z_]+\.[\w./-]+)["']""", code))
-    begun = tuple(re.findall(r"""["'`]([a-z_]+\.(?:[\w-]+\.)*)(?:["']|\$?\{)""", code))  # put together on the way
+    begun = tuple(re.findall(r"""["'`]([a-z_]+\.(?:[\w-]+\.)*)(?:["']|\$?\{)""", code))  # put together in code
     rooms = {f"{room.name}.{part}" for room in ROOMS for part in ("name", "about", "off")}
     known = whole | rooms | said_by_rooms()
     assert {key for key in WORDS if key not in known and not key.startswith(begun)} == set()
+
+
+def test_every_refusal_and_trouble_has_its_texts() -> None:
+    """Keys that are put together from a kind."""
+    from compeer.people.refusal import Kind as StoreRefusal
+    from compeer.studio.access.people import RefusalKind
+    from compeer.studio.rooms.talk.session import Kind
+
+    parts = ("title", "what", "safe", "next")
+    assert {f"error.{kind}.{part}" for kind in get_args(RefusalKind) for part in parts} <= WORDS.keys()
+    assert {f"workplace.refused.{kind}.{part}" for kind in get_args(StoreRefusal) for part in parts} <= WORDS.keys()
+    assert {f"talk.error.{kind}" for kind in get_args(Kind)} <= WORDS.keys()
 
 
 def test_no_page_holds_script_or_style_and_every_form_its_token() -> None:
