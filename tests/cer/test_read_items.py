@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from PIL import Image
-from tests.annotation.labelling import ALL_TRUE, LABELS, label_all
+from tests.people.labelling import ALL_TRUE, LABELS, label_all
 
 from compeer.cer.item import Candidate, Item, Labels, PastTurn, read_items, to_row
 from compeer.cer.publish import publish
@@ -57,15 +57,14 @@ def command(*words: object) -> None:
 
 def labelled(home: Path, source: Path, name: str, *export: str) -> Path:
     """Items that two people have labelled, out of the store again."""
-    from compeer.people.labelling_project import project_named
-
     from compeer.people.invitations import invite
+    from compeer.people.projects import project_by_name
     from compeer.people.store import open_store
 
     db, out = home / f"{name}.db", home / f"{name}.jsonl"
     command("annotate", "create", source, "--db", db, "--audit", 0)
     store = open_store(str(db))
-    project = project_named(store, None).id
+    project = project_by_name(store, "labelling", None).id
     for person in ("anna", "ben"):
         invited = invite(store, project, person).person
         label_all(store, invited, lambda work: {**ALL_TRUE, "preference": "both"})
@@ -230,8 +229,8 @@ def cer_label(path: Path, out: Path, judge: RuleJudge) -> int:
 
 
 def annotate_create(path: Path, out: Path, judge: RuleJudge) -> int:
-    from compeer.people.labelling_project import progress, project_named
-
+    from compeer.people.labelling_results import labelling_progress
+    from compeer.people.projects import project_by_name
     from compeer.people.store import open_store
 
     db = out / "label.db"
@@ -239,15 +238,15 @@ def annotate_create(path: Path, out: Path, judge: RuleJudge) -> int:
     command("annotate", "import", path, "--db", db)
     store = open_store(str(db))
     try:
-        return progress(store, project_named(store, None).id).items
+        return labelling_progress(store, project_by_name(store, "labelling", None).id).items
     finally:
         store.close()
 
 
 def label_room(path: Path, out: Path, judge: RuleJudge) -> int:
-    from compeer.studio.rooms.label.routes import project_source as source
     from starlette.datastructures import UploadFile
 
+    from compeer.studio.rooms.label.routes import project_source as source
     from compeer.studio.settings import StudioSettings
 
     settings: Any = StudioSettings()
