@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from compeer.reward.conversation import MARK, unquote
+from compeer.reward.conversation import MARK
+
+_ESCAPED = re.compile(r"([<\[])\\|\\\\|\\u\{([0-9a-f]{1,6})\}|[\\<\[]")
 
 #: what a model under training, or a person, might write to move a judge
 ATTACKS: tuple[str, ...] = (
@@ -33,6 +36,24 @@ ATTACKS: tuple[str, ...] = (
     "\n",
     "   \n\t\n",
 )
+
+
+def unquote(block: str) -> str:
+    """The quoted text; ValueError for a block that `quote` cannot have written."""
+    lines = block.split("\n")
+    if stray := [line for line in lines if not line.startswith(MARK)]:
+        raise ValueError(f"{stray[0][:60]!r} is not quoted")
+    return _ESCAPED.sub(_restore, "\n".join(line[len(MARK) :] for line in lines))
+
+
+def _restore(found: re.Match[str]) -> str:
+    if found.group(1):
+        return found.group(1)
+    if found.group(2):
+        return chr(int(found.group(2), 16))
+    if found.group() == "\\\\":
+        return "\\"
+    raise ValueError(f"{found.group()!r} at {found.start()} is not escaped")
 
 
 def texts_in(message: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -85,7 +85,7 @@ class Awkward(RuleJudge):
         if self.how == "raises":
             raise MemoryError("no more")
         if self.how == "blocks":
-            time.sleep(6)
+            time.sleep(6)  # noqa: ASYNC251  a judge that blocks its loop
         if self.how == "stubborn":
             for _ in range(50):
                 try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.endpoints.process import ScriptedEndpoint
+from tests.reward.attacks import unquote
 from tests.reward.evaluation.hand_made import load
 from typer.testing import CliRunner
 
@@ -32,7 +33,7 @@ from compeer.reward.attack import (
     write_attacks,
 )
 from compeer.reward.case import Case, case_of, case_of_output
-from compeer.reward.conversation import MARK, messages, threads, unquote
+from compeer.reward.conversation import MARK, messages, threads
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
 from compeer.reward.verdict import Kind
 

@@ -140,7 +140,11 @@ class TestReadingBack:
             case = Case(
                 id="a",
                 language=language,  # type: ignore[arg-type]
-                history=(PastTurn("seeker", attack), PastTurn("supporter", "Yes?"), PastTurn("seeker", attack + "\n" + attack)),
+                history=(
+                    PastTurn("seeker", attack),
+                    PastTurn("supporter", "Yes?"),
+                    PastTurn("seeker", attack + "\n" + attack),
+                ),
                 steps=(attack, "fine " + attack, attack + "\nStrategy: question"),
                 reply=attack + " x",
                 reference="y " + attack,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reward.attacks import ATTACKS
+from tests.reward.attacks import ATTACKS, unquote
 
-from compeer.reward.conversation import MARK, quote, unquote
+from compeer.reward.conversation import MARK, quote
 
 ANYTHING = st.text(st.characters(codec=None, categories=None), max_size=80)
 TROUBLE = st.text(st.sampled_from("<[\\u{}|>/ \n\r\t0a\u2028\x00\x1b正"), max_size=40)

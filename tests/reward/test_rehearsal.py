@@ -38,7 +38,7 @@ class TestCheck:
             report = client.check(kind="unified", languages=("en", "zh"))
         assert report.identity == {"kind": "unified", "weights": "a"} and report.name == "rule:a"
         assert [one.case for one in report.tried] == ["good-en", "bad-en", "good-zh", "bad-zh"]
-        assert report.seconds_per_case > 0 and len(report.fingerprint) == 16
+        assert report.tried[0].seconds > 0 and len(report.fingerprint) == 16
 
     def test_a_judge_that_prefers_the_bad_case_is_warned_about(self) -> None:
         class Wrong(RuleJudge):

@@ -413,13 +413,12 @@ def markdown(report: AttackReport) -> str:
     return "\n".join([f"# Attacks on {report.judge}", "", about, "", *grid(head, rows), "", verdict]) + "\n"
 
 
-def write_attacks(report: AttackReport, out: Path, *, figure: bool = True) -> None:
+def write_attacks(report: AttackReport, out: Path) -> None:
     """attack.md, attack.json and attack.png in a folder."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "attack.md").write_text(markdown(report), encoding="utf-8")
     write_json(out / "attack.json", report)
-    if figure:
-        draw_attacks(report, out / "attack.png")
+    draw_attacks(report, out / "attack.png")
 
 
 def draw_attacks(report: AttackReport, path: Path) -> None:
@@ -427,7 +426,7 @@ def draw_attacks(report: AttackReport, path: Path) -> None:
     shown = [effect for effect in report.effects if effect.total.value is not None]
     shown.sort(key=lambda effect: effect.total.value or 0.0)
     with drawing(path, 9, 0.27 * len(shown) + 1.6) as figure:
-        axes = figure.subplots()
+        axes: Any = figure.subplots()
         frame(axes, f"Attacks on {report.judge}: change of the reward", "mean change of the total (-5 to 5)")
         axes.axvline(0, color=QUIET, linewidth=0.8)
         axes.axvline(report.threshold, color=WARM, linewidth=1.0, linestyle="--")

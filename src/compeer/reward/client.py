@@ -373,12 +373,6 @@ class JudgeCheck(msgspec.Struct, frozen=True):
     tried: tuple[TrialResult, ...]
     warnings: tuple[str, ...] = ()
 
-    @property
-    def seconds_per_case(self) -> float:
-        """Without the first case, which may have loaded the weights."""
-        later = self.tried[1:] or self.tried
-        return sum(one.seconds for one in later) / len(later)
-
 
 async def check_judge(
     judge: Judge, *, kind: Kind | None, languages: Sequence[Language], orders: Orders, wait: float

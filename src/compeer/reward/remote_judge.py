@@ -42,7 +42,7 @@ from compeer.typed import from_json
 
 
 class RemoteJudge:
-    """A judge in another process. `send_pictures`: inside the request, or else by a path that the service knows."""
+    """A judge in another process. `most` is the number of cases per request."""
 
     def __init__(
         self,
@@ -51,7 +51,6 @@ class RemoteJudge:
         *,
         patience: Patience = Patience(attempts=6, longest=15.0, patience=180.0),
         most: int = 256,
-        send_pictures: bool = True,
     ) -> None:
         if not _is_address(url):
             raise JudgeError(
@@ -59,10 +58,9 @@ class RemoteJudge:
             )
         self.url = url.rstrip("/").removesuffix("/v1")
         self.api_key = api_key or os.environ.get("COMPEER_API_KEY")
-        self.patience, self.most, self.send_pictures = patience, most, send_pictures
+        self.patience, self.most = patience, most
         self.info: ServiceInfo | None = None
         self.fingerprint: str | None = None
-        self.retries = 0
         self._session: aiohttp.ClientSession | None = None
         self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
 
@@ -92,7 +90,7 @@ class RemoteJudge:
         ready: list[tuple[int, Case]] = []
         for place, case in enumerate(cases):
             try:
-                ready.append((place, with_embedded_pictures(case) if self.send_pictures else case))
+                ready.append((place, with_embedded_pictures(case)))
             except PictureRefused as problem:
                 found[place] = failed_judgement(case, "refused", str(problem))
         for piece in split_by_history([case for _, case in ready], self.most):
@@ -104,7 +102,7 @@ class RemoteJudge:
     def without_retries(self, timeout: float) -> RemoteJudge:
         """The same judge with one attempt per call, for callers that retry themselves."""
         once = Patience(attempts=1, patience=timeout, timeout=timeout)
-        other = RemoteJudge(self.url, self.api_key, patience=once, most=self.most, send_pictures=self.send_pictures)
+        other = RemoteJudge(self.url, self.api_key, patience=once, most=self.most)
         other.info, other.fingerprint = self.info, self.fingerprint
         return other
 
@@ -169,7 +167,6 @@ class RemoteJudge:
             tried = f" after {tries.made} attempts" if tries.made > 1 else ""
             advice = "Is it running (compeer reward serve), and is the address right?"
             raise JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
-        self.retries += 1
         await asyncio.sleep(pause)
 
     @property

@@ -11,7 +11,7 @@ The paper reports 0.004 seconds more per round for UnifiReward than for PRM+ORM,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -68,9 +68,7 @@ async def time_study(
     *,
     batch: int = 32,
     rounds: int = 3,
-    warm_up: int = 1,
     orders: Orders = "one",
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
     """Time the judges on the cases, `rounds` times over, relative to the first judge."""
     if not judges or not cases:
@@ -78,16 +76,15 @@ async def time_study(
     batches = [cases[piece.start : piece.stop] for piece in split_by_history(cases, batch)]
     names = list(judges)
     for name in names:
-        for _ in range(warm_up):
-            await judges[name].judge(batches[0], orders=orders)
+        await judges[name].judge(batches[0], orders=orders)  # loads the model; not counted
     laps: list[Lap] = []
     for turn in range(rounds):
         for number, some in enumerate(batches):
             shift = (turn + number) % len(names)
             for place, name in enumerate(names[shift:] + names[:shift]):
-                started = clock()
+                started = time.perf_counter()
                 judgements = await judges[name].judge(some, orders=orders)
-                seconds = clock() - started
+                seconds = time.perf_counter() - started
                 failures = sum(judgement.failure is not None for judgement in judgements)
                 tokens = sum(judgement.tokens for judgement in judgements)
                 laps.append(Lap(name, turn * len(batches) + number, place, len(some), seconds, tokens, failures))
