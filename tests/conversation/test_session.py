@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.conversation.supporter import WORDS, Supporter
 
-from compeer.conversation import ChatSession, ChatSettings, Sampling
+from compeer.conversation import ChatSession, ChatSettings, ConversationGuard, Sampling, TurnRequest, answer
+from compeer.conversation.engine import Assessed
 from compeer.errors import UserError
 from compeer.models import ModelError, open_model
 from compeer.models.request import Patience
@@ -348,3 +350,53 @@ def test_forget_leaves_nothing_but_the_pins(supporter: Supporter) -> None:
     conversation = talk(supporter, story, pins=Pins(stage="action"))
     assert sent(supporter) == [("user", "Hello.")]
     assert conversation.turns[0].answer.parsed.labels["stage"] == "action"
+
+
+def test_a_message_that_got_no_answer_stays_when_another_is_sent(supporter: Supporter) -> None:
+    async def story(conversation: ChatSession) -> None:
+        supporter.manner, supporter.status, supporter.text = "raw", 500, "{}"
+        with pytest.raises(ModelError):
+            await every(conversation.say("I lost my job."))
+        supporter.reset()
+        await every(conversation.say("Are you there?"))
+
+    conversation = talk(supporter, story)
+    assert [(turn.said, turn.answer.reply) for turn in conversation.turns] == [
+        ("I lost my job.", ""),
+        ("Are you there?", "That sounds heavy to carry alone 1."),
+    ]
+    assert sent(supporter) == [("user", "I lost my job.\nAre you there?")]
+    assert [turn["said"] for turn in conversation.as_dict()["turns"]] == ["I lost my job.", "Are you there?"]
+
+
+def test_while_risk_is_high_there_is_no_analysis_and_no_second_answer(supporter: Supporter) -> None:
+    events: list[Event] = []
+
+    async def story(conversation: ChatSession) -> None:
+        events.extend(await every(conversation.say("I want to kill myself.")))
+        with pytest.raises(UserError, match="no second answer"):
+            await every(conversation.again())
+        with pytest.raises(UserError, match="no complete reasoning"):
+            await every(conversation.edit("emotion", "They are calm."))
+
+    conversation = talk(supporter, story)
+    assert {event.kind for event in events} == {"reply"}
+    (turn,) = conversation.turns
+    assert turn.answer.assessment.urgent and turn.answer.reply
+    assert turn.answer.parsed.labels == {} and turn.answer.parsed.texts == {} and turn.answer.raw == turn.answer.reply
+
+
+def test_the_same_history_has_the_same_risk_wherever_it_comes_from(supporter: Supporter) -> None:
+    """A session and a server that remembers nothing speak through one engine."""
+    said = ("I want to kill myself.", "Never mind.", "It rains.")
+
+    async def story(conversation: ChatSession) -> None:
+        for text in said:
+            await every(conversation.say(text))
+        rebuilt = tuple(conversation.history(conversation.turns))[:-1]
+        request = TurnRequest(history=rebuilt, language="en")
+        async for event in answer(conversation.model, request, ConversationGuard()):
+            if isinstance(event, Assessed):
+                assert msgspec.structs.asdict(event.assessment) == msgspec.structs.asdict(conversation.assessment)
+
+    talk(supporter, story)

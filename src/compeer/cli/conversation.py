@@ -206,7 +206,8 @@ def serve(
     else:  # a transformers model takes its next batch from those that wait
         places = 2 * side_by_side if isinstance(opened, Local) else side_by_side
     small = opened.name.startswith(("embedded", "hf:embedded"))
-    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=patience)) if guard else None
+    once_only = Patience(attempts=1, longest=1, patience=first_token, timeout=first_token)
+    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
     settings = ServerSettings(
         host=host,
         port=port,

@@ -146,8 +146,6 @@ class ReplyEnd(msgspec.Struct, frozen=True):
 class Reply(Protocol):
     """One of the two ways to tell an answer."""
 
-    id: str
-
     async def open(self, compeer: dict[str, Any]) -> None:
         """Begin at once, with what cannot wait for the model."""
         ...
@@ -181,7 +179,9 @@ class WholeReply:
         message["compeer"] = end.compeer
         choice = {"index": 0, "message": message, "finish_reason": end.finish, "logprobs": None}
         head = _head(self.id, "chat.completion", self.model)
-        return json_response(head | {"choices": [choice], "usage": _usage(end.usage)})
+        response = json_response(head | {"choices": [choice], "usage": _usage(end.usage)})
+        response.headers["X-Request-Id"] = self.id
+        return response
 
     async def fail(self, failure: ApiError) -> web.StreamResponse:
         raise failure
@@ -205,6 +205,7 @@ class StreamedReply:
                 "Content-Type": "text/event-stream; charset=utf-8",
                 "Cache-Control": "no-cache",
                 "X-Accel-Buffering": "no",  # a proxy that collects the stream would spoil it
+                "X-Request-Id": self.id,
             }
         )
 

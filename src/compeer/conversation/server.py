@@ -230,7 +230,6 @@ class ConversationServer:
         text = ReplyText(asked, assessment, guard.notice(asked.turn.language) if notice else ())
         name = self.settings.name
         out: Reply = StreamedReply(request, name, asked.stream_usage) if asked.stream else WholeReply(name)
-        request["log"] = out.id
         self.metrics.safety.labels(assessment.level).inc()
         self.metrics.in_flight.inc()
         failure: ApiError | None = None
@@ -339,10 +338,10 @@ class ConversationServer:
         """Keys, errors in OpenAI's form, the count and the log of everything."""
         began = time.monotonic()
         path = known_path(request)
-        status = "gone"
+        status, name = "gone", "-"
         try:
             response = await self._answered(request, handler)
-            status = str(response.status)
+            status, name = str(response.status), response.headers.get("X-Request-Id", "-")
         except ConnectionError:  # the client left in the middle of a stream
             return web.Response(status=499)
         finally:
@@ -352,7 +351,6 @@ class ConversationServer:
                 self.metrics.seconds.observe(time.monotonic() - began)
                 if self.settings.log:
                     now, took = datetime.now(UTC).isoformat(timespec="seconds"), f"{time.monotonic() - began:.3f}s"
-                    name = request.get("log", "-")
                     print(now, request.method, path, status, took, name, file=sys.stderr, flush=True)
         return response
 
