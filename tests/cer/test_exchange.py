@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from compeer.cer.exchange import Consensus, Judgement, Key, Task, consensus, export, merge, votes_of
+from compeer.cer.exchange import Consensus, LabelTask, TaskAnswer, TaskKey, consensus, export, merge, votes_of
 from compeer.cer.item import Candidate, Item, Labels, PastTurn, Vote
 from compeer.errors import UserError
 from compeer.pipeline.stage import Reject
@@ -82,7 +82,7 @@ def test_without_reasoning_only_the_preference_is_asked() -> None:
     assert list(export([msgspec.structs.replace(item(), candidate=None)], "anna")) == []
 
 
-def answer(task: Task, key: Key, better: str, **steps: bool) -> Judgement:
+def answer(task: LabelTask, key: TaskKey, better: str, **steps: bool) -> TaskAnswer:
     """What an annotator answers who finds this reply better, wherever it stands."""
     place = (
         better
@@ -91,7 +91,7 @@ def answer(task: Task, key: Key, better: str, **steps: bool) -> Judgement:
         if (better == "candidate") == key.candidate_first
         else "second"
     )
-    return Judgement(task=task.id, annotator=key.annotator, preference=place, **steps)  # type: ignore[arg-type]
+    return TaskAnswer(task=task.id, annotator=key.annotator, preference=place, **steps)  # type: ignore[arg-type]
 
 
 def test_round_trip_with_adjudication() -> None:
@@ -131,7 +131,7 @@ def test_open_item_keeps_its_silver_labels_until_people_agree() -> None:
 def test_second_answer_replaces_the_first_and_skips_count_nothing() -> None:
     ((task, key),) = export([item()], "anna")
     said = [answer(task, key, "both", history=True), answer(task, key, "neither", history=False)]
-    skipped = Judgement(task=task.id, annotator="anna", skipped="distressing", history=True)
+    skipped = TaskAnswer(task=task.id, annotator="anna", skipped="distressing", history=True)
     votes = votes_of([*said, skipped], [key])["d1#1"]
     assert [(vote.question, vote.value) for vote in votes] == [("history", False), ("preference", "neither")]
     assert votes[0] == Vote(annotator="anna", question="history", value=False, candidate_first=key.candidate_first)
@@ -142,6 +142,6 @@ def test_wrong_keys_are_refused() -> None:
     with pytest.raises(UserError, match="no key"):
         votes_of([answer(task, key, "both")], [])
     with pytest.raises(UserError, match="made for anna and comes back from bert"):
-        votes_of([Judgement(task=task.id, annotator="bert", history=True)], [key])
+        votes_of([TaskAnswer(task=task.id, annotator="bert", history=True)], [key])
     with pytest.raises(UserError, match="d1#1"):
         list(merge([item(2)], votes_of([answer(task, key, "both")], [key])))

@@ -19,7 +19,7 @@ from tests.docs.pages import CONFIGS, ROOT
 
 from compeer.cer import filter as filtering
 from compeer.cer import reason, sample
-from compeer.cer.build import Build, Source
+from compeer.cer.build import Build, CorpusSource
 from compeer.cer.filter import Limits
 from compeer.cer.silver import build_silver
 from compeer.cer.split import split
@@ -33,12 +33,12 @@ from compeer.training.model import Lora
 #: what is set by keys, and under which headings of the page they stand
 PLACES: list[tuple[Any, tuple[str, ...]]] = [
     (Build, ("Building the dataset",)),
-    (Source, ("A corpus",)),
+    (CorpusSource, ("A corpus",)),
     (ModelSpec, ("A model",)),
-    (filtering.Options, ("filter",)),
+    (filtering.FilterOptions, ("filter",)),
     (Limits, ("limits",)),
-    (sample.Options, ("sample",)),
-    (reason.Options, ("reason",)),
+    (sample.SampleOptions, ("sample",)),
+    (reason.ReasonOptions, ("reason",)),
     (build_silver, ("silver",)),
     (split, ("split",)),
     (judge.JudgeTraining, ("Training the judge", "Supervised training", "Holding the model")),

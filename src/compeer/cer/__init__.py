@@ -1,13 +1,18 @@
 """The CER dataset: controllable empathetic reasoning, labelled (the paper's Figure 2).
 
-item            one moment, two replies, the reasoning behind one of them, the labels
-stage, runner, work, ledger, manifest, progress, ray_engine     a stage is a function; these run it over a file
-checks, near_duplicates, filter, filter_report, crisis_flag     what goes in
+item            one moment, two replies, the reasoning behind one of them, the labels; read_items, the reader of items
+filter          what goes in: cheap checks, a model's verdict, and what was dropped
+duplicates      exact and near-duplicates among dialogues
+crisis_flag     dialogues that disclose a crisis are marked
 sample          equation 1: which rounds
 reason          candidates from one or several models
-silver          labels without annotators; gold, our own labelled set
+silver          labels without annotators
+gold            our own labelled set
 exchange        tasks for people, and their votes back
-personas, clusters, rewrite, variants     the same in another person's voice; -D, -R, -P
-split, publish, card     what comes out
-build           the chain from a configuration
+personas        how two people talk, described and clustered
+rewrite         the same in another person's voice; the training sets -D, -R and -P
+split           train, valid and test without leakage
+publish         the dataset folder and its card
+build           the whole chain from a configuration
+prompts         what the stages ask models (prompts.yaml)
 """

@@ -44,7 +44,7 @@ from compeer.pipeline.stage import Progress, Stage, Tools
 from compeer.pipeline.work import ModelSpec
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A corpus and where it lies; `bundled` needs no path."""
 
     corpus: str
@@ -59,8 +59,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     out: str
-    corpora: tuple[Source, ...]
-    failed: tuple[Source, ...] = ()  # conversations that did not help: replies for silver labels
+    corpora: tuple[CorpusSource, ...]
+    failed: tuple[CorpusSource, ...] = ()  # conversations that did not help: replies for silver labels
     seed: int = 0
     models: dict[str, ModelSpec] = {}  # by role: filter, generator, profiler, rewriter, judge
     concurrency: int = 64
@@ -76,7 +76,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     split: dict[str, Any] = {}
 
 
-class Step(msgspec.Struct, frozen=True):
+class BuildStep(msgspec.Struct, frozen=True):
     """What one step left behind."""
 
     name: str
@@ -86,7 +86,7 @@ class Step(msgspec.Struct, frozen=True):
     resumed: bool = False
 
 
-def build(config: Build, *, limit: int | None = None, progress: Progress | None = None) -> list[Step]:
+def build(config: Build, *, limit: int | None = None, progress: Progress | None = None) -> list[BuildStep]:
     """Run the chain; `limit` takes that many dialogues of each corpus, for a trial."""
     return _Chain(config, limit, progress or Progress()).run()
 
@@ -97,10 +97,10 @@ class _Chain:
     def __init__(self, config: Build, limit: int | None, progress: Progress) -> None:
         self.config, self.limit, self.progress = config, limit, progress
         self.folder = Path(config.out)
-        self.steps: list[Step] = []
+        self.steps: list[BuildStep] = []
         self.manifests: list[Manifest] = []
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[BuildStep]:
         self.folder.mkdir(parents=True, exist_ok=True)
         used = msgspec.structs.asdict(self.config) | {"limit": self.limit, "version": __version__}
         _write_json(self.folder / "config.json", used)
@@ -113,7 +113,7 @@ class _Chain:
         self._publish(kept, items)
         return self.steps
 
-    def _import(self, name: str, sources: tuple[Source, ...]) -> Path:
+    def _import(self, name: str, sources: tuple[CorpusSource, ...]) -> Path:
         def make(out: Path) -> dict[str, int]:
             outcomes = (outcome for source in sources for outcome in self._outcomes(source))
             summary = importing.run(outcomes, str(out))
@@ -122,7 +122,7 @@ class _Chain:
         files = [Path(source.path) for source in sources if source.path and Path(source.path).is_file()]
         return self._made(name, files, {"sources": sources, "limit": self.limit}, make)
 
-    def _outcomes(self, source: Source) -> Iterator[Any]:
+    def _outcomes(self, source: CorpusSource) -> Iterator[Any]:
         limit = min(filter(None, (source.limit, self.limit)), default=None)
         path = Path(source.path) if source.path else Path()
         found = load(source.corpus, path, split=source.split, **source.options)
@@ -188,7 +188,7 @@ class _Chain:
         found = Counter(str(leak.kind) for leak in leaks(planned.placed(read_items(items)), similar))
         about = About(name=self.config.name, manifests=self.manifests, leaks=dict(found), aside=planned.aside)
         tally = publish(planned.placed(read_items(items)), self.folder / "dataset", about, image_root=self.folder)
-        self.steps.append(Step("dataset", str(self.folder / "dataset"), tally.items.total(), planned.aside))
+        self.steps.append(BuildStep("dataset", str(self.folder / "dataset"), tally.items.total(), planned.aside))
 
     @cached_property
     def index(self) -> DialogueIndex:
@@ -212,7 +212,7 @@ class _Chain:
             params=options,
         )
         self.manifests.append(manifest)
-        self.steps.append(Step(name, str(out), manifest.counts.rows_out, manifest.counts.rejected))
+        self.steps.append(BuildStep(name, str(out), manifest.counts.rows_out, manifest.counts.rejected))
         return out
 
     def _made(
@@ -226,12 +226,12 @@ class _Chain:
         if out.exists() and note.exists():
             known = msgspec.json.decode(note.read_bytes())
             if known.get("key") == key:
-                self.steps.append(Step(name, str(out), known["rows"], known["rejected"], resumed=True))
+                self.steps.append(BuildStep(name, str(out), known["rows"], known["rejected"], resumed=True))
                 return out
         rejected = make(out)
         rows = measure(out)[1]
         note.write_bytes(msgspec.json.encode({"key": key, "rows": rows, "rejected": rejected}))
-        self.steps.append(Step(name, str(out), rows, rejected))
+        self.steps.append(BuildStep(name, str(out), rows, rejected))
         return out
 
 

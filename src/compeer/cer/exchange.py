@@ -11,7 +11,7 @@ votes and is computed here, on import; every vote is kept.
 
 Departure from the paper: it excludes whole samples; a question without consensus here loses only its own
 label, and an item only when it is left without any. Item, task, key and answer are plain rows, so other
-tools' formats (Label Studio, Potato) are a mapping of `Task` and `Judgement`, nothing more.
+tools' formats (Label Studio, Potato) are a mapping of `LabelTask` and `TaskAnswer`, nothing more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Status = Literal["agreed", "adjudicated", "dropped", "open"]
 Place = Literal["first", "second", "both", "neither"]
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LabelTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one annotator sees of one item. Without reasoning only the preference is asked."""
 
     id: str
@@ -46,7 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     questions: tuple[Question, ...] = QUESTIONS
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
     """What a task hides. Kept apart from the tasks, needed to read their answers."""
 
     task: str
@@ -55,7 +55,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     candidate_first: bool
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One annotator's answers to one task; None where a question was not answered."""
 
     task: str
@@ -95,7 +95,7 @@ def consensus(votes: Sequence[bool | Preference]) -> Consensus:
     return Consensus(others[0], "adjudicated") if others[0] in (first, second) else Consensus(None, "dropped")
 
 
-def export(items: Iterable[Item], annotator: str, seed: int = 0) -> Iterator[tuple[Task, Key]]:
+def export(items: Iterable[Item], annotator: str, seed: int = 0) -> Iterator[tuple[LabelTask, TaskKey]]:
     """The tasks of one annotator with their keys. Items without a candidate have nothing to judge and are left out."""
     for item in items:
         if item.candidate is None:
@@ -103,22 +103,29 @@ def export(items: Iterable[Item], annotator: str, seed: int = 0) -> Iterator[tup
         token = f"{seed}\x1f{annotator}\x1f{item.id}".encode()
         name = hashlib.blake2b(token, digest_size=10, person=b"task").hexdigest()
         candidate_first = random.Random(hashlib.sha256(token).digest()).random() < 0.5
-        replies = (item.candidate.response, item.reference)
-        first, second = replies if candidate_first else replies[::-1]
-        reasoning = item.candidate.reasoning
-        task = Task(
-            id=name,
-            language=item.language,
-            history=item.history,
-            first=first,
-            second=second,
-            reasoning={step: render_step(reasoning, step) for step in STEPS} if reasoning else None,
-            questions=QUESTIONS if reasoning else ("preference",),
-        )
-        yield task, Key(task=name, item=item.id, annotator=annotator, candidate_first=candidate_first)
+        questions: tuple[Question, ...] = QUESTIONS if item.candidate.reasoning else ("preference",)
+        task = task_for(item, candidate_first=candidate_first, name=name, questions=questions)
+        yield task, TaskKey(task=name, item=item.id, annotator=annotator, candidate_first=candidate_first)
 
 
-def votes_of(judgements: Iterable[Judgement], keys: Iterable[Key]) -> dict[str, list[Vote]]:
+def task_for(item: Item, *, candidate_first: bool, name: str, questions: tuple[Question, ...]) -> LabelTask:
+    """The item as a blind task: nothing in it tells which reply is whose."""
+    assert item.candidate is not None
+    replies = (item.candidate.response, item.reference)
+    first, second = replies if candidate_first else replies[::-1]
+    reasoning = item.candidate.reasoning
+    return LabelTask(
+        id=name,
+        language=item.language,
+        history=item.history,
+        first=first,
+        second=second,
+        reasoning={step: render_step(reasoning, step) for step in STEPS} if reasoning else None,
+        questions=questions,
+    )
+
+
+def votes_of(judgements: Iterable[TaskAnswer], keys: Iterable[TaskKey]) -> dict[str, list[Vote]]:
     """Votes by item, in the order they came. Who answers a task again replaces the earlier answer, in its place."""
     by_task = {key.task: key for key in keys}
     found: dict[str, dict[tuple[str, Question], Vote]] = {}
@@ -176,7 +183,7 @@ def merge(items: Iterable[Item], votes: Mapping[str, Sequence[Vote]]) -> Iterato
         raise UserError(f"{len(missing)} items have votes but are not among the items: {some}. Give the exported file.")
 
 
-def _value(judgement: Judgement, question: Question, candidate_first: bool) -> bool | Preference | None:
+def _value(judgement: TaskAnswer, question: Question, candidate_first: bool) -> bool | Preference | None:
     given: Any = getattr(judgement, question)
     if given in ("first", "second"):
         return "candidate" if (given == "first") == candidate_first else "reference"

@@ -156,7 +156,7 @@ REASONS: tuple[str, ...] = ("not-a-dialogue", "incoherent", "artificial-style")
 _UTTERANCE_SIGNS = 1_600  # an utterance that is longer is shown without its middle
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FilterOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What can be set for this stage. `duplicates` and its hash come from `prepare`."""
 
     llm: bool = True  # False: the checks alone
@@ -166,7 +166,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duplicates_hash: str | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FilterVerdict(msgspec.Struct, frozen=True):
     """What the model says. The sentence comes first: a model that has said what it sees judges better."""
 
     reason: str
@@ -185,17 +185,17 @@ PROMPTS = prompts("filter")
 
 async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The dialogue, marked where it discloses a crisis, or why it goes no further."""
-    options = from_plain(tools.options, Options)
+    options = from_plain(tools.options, FilterOptions)
     rejected = _checked(dialogue, options)
     if not rejected and options.llm:
-        verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), Verdict)
+        verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), FilterVerdict)
         rejected = _judged(dialogue, verdict)
     return rejected or flag(dialogue)
 
 
 async def check_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The same without a model, whatever the options say about one."""
-    return _checked(dialogue, from_plain(tools.options, Options)) or flag(dialogue)
+    return _checked(dialogue, from_plain(tools.options, FilterOptions)) or flag(dialogue)
 
 
 STAGE = Stage(
@@ -207,10 +207,10 @@ STAGE = Stage(
     prompts=tuple(PROMPTS.values()),
     calls_per_row=1.0,
     tokens_per_call=(1_200, 60),
-    options=Options,
+    options=FilterOptions,
 )
 #: for those who have no model, or want to see first what the checks alone do
-CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue, options=Options)
+CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue, options=FilterOptions)
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
@@ -252,11 +252,11 @@ def write_duplicates(table: str | Path, duplicates: Iterable[Duplicate]) -> dict
     return {"duplicates": str(table), "duplicates_hash": _hash(table)}
 
 
-def _checked(dialogue: Dialogue, options: Options) -> Reject | None:
+def _checked(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
     return check(dialogue, options.limits) or _duplicate(dialogue, options)
 
 
-def _judged(dialogue: Dialogue, verdict: Verdict) -> Reject | None:
+def _judged(dialogue: Dialogue, verdict: FilterVerdict) -> Reject | None:
     if not verdict.faults:
         return None
     first, *more = verdict.faults
@@ -264,7 +264,7 @@ def _judged(dialogue: Dialogue, verdict: Verdict) -> Reject | None:
     return Reject(dialogue.id, first, verdict.reason + also, dialogue)
 
 
-def _duplicate(dialogue: Dialogue, options: Options) -> Reject | None:
+def _duplicate(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
     if options.duplicates is None:
         return None
     found = _table(options.duplicates, options.duplicates_hash).get(dialogue.id)
@@ -295,7 +295,7 @@ PAPER = 0.23  # "removes over 23 % of the data"
 _UNKNOWN = "(unreadable)"
 
 
-class Corpus(msgspec.Struct):
+class CorpusDrops(msgspec.Struct):
     """What became of the dialogues of one corpus."""
 
     kept: int = 0
@@ -323,8 +323,8 @@ class Corpus(msgspec.Struct):
 class DropReport(msgspec.Struct):
     """The whole, and each corpus."""
 
-    total: Corpus
-    corpora: dict[str, Corpus]
+    total: CorpusDrops
+    corpora: dict[str, CorpusDrops]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for --json."""
@@ -366,17 +366,17 @@ def collect(manifest: str | Path) -> DropReport:
 
 def count(output: str | Path, rejects: str | Path) -> DropReport:
     """The report from the two files themselves, streamed."""
-    corpora: dict[str, Corpus] = {}
+    corpora: dict[str, CorpusDrops] = {}
     for kept in read_rows(output, _Kept):
-        corpus = corpora.setdefault(kept.source, Corpus())
+        corpus = corpora.setdefault(kept.source, CorpusDrops())
         corpus.kept += 1
         corpus.crisis += kept.crisis
     for rejected in read_rows(rejects, _Rejected):
         row = rejected.row if isinstance(rejected.row, dict) else {}
-        corpus = corpora.setdefault(str(row.get("source", _UNKNOWN)), Corpus())
+        corpus = corpora.setdefault(str(row.get("source", _UNKNOWN)), CorpusDrops())
         verdict = rejected.reason in CODES or rejected.reason in REASONS
         (corpus.dropped if verdict else corpus.failed)[rejected.reason] += 1
-    total = Corpus()
+    total = CorpusDrops()
     for corpus in corpora.values():
         total.kept += corpus.kept
         total.crisis += corpus.crisis
@@ -415,7 +415,7 @@ def _number(value: int) -> str:
     return f"{value:,}" if value else ""
 
 
-def _plain(corpus: Corpus) -> dict[str, Any]:
+def _plain(corpus: CorpusDrops) -> dict[str, Any]:
     return {
         "judged": corpus.judged,
         "kept": corpus.kept,

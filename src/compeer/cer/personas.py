@@ -1,29 +1,22 @@
-"""How the two people of a dialogue talk: DISC traits, read by a language model (Personality-based Rewriting).
+"""How two people talk, described and clustered, and another voice for each dialogue (Personality-based Rewriting).
 
-Dominance, Influence, Steadiness, Compliance (Marston 1928), a score from 0 to 10 each, and one or two
-sentences on the manner of talking. The description is what is clustered and what a rewriting follows; the
-scores keep it honest and let a person check it.
+A language model reads DISC traits: Dominance, Influence, Steadiness, Compliance (Marston 1928), a score from 0 to 10
+each, and one or two sentences on the manner of talking. The description is what is clustered and what a rewriting
+follows; the scores keep it honest and let a person check it. The dialogue goes to the model as JSON data, so that
+nothing said in it can pass for an instruction.
 
-The dialogue goes to the model as JSON data, so that nothing said in it can pass for an instruction.
+The descriptions are embedded and grouped by K-Means; the number of clusters is the elbow of the sum of squared errors
+(SSE). The elbow is the point farthest from the chord between the curve's ends, both axes scaled to 0..1 (Satopää et al.
+2011, "kneedle", with sensitivity 0 and no smoothing: SSE falls monotonically, so there is one knee and nothing to
+smooth). Each dialogue is then lent another persona of its cluster; in a cluster of one, the nearest of another cluster.
+Only personas that are given can be drawn: pass those of the training dialogues, and no voice of a held-out dialogue
+reaches the training set.
 
-Departure from the paper: its prompt is in a supplement that is not public, so this one is ours. It asks
-for manner only, without names and events: a persona is lent to another dialogue, and a description that
-tells what happened to the first person would carry that into the second.
-
-Clusters of personas, and another persona of the same cluster for each dialogue.
-
-The descriptions are embedded and grouped by K-Means; the number of clusters is the elbow of the sum of
-squared errors (SSE). The elbow is the point farthest from the chord between the curve's ends, both axes
-scaled to 0..1 (Satopää et al. 2011, "kneedle", with sensitivity 0 and no smoothing: SSE falls
-monotonically, so there is one knee and nothing to smooth).
-
-Departures from the paper, which names neither: each language is clustered for itself, because a Chinese
-dialogue needs a voice described in Chinese, and because the two embedders shipped inside packages live
-in different spaces (all-MiniLM-L6-v2 for English, Universal Sentence Encoder Multilingual for Chinese).
-In a cluster of one the nearest persona of another cluster is drawn.
-
-Only personas that are given can be drawn: pass those of the training dialogues, and no voice of a
-held-out dialogue reaches the training set.
+Departures from the paper: its prompt is in a supplement that is not public, so this one is ours. It asks for manner
+only, without names and events: a description that tells what happened to the first person would carry that into the
+second. Each language is clustered for itself, because a Chinese dialogue needs a voice described in Chinese, and
+because the two embedders shipped inside packages live in different spaces (all-MiniLM-L6-v2 for English, Universal
+Sentence Encoder Multilingual for Chinese).
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""The dataset as a folder that `datasets.load_dataset(FOLDER)` reads, whole or not at all.
+"""The dataset as a folder that `datasets.load_dataset(FOLDER)` reads, whole or not at all, with its card.
 
     README.md              the card, with the type of every column
     data/train.parquet     what load_dataset(FOLDER) reads
     jsonl/train.jsonl      the same rows as JSON lines: load_dataset(FOLDER/jsonl), which has the types in a README.md
                            of its own, because `datasets` reads one format a folder
-    images/<hash>.png      pictures, once each, by content; rows name them relative to the folder
+    images/<hash>.png      images, once each, by content; rows name them relative to the folder
 
 Columns are the same in every split, whatever the items hold: the schema is written out below, so that a
 column of nothing but None keeps its type. What has no fixed shape (`trace`, a vote's value) is a string.
 `compeer.cer.item.read_items` reads them back. Rows are streamed; a split of a million items needs no more memory than
 one of a thousand. The folder is built beside the target and takes its place when it is complete.
 
-The dataset card: README.md with the front matter that `datasets` and the hub read.
-
-Counts by split, language, source, label source and variant; how labels are distributed, with the share of
+The card has counts by split, language, source, label source and variant; how labels are distributed, with the share of
 False in each step (the paper has 23 %); licences with the most restrictive one named; crisis items; leakage;
 how it was made; what it is not. Everything is counted from the items while they are written, nothing is
 claimed that was not counted.
@@ -91,7 +89,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     aside: Mapping[str, int] = {}  # reason -> items kept out of every split
 
 
-class Tally:
+class DatasetCounts:
     """Counts of a dataset, one item at a time."""
 
     def __init__(self) -> None:
@@ -134,7 +132,7 @@ def _rank(licence: str) -> int:
     return next(n for n, (pattern, _) in enumerate(_RESTRICTIONS) if re.search(pattern, licence.lower()))
 
 
-def card(tally: Tally, about: About, loading: Mapping[str, Any]) -> str:
+def card(tally: DatasetCounts, about: About, loading: Mapping[str, Any]) -> str:
     """The whole README.md. `loading` is what tells `datasets` how to read the files (configs, features)."""
     strictest, meaning = most_restrictive(licence for licence, _ in tally.licences)
     identifier = re.sub(r"\s+", "-", strictest.strip().lower())
@@ -165,7 +163,7 @@ def card(tally: Tally, about: About, loading: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _counts(tally: Tally) -> str:
+def _counts(tally: DatasetCounts) -> str:
     rows = [
         ["items", "", *(tally.items[part] for part in tally.parts)],
         ["dialogues", "", *(len(tally.dialogues[part]) for part in tally.parts)],
@@ -177,7 +175,7 @@ def _counts(tally: Tally) -> str:
     return "## Counts\n\n" + _table(["", "", *tally.parts], rows)
 
 
-def _labels(tally: Tally) -> str:
+def _labels(tally: DatasetCounts) -> str:
     rows: list[list[object]] = []
     for step in STEPS:
         shares = []
@@ -196,7 +194,7 @@ def _labels(tally: Tally) -> str:
     )
 
 
-def _licences(tally: Tally, strictest: str, meaning: str) -> str:
+def _licences(tally: DatasetCounts, strictest: str, meaning: str) -> str:
     rows = [[licence or "none stated", source, count] for (licence, source), count in sorted(tally.licences.items())]
     return (
         "## Licences\n\nEvery item keeps the licence of its corpus. The most restrictive one here, which binds the "
@@ -301,7 +299,9 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-def publish(items: Iterable[Item], folder: Path, about: About = About(), *, image_root: Path | None = None) -> Tally:
+def publish(
+    items: Iterable[Item], folder: Path, about: About = About(), *, image_root: Path | None = None
+) -> DatasetCounts:
     """Write the folder, in place of an earlier one of ours. Relative picture paths are looked up under `image_root`."""
     folder = folder.absolute()
     if folder.exists() and not _ours(folder):
@@ -331,14 +331,14 @@ def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:
     }
 
 
-def _write(items: Iterable[Item], folder: Path, image_root: Path) -> Tally:
+def _write(items: Iterable[Item], folder: Path, image_root: Path) -> DatasetCounts:
     import pyarrow as pa
     from pyarrow import parquet
 
     schema = pa.schema(_arrow(pa, COLUMNS))
     for name in ("data", "jsonl"):
         (folder / name).mkdir()
-    tally = Tally()
+    tally = DatasetCounts()
     pictures: dict[str, str] = {}
     with ExitStack() as stack:
         tables: dict[Split, Any] = {}

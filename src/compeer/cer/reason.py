@@ -33,7 +33,7 @@ from compeer.typed import from_plain
 ROLE = "generator"
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReasonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What can be set for this stage."""
 
     temperature: Annotated[float, Meta(ge=0)] = 0.7
@@ -50,7 +50,7 @@ async def reason(item: Item, tools: Tools) -> Item | Reject | list[Item | Reject
     if not item.history:
         return Reject(item.id, "no-history", "there is nothing to reply to", item)
     roles = generators(tools)
-    options = from_plain(tools.options, Options)
+    options = from_plain(tools.options, ReasonOptions)
     made = await asyncio.gather(*(_candidate(item, role, len(roles) > 1, options, tools) for role in roles))
     return made[0] if len(made) == 1 else list(made)
 
@@ -65,7 +65,7 @@ STAGE = Stage(
     prompts=tuple(system_prompt(language, length=length) for language in ("en", "zh") for length in ("full", "brief")),
     calls_per_row=1.0,  # for each generator
     tokens_per_call=(2_200, 300),
-    options=Options,
+    options=ReasonOptions,
 )
 
 
@@ -77,7 +77,7 @@ def generators(tools: Tools) -> list[str]:
     return roles
 
 
-async def _candidate(item: Item, role: str, several: bool, options: Options, tools: Tools) -> Item | Reject:
+async def _candidate(item: Item, role: str, several: bool, options: ReasonOptions, tools: Tools) -> Item | Reject:
     model = tools.models[role]
     asked = trim(item.history, within_words(options.max_words))
     unseen = 0 if model.sees else sum(len(turn.images) for turn in asked)
@@ -113,7 +113,7 @@ def _written(result: Reasoned, model: Model) -> Candidate:
     return Candidate(response=result.parsed.response, reasoning=reasoning, generator=model.name, raw=result.raw)
 
 
-def _trace(role: str, seed: int, options: Options, turns_left_out: int, images_left_out: int) -> dict[str, Any]:
+def _trace(role: str, seed: int, options: ReasonOptions, turns_left_out: int, images_left_out: int) -> dict[str, Any]:
     trace: dict[str, Any] = {"role": role, "seed": seed, "temperature": options.temperature}
     if turns_left_out:
         trace["turns_left_out"] = turns_left_out

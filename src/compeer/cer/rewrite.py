@@ -61,7 +61,7 @@ class ItemTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     persona: Persona | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RewriteVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the check says; the sentence comes first, so that the judge looks before it decides."""
 
     differences: str
@@ -70,7 +70,7 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machine_style: bool
 
 
-class Text(msgspec.Struct, frozen=True):
+class Passage(msgspec.Struct, frozen=True):
     """One text to rewrite; the supporter's with what it does."""
 
     text: str
@@ -80,10 +80,10 @@ class Text(msgspec.Struct, frozen=True):
 async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
     """The item in other words: history and both replies new, labels and pictures as they were."""
     item, candidate = task.item, task.item.candidate
-    texts = {f"{turn.speaker}_{n}": Text(turn.text) for n, turn in enumerate(item.history, 1)}
-    texts["reply_1"] = Text(item.reference, item.reference_strategies)
+    texts = {f"{turn.speaker}_{n}": Passage(turn.text) for n, turn in enumerate(item.history, 1)}
+    texts["reply_1"] = Passage(item.reference, item.reference_strategies)
     if candidate:  # without a strategy: its reasoning claims one, and a reply that does another must go on doing so
-        texts["reply_2"] = Text(candidate.response)
+        texts["reply_2"] = Passage(candidate.response)
     reasonings = {"reference": item.reference_reasoning, "candidate": candidate.reasoning if candidate else None}
     thoughts = {(who, step): one.text(step) for who, one in reasonings.items() if one for step in STEPS}
     new = await rewrite(task.id, texts, thoughts, item.language, task.persona, tools)
@@ -120,7 +120,7 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 async def rewrite(
     name: str,
-    texts: Mapping[str, Text],
+    texts: Mapping[str, Passage],
     thoughts: Mapping[Any, str],
     language: Language,
     persona: Persona | None,
@@ -154,7 +154,7 @@ async def rewrite(
         temperature=0.0,
         seed=tools.seed,
     )
-    verdict, _ = await ask_json(tools.models[JUDGE], check, Verdict)
+    verdict, _ = await ask_json(tools.models[JUDGE], check, RewriteVerdict)
     failed = {
         "meaning-changed": not verdict.meaning_kept,
         "strategy-changed": not verdict.strategies_kept,
@@ -250,7 +250,7 @@ NAMES = ("D", "R", "P")
 _SUFFIX = re.compile(r"(~[DRP])+$")
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+class VariantSizes(msgspec.Struct, frozen=True, kw_only=True):
     """What the three sets are made of."""
 
     originals: int
@@ -265,7 +265,7 @@ class Variants(msgspec.Struct, frozen=True):
     """The three training sets, by name, and their sizes."""
 
     sets: dict[str, list[Item]]
-    sizes: Sizes
+    sizes: VariantSizes
 
 
 def origin(item: Item) -> str:
@@ -349,7 +349,7 @@ def variants(originals: Iterable[Item], rewritten: Iterable[Item], with_persona:
             # the split may have been drawn after the rewriting
             copies[name][before.id] = msgspec.structs.replace(item, split=before.split)
     shared = [item.id for item in base if item.id in copies["R"] and item.id in copies["P"]]
-    sizes = Sizes(
+    sizes = VariantSizes(
         originals=len(base),
         copies=len(shared),
         each=len(base) + len(shared),

@@ -35,7 +35,7 @@ from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.typed import from_plain
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What can be set for this stage."""
 
     n_samples: Annotated[int, Meta(ge=1)] = 3  # N_s; not printed in the paper
@@ -85,7 +85,7 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
 
 async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     """The items of one dialogue."""
-    options = from_plain(tools.options, Options)
+    options = from_plain(tools.options, SampleOptions)
     merged = turns(dialogue)
     before = [number for number, turn in enumerate(merged) if turn.speaker == "supporter"]
     first = next((index for index, had in enumerate(before, start=1) if had >= options.min_history), None)
@@ -96,7 +96,7 @@ async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     return items_at(dialogue, drawn)
 
 
-STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item, options=Options)
+STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item, options=SampleOptions)
 
 
 @lru_cache(maxsize=4096)

@@ -14,8 +14,8 @@ Crisis items are kept out of train unless `include_crisis` (which says that a pe
 in the paper's reward mentions safety, so preference training could trade it away. In the held-out sets they
 stay: a judge should be measured on them.
 
-`plan` reads the items once and remembers a few facts of each; `Plan` then places them while they are read again, so a
-large dataset is never held in memory.
+`plan` reads the items once and remembers a few facts of each; `SplitPlan` then places them while they are read again,
+so a large dataset is never held in memory.
 
 Departure from the paper: it says "a held-out subset comprising 574 samples", and no more.
 """
@@ -70,7 +70,7 @@ class Leak(msgspec.Struct, frozen=True):
     splits: tuple[str, ...]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SplitPlan(msgspec.Struct, frozen=True):
     """Where each item goes, by its number: a split, or the reason and the detail why it goes nowhere."""
 
     places: list[Split | tuple[str, str]]
@@ -128,7 +128,7 @@ def plan(
     kind: LabelKind | None = None,
     include_crisis: bool = False,
     similar: Iterable[SimilarPair] = (),
-) -> Plan:
+) -> SplitPlan:
     """Where each item goes. `kind`: whose labels are held out (people's where there are any). `similar`: dialogues that
     must lie together."""
     facts = [_Facts.of(item) for item in items]
@@ -150,7 +150,7 @@ def plan(
         part = where.get(group, "train")
         for at in members:
             places[at] = _why_aside(facts[at], part, at in chosen, kind, include_crisis) or part
-    return Plan(places)
+    return SplitPlan(places)
 
 
 def leaks(items: Iterable[Item], similar: Iterable[SimilarPair] = ()) -> list[Leak]:

@@ -289,14 +289,14 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Read people's answers: two who agree make a label, else a third decides, else there is none."""
-    from compeer.cer.exchange import Judgement, Key, merge, votes_of
+    from compeer.cer.exchange import TaskAnswer, TaskKey, merge, votes_of
     from compeer.cer.item import Item, read_items
     from compeer.dialogue import read_rows, write_rows
     from compeer.dialogue.jsonl import rejects_path
     from compeer.pipeline.stage import Reject
 
-    given = (row for path in judgements for row in read_rows(path, Judgement))
-    votes = votes_of(given, [row for path in keys for row in read_rows(path, Key)])
+    given = (row for path in judgements for row in read_rows(path, TaskAnswer))
+    votes = votes_of(given, [row for path in keys for row in read_rows(path, TaskKey)])
     merged = list(merge(read_items(source), votes))
     dropped = [row for row in merged if isinstance(row, Reject)]
     kept = write_rows(out, (row for row in merged if isinstance(row, Item)))

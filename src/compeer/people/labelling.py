@@ -36,7 +36,7 @@ from sqlalchemy import (
     update,
 )
 
-from compeer.cer.exchange import LabelTask
+from compeer.cer.exchange import LabelTask, task_for
 from compeer.cer.item import Item, Question
 from compeer.errors import UserError
 from compeer.people import tables
@@ -66,7 +66,6 @@ from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
 from compeer.people.tables import annotators, audit_draws, drafts, items, leases, projects, votes
 from compeer.people.work_queue import Draft, WorkQueue, clean_note, clean_seconds
-from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
 from compeer.typed import from_json
 
@@ -165,19 +164,6 @@ def _item_row(project: int, position: int, item: Item) -> dict[str, Any]:
 
 def _picture_paths(item: Item) -> list[str]:
     return [path for turn in item.history for path in turn.images]
-
-
-def task_for(item: Item, *, candidate_first: bool, name: str, questions: tuple[Question, ...]) -> LabelTask:
-    """The item as a blind task: nothing in it tells which reply is whose."""
-    assert item.candidate is not None
-    replies = (item.candidate.response, item.reference)
-    first, second = replies if candidate_first else replies[::-1]
-    reasoning = item.candidate.reasoning
-    steps = {step: render_step(reasoning, step) for step in STEPS} if reasoning else None
-    return LabelTask(
-        id=name, language=item.language, history=item.history, first=first, second=second, reasoning=steps,
-        questions=questions,
-    )  # fmt: skip
 
 
 class AssignedItem(msgspec.Struct, frozen=True):

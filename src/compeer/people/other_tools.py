@@ -29,11 +29,11 @@ from xml.etree import ElementTree
 import msgspec
 import yaml
 
-from compeer.cer.exchange import LabelTask
+from compeer.cer.exchange import LabelTask, task_for
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.people.labelling import as_shown, task_for
+from compeer.people.labelling import as_shown
 from compeer.people.protocol import questions_for
 from compeer.reasoning import STEPS
 from compeer.reward.verdict import CHOICES, preference_of

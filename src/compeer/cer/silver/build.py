@@ -39,7 +39,7 @@ from compeer.cer.item import QUESTIONS, Candidate, Item, Labels, item_at
 from compeer.cer.silver.evidence import gather, tells
 from compeer.cer.silver.moment import Moment, moments, size, stream
 from compeer.cer.silver.phrases import phrases
-from compeer.cer.silver.replies import Index, Reply, replies
+from compeer.cer.silver.replies import Index, SilverReply, replies
 from compeer.cer.silver.steps import draft
 from compeer.cer.silver.wrong_steps import Matrix, Odds, Pool, Table, Wrong, worded, wrong_steps
 from compeer.dialogue import Dialogue
@@ -181,7 +181,7 @@ def _items(
 
 
 def _trace(
-    pool: Pool, moment: Moment, wrong: dict[str, Wrong], said: Reply, number: int, seed: int
+    pool: Pool, moment: Moment, wrong: dict[str, Wrong], said: SilverReply, number: int, seed: int
 ) -> dict[str, object]:
     return {
         "seed": seed,

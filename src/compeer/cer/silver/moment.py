@@ -7,19 +7,17 @@ Every label comes from people or is derived from what they noted, and `derived` 
 - intensity: noted at the turn, or on the straight line between the seeker's first and last survey score. ESConv
   knows only these two numbers; what lies between is our assumption. Without any it is 3 and is never called wrong.
 - strategy: the one with the most words where a merged turn has several; all of them count as right.
-- stage: noted, or derived in `stages`.
+- stage: noted, or derived from the round's place in the conversation and its strategies (`derive_stages`).
 
 A moment is used only when the seeker has said enough to be read (`MIN_WORDS`), and only what was said before it
 may be quoted; the situation from the questionnaire is drawn on where the seeker has meanwhile told it.
 
-The stage of each round, for corpora that do not note it: from its place in the conversation and its strategies.
-
-ESConv's framework has three stages, exploration, comforting, action, "generally" in this order but free to go
+About stages: ESConv's framework has three, exploration, comforting, action, "generally" in this order but free to go
 back, and ties strategies to them: questions and restatements explore; reflections, self-disclosure, affirmation
 comfort; suggestions and information lead to action. So a round's stage is the one that its place (early, middle,
 late) and the strategies around it (its own count twice its neighbours') speak for most. It is derived, not
 noted by a person: the item's trace says so, and a stage is called wrong only where it is also unlikely from
-what can be seen (`unlikely`).
+what can be seen.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ _MAKE, _BLEND = 0.6, 0.55  # of the rest, where the strategy allows it, make one
 _MIRROR = ("restatement or paraphrasing", "reflection of feelings")  # goes before anything
 
 
-class Reply(msgspec.Struct, frozen=True):
+class SilverReply(msgspec.Struct, frozen=True):
     """A reply, how it came about, and from where."""
 
     text: str
@@ -214,7 +214,7 @@ class Reply(msgspec.Struct, frozen=True):
         return "candidate" if good else "neither"
 
 
-def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply | None]:
+def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[SilverReply | None]:
     """A fitting reply for each moment, in the strategy that is right there; None where none could be found."""
     moments = [one.moment for one in evidence]
     look = [at for at, m in enumerate(moments) if stream(seed, m.key, "look").random() < _RETRIEVE]
@@ -224,11 +224,11 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
         for at, found in zip(look, best, strict=True)
         if found and found.score >= CLOSE and flat(found.moment.reply) != flat(moments[at].reply)
     }
-    replies: list[Reply | None] = []
+    replies: list[SilverReply | None] = []
     for at, moment in enumerate(moments):
         if at in close:
             other = close[at].moment
-            replies.append(Reply(flat(other.reply), "fitting", "retrieved", other.key))
+            replies.append(SilverReply(flat(other.reply), "fitting", "retrieved", other.key))
             continue
         rng = stream(seed, moment.key, "fitting")
         again = reworded(moment.reply, rng) if moment.helpful else None
@@ -237,11 +237,11 @@ def fitting(evidence: Sequence[Evidence], index: Index, seed: int) -> list[Reply
         if telling and (again is None or rng.random() < _MAKE):
             made = make(evidence[at], moment.strategy, seed)
         if made or not again:
-            replies.append(Reply(made, "fitting", "made") if made else None)
+            replies.append(SilverReply(made, "fitting", "made") if made else None)
             continue
         mirrored = make(evidence[at], rng.choice(_MIRROR), seed) if telling and rng.random() < _BLEND else None
         blended = f"{sentences(mirrored)[0]} {max(sentences(again), key=len)}" if mirrored else None
-        replies.append(Reply(blended or again, "fitting", "blended" if blended else "reworded"))
+        replies.append(SilverReply(blended or again, "fitting", "blended" if blended else "reworded"))
     return replies
 
 
@@ -271,7 +271,9 @@ _MAKE_UNFIT = 0.4
 _NOUNS = tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in (PEOPLE, THINGS))
 
 
-def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequence[Moment], seed: int) -> list[Reply]:
+def replies(
+    pool: Pool, strategies: Sequence[str], index: Index, failed: Sequence[Moment], seed: int
+) -> list[SilverReply]:
     """One reply for each moment of the pool; `strategies` are those that the candidates' third steps conclude."""
     moments = pool.moments
     own = fitting(pool.evidence, index, seed)
@@ -286,26 +288,26 @@ def replies(pool: Pool, strategies: Sequence[str], index: Index, failed: Sequenc
         rng = stream(seed, moment.key, "reply")
         reply, elsewhere = own[at], own[moved[at]] if at in moved else None
         if kind == "off_topic" and elsewhere:
-            reply = Reply(elsewhere.text, kind, elsewhere.source, moments[moved[at]].key)
+            reply = SilverReply(elsewhere.text, kind, elsewhere.source, moments[moved[at]].key)
         elif kind == "spliced" and elsewhere and reply:
             both = f"{sentences(reply.text)[0]} {sentences(elsewhere.text)[-1]}"
-            reply = Reply(both, kind, reply.source, moments[moved[at]].key)
+            reply = SilverReply(both, kind, reply.source, moments[moved[at]].key)
         elif kind == "unfit":
             reply = _unfit(pool.evidence[at], strategies[at], other[at], rng, seed)
         elif kind == "detail" and reply:
             changed = _wrong_detail(reply.text, moment, nouns, rng)
-            reply = Reply(changed, kind, reply.source, reply.donor) if changed else None
+            reply = SilverReply(changed, kind, reply.source, reply.donor) if changed else None
         elif kind == "failed":
             reply = _failed(moment, strategies[at], failed, rng)
         elif kind != "fitting":
             reply = None
         if reply is None or _same(reply.text, moment.reply):
-            reply = Reply(say(phrases(moment.language).generic, rng, {}) or "…", "generic", "generic")
+            reply = SilverReply(say(phrases(moment.language).generic, rng, {}) or "…", "generic", "generic")
         said.append(reply)
     return said
 
 
-def _kind(moment: Moment, own: Reply | None, strategy: str, any_failed: bool, seed: int) -> str:
+def _kind(moment: Moment, own: SilverReply | None, strategy: str, any_failed: bool, seed: int) -> str:
     """Good, or bad in which way: by chance, as far as the moment allows it."""
     rng = stream(seed, moment.key, "reply kind")
     fits = strategy in moment.strategies
@@ -326,7 +328,7 @@ def _kind(moment: Moment, own: Reply | None, strategy: str, any_failed: bool, se
 
 
 def _misplaced(
-    pool: Pool, own: Sequence[Reply | None], strategies: Sequence[str], members: Sequence[int], seed: int
+    pool: Pool, own: Sequence[SilverReply | None], strategies: Sequence[str], members: Sequence[int], seed: int
 ) -> dict[int, int]:
     """Who gets whose fitting reply: from another dialogue, far from the point, in the strategy concluded."""
     members = [at for at in members if own[at]]
@@ -348,19 +350,19 @@ def _misplaced(
     return moved
 
 
-def _unfit(found: Evidence, strategy: str, other: Found | None, rng: Random, seed: int) -> Reply | None:
+def _unfit(found: Evidence, strategy: str, other: Found | None, rng: Random, seed: int) -> SilverReply | None:
     if (other is None or rng.random() < _MAKE_UNFIT) and (text := make(found, strategy, seed)):
-        return Reply(text, "unfit", "made")
-    return Reply(flat(other.moment.reply), "unfit", "retrieved", other.moment.key) if other else None
+        return SilverReply(text, "unfit", "made")
+    return SilverReply(flat(other.moment.reply), "unfit", "retrieved", other.moment.key) if other else None
 
 
-def _failed(moment: Moment, strategy: str, failed: Sequence[Moment], rng: Random) -> Reply | None:
+def _failed(moment: Moment, strategy: str, failed: Sequence[Moment], rng: Random) -> SilverReply | None:
     others = [m for m in failed if m.dialogue.id != moment.dialogue.id]
     donors = [m for m in others if m.strategy == strategy] or others
     if not donors:
         return None
     donor = rng.choice(donors)
-    return Reply(flat(donor.reply), "failed", "failed", donor.key)
+    return SilverReply(flat(donor.reply), "failed", "failed", donor.key)
 
 
 def _same(one: str, other: str) -> bool:
