@@ -1,4 +1,4 @@
-"""Results into tables: notes of finished pieces -> results/*.json -> docs/results.md.
+"""Results into tables: notes of finished pieces -> results/*.json -> docs/results.md and rounds.md.
 
 A result file is small, says what kind of table it is and how it was made, and is kept in the repository. A table of
 docs/results.md stands between markers and is made of the file of that name alone:
@@ -31,6 +31,7 @@ Triple = Sequence[float | None]
 Made = dict[str, Any]
 MARKED = re.compile(r"(<!-- miniature: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOTHING = "Not measured yet."
+ROUNDS = Path(__file__).with_name("rounds.md")  # every table; docs/results.md has those that matter now
 _HEAD = ("model", "complete %", "reward, evaluation judge", "above SFT", "distinct-2", "self-similarity", "words",
          "strategies")  # fmt: skip
 _JUDGED = _HEAD[2:4]
@@ -50,7 +51,8 @@ def make(work: Work) -> dict[str, Any]:
     if not work.docs.is_file():  # the tiny size has a page of its own
         marked = "\n\n".join(f"<!-- miniature: {name} -->\n<!-- end -->" for name in _RESULTS)
         work.docs.write_text(f"# Results\n\n{marked}\n", encoding="utf-8")
-    work.docs.write_text(filled(work.docs.read_text(encoding="utf-8"), work.results), encoding="utf-8")
+    for page in (work.docs, ROUNDS) if not work.tiny else (work.docs,):
+        page.write_text(filled(page.read_text(encoding="utf-8"), work.results), encoding="utf-8")
     return {"tables": sorted(found)}
 
 

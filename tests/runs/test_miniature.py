@@ -155,11 +155,23 @@ def test_tables_are_made_of_what_is_finished_so_far(done: Path, words: list[str]
 
 
 def test_the_tables_of_the_documentation_are_those_of_the_shipped_result_files() -> None:
-    page = HERE.parent.parent / "docs" / "results.md"
-    text, results = page.read_text(encoding="utf-8"), HERE / "results"
-    marked = {name for _, name, _ in MARKED.findall(text)}
+    results = HERE / "results"
+    marked: set[str] = set()
+    for page in (HERE.parent.parent / "docs" / "results.md", HERE / "rounds.md"):
+        text = page.read_text(encoding="utf-8")
+        marked |= {name for _, name, _ in MARKED.findall(text)}
+        assert filled(text, results) == text, "run python -m runs.miniature tables"
     assert {path.stem for path in results.glob("*.json")} <= marked, "a result file that no table shows"
-    assert filled(text, results) == text, "run python -m runs.miniature tables"
+
+
+def test_the_blind_reading_on_the_page_is_that_of_its_file() -> None:
+    page = (HERE.parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    shown = page.split("<!-- reading: esconv-60 -->")[1].split("<!-- end -->")[0].strip().splitlines()[2:]
+    rows = json.loads((HERE.parent / "readings" / "esconv-60.json").read_text(encoding="utf-8"))["rows"]
+    assert len(shown) == len(rows)
+    for line, (name, mean, low, high, share, better) in zip(shown, rows, strict=True):
+        wins = "" if better is None else f"{better} %"
+        assert line == f"| {name} | {mean:.2f} [{low:.2f}, {high:.2f}] | {share} % | {wins} |"
 
 
 def test_pieces_side_by_side_wait_for_what_they_need_and_a_failure_stops_only_what_stands_on_it(
