@@ -13,7 +13,7 @@ from tests.reward.judge_process import JudgeProcess, gold_cases
 from tests.reward.rule_judge import RuleJudge
 
 from compeer.cer.item import PastTurn
-from compeer.models.request import Patience
+from compeer.models.request import Patience, image_bytes
 from compeer.reward.case import Case, split_by_history, trial_case
 from compeer.reward.judge import Judgement
 from compeer.reward.remote_judge import RemoteJudge
@@ -22,8 +22,8 @@ from compeer.reward.wire import (
     PictureRefused,
     failed_judgement,
     reply_problem,
+    with_checked_pictures,
     with_embedded_pictures,
-    with_picture_files,
 )
 
 DOT = base64.b64decode(
@@ -58,11 +58,8 @@ class TestPictures:
         (tmp_path / "dot.png").write_bytes(DOT)
         sent = with_embedded_pictures(self.shown(str(tmp_path / "dot.png")))
         assert sent.history[0].images[0].startswith("data:image/png;base64,")
-        folder = tmp_path / "received"
-        folder.mkdir()
-        (received,) = with_picture_files([sent], lambda: folder, None)
-        path = Path(received.history[0].images[0])
-        assert path.parent == folder and path.read_bytes() == DOT
+        (received,) = with_checked_pictures([sent], None)
+        assert image_bytes(received.history[0].images[0]) == DOT
 
     def test_no_file_of_the_server_is_opened_by_name(self, server: JudgeProcess, tmp_path: Path) -> None:
         (tmp_path / "dot.png").write_bytes(DOT)
@@ -83,7 +80,7 @@ class TestPictures:
         (inside / "link.png").symlink_to(outside / "dot.png")
 
         def opened(path: str) -> str:
-            return with_picture_files([self.shown(path)], lambda: tmp_path, inside)[0].history[0].images[0]
+            return with_checked_pictures([self.shown(path)], inside)[0].history[0].images[0]
 
         assert opened("dot.png") == opened(str(inside / "dot.png")) == str((inside / "dot.png").resolve())
         for path in (
@@ -100,9 +97,9 @@ class TestPictures:
     @pytest.mark.parametrize(
         "url", ["data:text/html;base64,QQ==", "data:image/png;base64,!!!", "data:image/svg;base64,QQ=="]
     )
-    def test_data_that_is_no_picture_is_refused(self, url: str, tmp_path: Path) -> None:
+    def test_data_that_is_no_picture_is_refused(self, url: str) -> None:
         with pytest.raises(PictureRefused):
-            with_picture_files([self.shown(url)], lambda: tmp_path, None)
+            with_checked_pictures([self.shown(url)], None)
 
 
 class TestParts:

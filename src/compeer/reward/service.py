@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -64,7 +63,7 @@ from compeer.reward.wire import (
     fingerprint,
     reply_problem,
     score_of,
-    with_picture_files,
+    with_checked_pictures,
 )
 from compeer.typed import from_json, from_plain
 
@@ -318,17 +317,9 @@ class JudgeService:
             raise _Refused(413, f"{len(cases)} cases in one request; the maximum is {self.settings.most_cases}")
         if not cases:
             return []
-        with contextlib.ExitStack() as files:
-            made: list[Path] = []
-
-            def folder() -> Path:
-                if not made:
-                    made.append(Path(files.enter_context(tempfile.TemporaryDirectory(prefix="compeer-"))))
-                return made[0]
-
-            ready = with_picture_files(cases, folder, self.settings.pictures)
-            async with asyncio.timeout(self.settings.timeout):
-                return await self.queue.submit(ready, orders or self.settings.orders)
+        ready = with_checked_pictures(cases, self.settings.pictures)
+        async with asyncio.timeout(self.settings.timeout):
+            return await self.queue.submit(ready, orders or self.settings.orders)
 
     async def _health(self, _: web.Request) -> web.Response:
         state = "stopping" if self.stopping else "ready" if self.info else "loading"

@@ -13,7 +13,6 @@ comes inside the request, or is in the one folder that the operator allowed. Not
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -184,8 +183,7 @@ def reply_problem(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str
     return None
 
 
-_SUFFIXES = {"png": ".png", "jpeg": ".jpg", "jpg": ".jpg", "webp": ".webp", "gif": ".gif", "bmp": ".bmp"}
-_DATA_URL = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:image/[a-z+]+;base64,", re.IGNORECASE)
 
 
 class PictureRefused(UserError):
@@ -197,13 +195,13 @@ def with_embedded_pictures(case: Case) -> Case:
     return _with_pictures(case, _data_url)
 
 
-def with_picture_files(cases: Sequence[Case], folder: Callable[[], Path], allowed: Path | None) -> list[Case]:
-    """The cases with images as files: data URLs are written into `folder()`, other names must be in `allowed`."""
+def with_checked_pictures(cases: Sequence[Case], allowed: Path | None) -> list[Case]:
+    """The cases as a service may judge them: images are data URLs of real images, or files in the folder `allowed`."""
 
-    def as_file(name: str) -> str:
-        return _write_picture(name, folder()) if name[:5].lower() == "data:" else _allowed_picture(name, allowed)
+    def checked(name: str) -> str:
+        return _checked_data_url(name) if name[:5].lower() == "data:" else _allowed_file(name, allowed)
 
-    return [_with_pictures(case, as_file) for case in cases]
+    return [_with_pictures(case, checked) for case in cases]
 
 
 def _with_pictures(case: Case, change: Callable[[str], str]) -> Case:
@@ -214,6 +212,8 @@ def _with_pictures(case: Case, change: Callable[[str], str]) -> Case:
 
 
 def _data_url(path: str) -> str:
+    from compeer.http_service import picture_type
+
     if _DATA_URL.match(path):
         return path
     try:
@@ -221,27 +221,23 @@ def _data_url(path: str) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise PictureRefused(f"The image {path:.200} cannot be read: {reason}.") from None
-    suffix = Path(path).suffix.lower()
-    kind = next((name for name, ending in _SUFFIXES.items() if ending == suffix), "png")
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+    return f"data:{picture_type(data) or 'image/png'};base64,{base64.b64encode(data).decode()}"
 
 
-def _write_picture(url: str, folder: Path) -> str:
-    head = _DATA_URL.match(url)
-    if head is None or head.group(1).lower() not in _SUFFIXES:
-        kinds = ", ".join(sorted(_SUFFIXES))
-        raise PictureRefused(f"An image begins data:image/KIND;base64, with KIND one of {kinds}; not {url[:40]!r}.")
+def _checked_data_url(url: str) -> str:
+    from compeer.http_service import picture_type
+
+    encoded = url.partition(",")[2]
     try:
-        data = base64.b64decode(url[head.end() :], validate=True)
-    except (binascii.Error, ValueError):
+        kind = picture_type(base64.b64decode(encoded, validate=True)) if _DATA_URL.match(url) else None
+    except ValueError:
         raise PictureRefused("The data of an image is not valid base64.") from None
-    path = folder / (hashlib.sha256(data).hexdigest()[:32] + _SUFFIXES[head.group(1).lower()])
-    if not path.exists():
-        path.write_bytes(data)
-    return str(path)
+    if kind is None:
+        raise PictureRefused("An image is a PNG, JPEG, GIF, WebP or BMP file, sent as data:image/png;base64,….")
+    return f"data:{kind};base64,{encoded}"
 
 
-def _allowed_picture(name: str, allowed: Path | None) -> str:
+def _allowed_file(name: str, allowed: Path | None) -> str:
     if allowed is None:
         raise PictureRefused("This service opens no files. Send images as data:image/…;base64,… inside the request.")
     try:
