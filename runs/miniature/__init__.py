@@ -14,5 +14,5 @@ studies      time, consistency, tau, other corpora, the gold set
 adapters     the best supporter and the judge, small enough to be shipped
 tables       results/*.json into docs/results.md, between markers
 
-Nothing here trains or measures by itself: it calls the package. docs/miniature.md says how it is run.
+Nothing here trains or measures by itself: it calls the package. README.md says how it is run.
 """

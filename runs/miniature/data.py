@@ -25,10 +25,10 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Item, Labels, items_at
+from compeer.cer.item import Item, Labels, items_at, read_items
 from compeer.cer.silver import build_silver
 from compeer.corpora import bundled, load
-from compeer.dialogue import Dialogue, read_rows, rounds, write_rows
+from compeer.dialogue import Dialogue, rounds, write_rows
 from compeer.errors import UserError
 from compeer.policy.prompts import demonstration
 from runs.miniature.pieces import Work
@@ -120,7 +120,7 @@ def dialogues(name: str, path: Path, **options: Any) -> list[Dialogue]:
 
 
 def read(path: Path) -> list[Item]:
-    return list(read_rows(path, Item))
+    return list(read_items(path))
 
 
 def drawn(things: Sequence[Any], seed: int) -> list[Any]:

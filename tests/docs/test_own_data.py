@@ -1,4 +1,4 @@
-"""docs/own-data.md with conversations of somebody's own: what needs no model is run in the page's order."""
+"""docs/data.md with conversations of somebody's own: what needs no model is run in the page's order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compeer.cer import gold
 from compeer.corpora import load
 from compeer.dialogue import Dialogue, write_rows
 
-PAGE = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").partition("\n## Building the dataset")[0]
 #: people's labels cannot be had in a test, and so nothing that comes after them
 AFTER_PEOPLE = ("labelled.jsonl --out dataset", "configs/", "hf:runs")
 
@@ -36,7 +36,7 @@ def test_the_page_can_be_followed_up_to_where_people_label(tmp_path: Path, monke
     Path("mine.jsonl").write_text("".join(f"{line}\n" for line in [*shown, *map(json.dumps, ours)]), encoding="utf-8")
     write_rows("candidates.jsonl", list(gold.load("en"))[:6])  # `cer reason` needs a server; these stand in for it
     run = []
-    for command in commands_in("docs/own-data.md", PAGE):
+    for command in commands_in("docs/data.md", PAGE):
         words = command.words[1:]
         if words[0] == "studio" or "openai:" in command.text or any(part in command.text for part in AFTER_PEOPLE):
             continue

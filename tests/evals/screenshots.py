@@ -1,4 +1,4 @@
-"""The pictures of docs/report.md: `python -m tests.evals.screenshots docs/img`.
+"""The pictures of docs/evaluation.md: `python -m tests.evals.screenshots docs/img`.
 
 The dialogues are the project's own bundled ones; model names, scores and curves are invented.
 """

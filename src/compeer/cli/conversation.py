@@ -173,7 +173,7 @@ def serve(
     ] = None,
     log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
 ) -> None:
-    """Serve the conversation to any OpenAI client, with reasoning and control. docs/serve.md has the protocol."""
+    """Serve the conversation to any OpenAI client, with reasoning and control. docs/conversation.md has the protocol."""
     leave_cores_to_the_model()
     import asyncio
 

@@ -142,7 +142,7 @@ def serve(
         float, typer.Option(min=0.0, help="Seconds for requests in flight when the service is stopped.")
     ] = 30.0,
 ) -> None:
-    """Serve a judge over HTTP, with batches, health and metrics. The protocol is in docs/reward-service.md."""
+    """Serve a judge over HTTP, with batches, health and metrics. The protocol is in docs/judge.md."""
     import asyncio
 
     from compeer.reward.service import ServiceSettings

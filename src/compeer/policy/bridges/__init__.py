@@ -5,5 +5,5 @@ prompt_file   CER histories as rows that other trainers read
 ms_swift      a reward plugin for ms-swift
 verl          reward functions for verl, and the place where a group meets
 
-docs/elsewhere.md says how they are used, and what of it was tested.
+docs/policy.md says how they are used, and what of it was tested.
 """

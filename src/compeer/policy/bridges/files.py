@@ -30,7 +30,7 @@ PLACE = "<image>"
 
 
 class BridgeRow(msgspec.Struct, frozen=True):
-    """One prompt. `prompt_record` is the record that the reward wants back, as JSON."""
+    """One prompt. `prompt_record` is the record that the reward needs, as JSON."""
 
     messages: list[dict[str, str]]
     images: list[str]

@@ -1,4 +1,4 @@
-"""The reward for verl, which scores one output at a time (read against 0.9.1; see docs/elsewhere.md for older ones).
+"""The reward for verl, which scores one output at a time (read against 0.9.1; see docs/policy.md for older ones).
 
 Equation 5 needs the whole group. verl's advantage step sees numbers, not texts, so the group has to meet before it:
 
