@@ -18,6 +18,7 @@ from compeer.cer.item import Candidate, Item, Labels, PastTurn, read_items, to_r
 from compeer.cer.publish import publish
 from compeer.cli import app
 from compeer.dialogue import read_rows, write_rows
+from compeer.dialogue.jsonl import data_files, open_bytes
 from compeer.errors import UserError
 from compeer.reasoning import Reasoning
 
@@ -163,16 +164,22 @@ def reward_consistency(path: Path, out: Path, judge: RuleJudge) -> int:
 
 
 def reward_rows(path: Path, out: Path, judge: RuleJudge) -> int:
-    from compeer.reward.train import Config, _items
+    from compeer.reward.train import JudgeTraining, _items
 
-    config = Config(out=str(out), base="x", train=(str(path),), pictures="drop")
+    config = JudgeTraining(out=str(out), base="x", train=(str(path),), pictures="drop")
     return len(list(_items(config.train, config)))
 
 
 def reward_service(path: Path, out: Path, judge: RuleJudge) -> int:
-    from compeer.cer.item import as_item
+    from compeer.reward.service import _case
 
-    return sum(as_item(row).candidate is not None for row in read_rows(path, dict))
+    lines = [msgspec.Raw(line) for file in data_files(path) for line in _unpacked(file).splitlines()]
+    return len([_case(line, "item") for line in lines])
+
+
+def _unpacked(file: Path) -> bytes:
+    with open_bytes(file, "rb") as opened:
+        return opened.read()
 
 
 def policy_sft(path: Path, out: Path, judge: RuleJudge) -> int:
