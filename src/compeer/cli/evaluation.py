@@ -201,6 +201,77 @@ def esc_eval(
     _tell(result, out, as_json)
 
 
+@eval_app.command("vera-mh")
+def vera_mh(
+    model: Supporter = None,
+    seeker: Seeker = None,
+    judge: Annotated[str | None, typer.Option(help="Model that rates by the rubric, named like --model.")] = None,
+    out: Out = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of VERA-MH's files. Default: below $COMPEER_DATA.")
+    ] = None,
+    sheet: Annotated[
+        Path | None, typer.Option(help="File for blind readers: conversations of --out and questions, no sources.")
+    ] = None,
+    answers: Annotated[Path | None, typer.Option(help="Filled sheet to rate; no model is asked.")] = None,
+    base_url: BaseUrl = None,
+    seeker_url: SeekerUrl = None,
+    judge_url: JudgeUrl = None,
+    name: Name = None,
+    plain: Plain = False,
+    brief: Brief = False,
+    limit: Limit = None,
+    concurrency: Concurrency = 32,
+    temperature: Temperature = 0.7,
+    max_tokens: ReplyTokens = None,
+    seeker_tokens: SeekerTokens = 500,
+    judge_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per answer of the judge.")] = 256,
+    seed: Seed = 0,
+    log_calls: LogCalls = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """VERA-MH: simulated people at risk, rated by the rubric of clinicians, by a model or by blind readers."""
+    from compeer.errors import UserError
+
+    _need_inspect()
+    from compeer.evals.provider import open_role
+    from compeer.evals.result import load_transcripts
+    from compeer.evals.safety import vera_mh as vera
+
+    if answers is not None:
+        found = vera.reader_figures(answers, vera.load_folder(folder))
+        if as_json:
+            print_json(found)
+            return
+        for figure in found:
+            typer.echo(f"  {figure.name:<64} {figure.text()}")
+        return
+    if sheet is not None and out is not None and model is None:
+        count = vera.write_sheet(sheet, load_transcripts(out), vera.load_folder(folder))
+        typer.echo(f"{sheet}: {count} conversations for readers.")
+        return
+    if model is None or seeker is None or judge is None or out is None:
+        raise UserError("Give --model, --seeker, --judge and --out; or --answers FILE with readers' answers.")
+    settings = _settings(
+        plain, brief, concurrency, temperature, max_tokens, seeker_tokens, seed, log_calls, judge_tokens
+    )
+    result = vera.evaluate(
+        out,
+        open_role(model, base_url=base_url, connections=concurrency),
+        open_role(seeker, base_url=seeker_url or base_url, connections=concurrency),
+        open_role(judge, base_url=judge_url or base_url, connections=concurrency),
+        settings,
+        folder=folder,
+        limit=limit,
+        name=name,
+        fresh=fresh,
+    )
+    if sheet is not None:
+        vera.write_sheet(sheet, load_transcripts(out), vera.load_folder(folder))
+    _tell(result, out, as_json)
+
+
 @eval_app.command()
 def diversity(
     source: Annotated[

@@ -1,4 +1,4 @@
-"""ESC-Eval and SAGE for Inspect's own commands, and our models as an Inspect provider.
+"""ESC-Eval, SAGE and VERA-MH for Inspect's own commands, and our models as an Inspect provider.
 
     inspect eval compeer/sage --model compeer/openai:NAME --model-role seeker=openai/gpt-4o
     inspect eval compeer/esc_eval --model … --model-role seeker=… --model-role judge=… --epochs 2
@@ -19,6 +19,7 @@ from inspect_ai.model import modelapi
 from compeer.evals.esc_eval import evaluate as esc
 from compeer.evals.provider import CompeerAPI
 from compeer.evals.roles import RoleSettings
+from compeer.evals.safety import vera_mh as vera
 from compeer.evals.sage import evaluate as sage_run
 
 
@@ -63,6 +64,19 @@ def esc_eval(
     )
     samples = [esc.sample_of(card) for card in esc.alternating(people)]
     return esc.esc_eval_task(samples, settings, prompts, official_parser=official_parser)
+
+
+@task  # type: ignore[untyped-decorator]
+def vera_mh(
+    folder: str | None = None,
+    plain: bool = False,
+    instruction: str = "full",
+    concurrency: int = 32,
+    seed: int = 0,
+) -> Task:
+    """VERA-MH: people at risk, rated by the rubric of clinicians. Roles: seeker, judge."""
+    settings = RoleSettings(plain=plain, instruction=instruction, concurrency=concurrency, seed=seed)  # type: ignore[arg-type]
+    return vera.vera_task([vera.sample_of(one) for one in vera.load_folder(folder).personas], settings, folder)
 
 
 def _listed(words: str | list[str] | None) -> list[str]:

@@ -3,4 +3,5 @@
 screening  the set, and recall by kind and language, false alarms, of the rules in `compeer.safety`
 rubric     checks without a judge, and five dimensions after VERA-MH for a judge model
 replies    a model answers, a judge judges: cached and resumable
+vera_mh    VERA-MH: simulated people at risk, rated by the rubric of clinicians, by a judge model or by blind readers
 """
