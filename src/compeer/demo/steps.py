@@ -358,7 +358,8 @@ def _transcript(item: Item, scores: dict[str, Any]) -> Transcript:
     said = [TranscriptTurn(turn.speaker, turn.text) for turn in item.history]
     thought = with_thinking(thinking, "") if thinking else None
     said.append(TranscriptTurn("supporter", item.candidate.response, thought))
-    return Transcript(item.id, item.language, tuple(said), scores, about={"reference": item.reference})
+    about = {"reference": item.reference}
+    return Transcript(item.id, item.language, tuple(said), scores, group=item.dialogue, about=about)
 
 
 def _honest(folder: DemoFolder) -> str:

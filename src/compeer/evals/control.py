@@ -43,7 +43,7 @@ from compeer.models.embedding import Embedder
 from compeer.reasoning import Control, Parsed, Pins, parse, violations
 from compeer.reasoning.ontology import EMOTIONS, LANGUAGES, STAGES, STRATEGIES, Language
 from compeer.reasoning.prompt import Length
-from compeer.statistics import Figure, share_figure
+from compeer.statistics import Figure, share_figure, wilson
 
 FREE = "free"
 Tell = Callable[[str], None]
@@ -201,7 +201,9 @@ def _transcript(tried: TriedPin) -> Transcript:
         scores |= {"adherence": _number(tried.kept)}
     pinned = f"{tried.trial.label}={tried.trial.value}" if tried.trial.value else "nothing"
     end = "kept" if tried.kept else None if tried.kept is None else "not kept"
-    return Transcript(tried.trial.id, tried.trial.moment.language, (*said, own), scores, end=end, about={"pin": pinned})
+    moment = tried.trial.moment
+    about = {"pin": pinned}
+    return Transcript(tried.trial.id, moment.language, (*said, own), scores, end=end, group=moment.id, about=about)
 
 
 def _number(holds: bool | None) -> float | None:
@@ -247,7 +249,7 @@ def run_control(settings: ControlSettings, out: Path | None, tell: Tell = lambda
         "control",
         name if settings.grammar or not settings.model else f"{name}, without grammar",
         comparable,
-        tuple(figures),
+        tuple(figure for figure in figures if figure.value is not None),
         setup,
         tuple(notes),
     )
@@ -304,9 +306,12 @@ def _readers(
             tell(f"Training the strategy classifier ({language}) on {settings.corpus}.")
             classifier = train_classifier(dialogues, embedder, language, seed=settings.seed)
             quality = classifier.quality
-            for measure in ("accuracy", "macro_f1", "commonest"):
-                value = getattr(quality, measure)
-                figures.append(Figure(f"classifier-{measure.replace('_', '-')}/{language}", value, n=quality.held_out))
+            n = quality.held_out
+            figures += [
+                Figure(f"classifier-accuracy/{language}", quality.accuracy, *wilson(quality.accuracy, n), n),
+                Figure(f"classifier-macro-f1/{language}", quality.macro_f1, n=n),
+                Figure(f"classifier-commonest/{language}", quality.commonest, *wilson(quality.commonest, n), n),
+            ]
             setup[f"classifier/{language}"] = msgspec.to_builtins(quality)
             notes.append(
                 f"The classifier ({language}) is right about {quality.accuracy:.0%} of {quality.held_out} utterances "

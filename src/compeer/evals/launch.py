@@ -19,7 +19,6 @@ import asyncio
 import fcntl
 import os
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,7 +30,8 @@ import msgspec
 from compeer import __version__
 from compeer.errors import UserError
 from compeer.evals.result import Finished, Result, Transcript, save_result
-from compeer.pipeline.stage import duration, short
+from compeer.pipeline.ledger import Counts, Spent
+from compeer.pipeline.stage import Progress
 from compeer.statistics import Figure
 from compeer.typed import from_json
 
@@ -173,16 +173,21 @@ def _run(
     try:
         left = [sample for sample in benchmark.samples if str(sample.id) not in journal.finished]
         known = len(cases) - len(left)
-        progress = DialogueProgress(len(cases), known, quiet=quiet)
+        progress, counts, spent = Progress(quiet=quiet), Counts(rows_in=known), Spent()
         resumed = f" ({known} of {len(cases)} dialogues are done already)" if known else ""
         most = len(left) * benchmark.calls_per_sample
         progress.say(f"{len(left)} dialogues, up to {most:,} calls and repeated attempts{resumed}")
 
         def keep(done: Finished) -> None:
             journal.add(done)
-            progress.step(done)
+            counts.rows_in += 1
+            spent.asked += done.counts.get("calls", 0)
+            spent.tokens_read += done.counts.get("tokens_read", 0)
+            spent.tokens_written += done.counts.get("tokens_written", 0)
+            progress.tick(counts, spent)
 
         if left:
+            progress.start("dialogues", len(cases), counts)
             _listeners.append(keep)
             try:
                 failures = asyncio.run(_evaluate(benchmark.task(left), len(left), model, roles, out, concurrency))
@@ -308,47 +313,3 @@ class Journal:
     def _write(self, row: Any) -> None:
         self._file.write(msgspec.json.encode(row) + b"\n")
         self._file.flush()
-
-
-class DialogueProgress:
-    """Progress on standard error: a live bar on a terminal, otherwise a line every ten seconds."""
-
-    def __init__(self, total: int, done: int, *, quiet: bool = False, every: float = 10.0) -> None:
-        self.total, self.done, self.quiet, self.every = total, done, quiet, every
-        self._began, self._start, self._next = time.monotonic(), done, time.monotonic() + every
-        self._counts: Counter[str] = Counter()
-        self._live: Any = None
-
-    def say(self, text: str) -> None:
-        if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
-
-    def step(self, done: Finished) -> None:
-        self.done += 1
-        self._counts.update(done.counts)
-        now = time.monotonic()
-        live = not self.quiet and sys.stderr.isatty()
-        if self.quiet or (not live and now < self._next):
-            return
-        self._next = now + self.every
-        rate = (self.done - self._start) / max(now - self._began, 1e-9)
-        tokens = f"{short(self._counts['tokens_read'])} tokens read, {short(self._counts['tokens_written'])} written"
-        told = f"{tokens}, {duration((self.total - self.done) / rate)} left"
-        if not live:
-            self.say(f"{self.done} of {self.total} dialogues, {told}")
-            return
-        if self._live is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            self._live = Progress(
-                TextColumn("dialogues"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"),
-                console=Console(stderr=True), refresh_per_second=4,
-            )  # fmt: skip
-            self._task = self._live.add_task("", total=self.total, completed=self.done, told=told)
-            self._live.start()
-        self._live.update(self._task, completed=self.done, told=told)
-
-    def stop(self) -> None:
-        if self._live is not None:
-            self._live.stop()

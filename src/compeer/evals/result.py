@@ -47,6 +47,7 @@ class Transcript(msgspec.Struct, frozen=True, omit_defaults=True):
     curve: tuple[int, ...] = ()  # SAGE: emotion from start to end
     end: str | None = None
     about: dict[str, str] = {}  # persona, scene, topic, source: what a reader wants above the dialogue
+    group: str | None = None  # the dialogue or moment that several samples share; intervals resample groups
 
 
 class Finished(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -64,6 +64,7 @@ def measure(
     # who judged a dialogue changes nothing about its words
     comparable = {name: value for name, value in source.comparable.items() if name not in ("judge", "parser")}
     found: dict[str, StrategyCounts] = {}
+    signatures: dict[str, str] = {}  # what sacreBLEU did, per language
     notes = ["Distinct-n falls and self-BLEU rises as a set grows: compare sets of about the same size."]
     scores: dict[str, dict[str, float | None]] = defaultdict(dict)
     for language in LANGUAGES:
@@ -81,7 +82,7 @@ def measure(
             if figure.value is not None
         ]
         if own.signature:
-            comparable[f"bleu {language}"] = own.signature
+            signatures[language] = own.signature
         for case, values in own.by_case().items():
             scores[case] |= values
     if not embed:
@@ -94,6 +95,7 @@ def measure(
         "replies": len(source.outputs),
         "dialogues": len({one.dialogue for one in source.outputs}),
         "input": source.kind,
+        "sacrebleu": signatures,
         "strategies": {language: msgspec.to_builtins(each) for language, each in found.items()},
     }
     comparable["cases"] = cases_digest(sorted(one.id for one in source.transcripts))
@@ -120,7 +122,7 @@ class _LanguageReplies:
         self.values = self._values()
 
     def _values(self) -> dict[str, Floats]:
-        """One value a reply; NaN where it has none."""
+        """One value per reply; NaN where it has none."""
         values = {
             "length": [len(words(reply)) for reply in self.replies],
             "self-bleu": self_bleu(self.replies),

@@ -171,7 +171,8 @@ def _of_line(line: OutputLine, number: int) -> Output:
 def _transcript(output: Output) -> Transcript:
     about = {"reference": output.reference} if output.reference else {}
     said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in output.history)
-    return Transcript(output.case, output.language, (*said, TranscriptTurn("supporter", output.reply)), about=about)
+    said = (*said, TranscriptTurn("supporter", output.reply))
+    return Transcript(output.case, output.language, said, group=output.dialogue, about=about)
 
 
 def _dialogue_transcript(dialogue: Dialogue) -> Transcript:

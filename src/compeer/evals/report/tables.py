@@ -123,13 +123,14 @@ def differences(first: ReportRun, second: ReportRun) -> tuple[Figure, ...]:
     one, two = (
         {sample.id: case_values(run.result.benchmark, sample) for sample in run.transcripts} for run in (first, second)
     )
+    groups = {sample.id: sample.group or sample.id for sample in first.transcripts}
     both = [case for case in one if case in two]
     found = []
     for name in dict.fromkeys(name for case in both for name in one[case]):
         cases = [case for case in both if name in one[case] and name in two[case]]
         if len(cases) >= _FEWEST:
             ours, theirs = ([side[case][name] for case in cases] for side in (one, two))
-            found.append(difference_figure(name, ours, theirs))
+            found.append(difference_figure(name, ours, theirs, [groups[case] for case in cases]))
     return tuple(found)
 
 
