@@ -193,7 +193,7 @@ def test_another_kind_of_rows_is_refused_and_the_difference_named(tmp_path: Path
 
 def test_a_file_of_unknown_origin_is_not_overwritten(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.jsonl", "a"), write(tmp_path / "out.jsonl", "precious")
-    with pytest.raises(UserError, match="no manifest says where it is from"):
+    with pytest.raises(UserError, match="no manifest says where it comes from"):
         run_stage(SHOUT, source, out, progress=QUIET)
     assert read(out)[0]["text"] == "precious"
 

@@ -149,7 +149,7 @@ class TestResuming:
     def test_another_judge_is_refused_unless_fresh(self, tmp_path: Path) -> None:
         source = written(tmp_path, items_of(5))
         run(source, tmp_path / "scores.jsonl")
-        with pytest.raises(UserError, match="made in another way: judge's weights was a, is b"):
+        with pytest.raises(UserError, match="made with other settings: judge's weights was a, is b"):
             run(source, tmp_path / "scores.jsonl", RuleJudge(salt="b"))
         with pytest.raises(UserError, match="orders was one, is both"):
             run(source, tmp_path / "scores.jsonl", orders="both")

@@ -132,7 +132,7 @@ def votes_of(judgements: Iterable[TaskAnswer], keys: Iterable[TaskKey]) -> dict[
     for judgement in judgements:
         key = by_task.get(judgement.task)
         if key is None:
-            raise UserError(f"There is no key for the task {judgement.task}; give the key file of its export.")
+            raise UserError(f"There is no key for the task {judgement.task}. Give the key file of its export.")
         if key.annotator != judgement.annotator:
             raise UserError(
                 f"The task {judgement.task} was made for {key.annotator} and comes back from {judgement.annotator}. "

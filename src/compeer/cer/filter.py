@@ -277,7 +277,7 @@ def _duplicate(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
 @lru_cache(maxsize=2)
 def _table(path: str, expected: str | None) -> dict[str, Duplicate]:
     if not Path(path).exists() or (expected and _hash(path) != expected):
-        raise UserError(f"The table of duplicates {path} is not the one this run was begun with; make it again.")
+        raise UserError(f"The table of duplicates {path} is not the one this run was started with; make it again.")
     return {row.id: row for row in read_rows(path, Duplicate)}
 
 

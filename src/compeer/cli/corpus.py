@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compeer.cli.options import Json
+
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from collections.abc import Callable
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
     from compeer.corpora.stats import Statistics
 
 app = typer.Typer(name="corpus", help="Import corpora, count them, read them.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command("import")
@@ -34,21 +34,23 @@ def import_(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help='Where to write; .gz and .zst compress, "-" prints.')],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help='Output file. .gz and .zst compress, "-" is standard output.')
+    ],
     path: Annotated[
         Path | None,
-        typer.Argument(help="A file, the corpus folder, or a name on the hub; bundled needs none.", show_default=False),
+        typer.Argument(help="File, corpus folder, or name on the hub. Not needed for bundled.", show_default=False),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="One split of a folder or hub name, e.g. train.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many dialogues.")] = None,
-    media: Annotated[Path | None, typer.Option(help="Folder of pictures, sound, video (mesc, avamerg).")] = None,
-    csv: Annotated[Path | None, typer.Option(help="MESC.csv, where it is not beside the json (mesc).")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a folder or hub name, for example train.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of dialogues.")] = None,
+    media: Annotated[Path | None, typer.Option(help="Folder of images, sound and video (mesc, avamerg).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="MESC.csv, if it is not beside the JSON file (mesc).")] = None,
     licence: Annotated[str | None, typer.Option(help="Licence of records that state none (plain).")] = None,
-    language: Annotated[str | None, typer.Option(help="en or zh, for records that state none (plain).")] = None,
-    rejects: Annotated[Path | None, typer.Option(help="Where rejected records go; beside the output.")] = None,
-    as_json: AsJson = False,
+    language: Annotated[str | None, typer.Option(help="Language of records that state none: en or zh (plain).")] = None,
+    rejects: Annotated[Path | None, typer.Option(help="File of rejected records. Default: beside the output.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Turn a corpus into dialogue records. What cannot be used is listed with its reason, never dropped."""
+    """Turn a corpus into dialogue records. Records that cannot be used are written to a file with the reason."""
     from compeer.corpora import importing, load
     from compeer.errors import UserError
 
@@ -64,8 +66,8 @@ def import_(
 @app.command()
 def stats(
     file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
-    plot: Annotated[Path | None, typer.Option(help="Draw a figure: .png or .svg.")] = None,
-    as_json: AsJson = False,
+    plot: Annotated[Path | None, typer.Option(help="File of a figure: .png or .svg.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Count what is in a corpus: rounds, languages, strategies, emotions, lengths, licences."""
     from compeer.corpora.stats import collect
@@ -86,11 +88,11 @@ def stats(
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
-    which: Annotated[str, typer.Argument(help="An id, or an index counted from 0.", metavar="[ID]")] = "0",
-    reasoning: Annotated[bool, typer.Option("--reasoning", help="Unfold the reasoning.")] = False,
-    as_json: AsJson = False,
+    which: Annotated[str, typer.Argument(help="Id, or index counted from 0.", metavar="[ID]")] = "0",
+    reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Read one conversation, the first unless told which."""
+    """Print one conversation, by default the first."""
     from compeer.dialogue import read
 
     at = int(which) if which.isdecimal() else None
@@ -125,7 +127,7 @@ def _errors() -> Iterator[None]:
     except BrokenPipeError:  # an OSError, but no mistake: `compeer corpus import … --out - | head`
         raise
     except RecordError as problem:
-        raise UserError(f"{problem}. Mend the line, or import the corpus again") from problem
+        raise UserError(f"{problem}. Correct the line, or import the corpus again") from problem
     except UserError:  # it says itself what to do
         raise
     except OSError as problem:
@@ -150,8 +152,8 @@ def _progress(name: str) -> Iterator[Callable[[ImportSummary], None] | None]:
         def watch(summary: ImportSummary) -> None:
             done = summary.imported + summary.rejected
             if done % 100 == 0:
-                turned_away = f", {summary.rejected:,} rejected" if summary.rejected else ""
-                progress.update(task, description=f"{name}: {summary.imported:,} dialogues{turned_away}")
+                rejected = f", {summary.rejected:,} rejected" if summary.rejected else ""
+                progress.update(task, description=f"{name}: {summary.imported:,} dialogues{rejected}")
 
         yield watch
 

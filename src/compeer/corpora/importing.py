@@ -40,7 +40,7 @@ class ImportSummary(msgspec.Struct):
         for name, times in (unmapped if isinstance(unmapped, dict) else {}).items():
             _count(self.strategies_unmapped, name, times)
 
-    def turn_away(self, rejected: Rejected) -> None:
+    def reject(self, rejected: Rejected) -> None:
         self.rejected += 1
         # "utterance 3: text is empty" and "utterance 8: text is empty" are one reason
         kind = _count(self.reasons, re.sub(r"\d+", "N", rejected.reason))
@@ -61,12 +61,12 @@ def run(
     place = rejects or rejects_path(out)
     summary = ImportSummary(out=str(out), rejects=str(place) if place else None)
 
-    def dialogues(turned_away: IO[bytes] | None) -> Iterator[Dialogue]:
+    def dialogues(rejections: IO[bytes] | None) -> Iterator[Dialogue]:
         for outcome in outcomes:
             if isinstance(outcome, Rejected):
-                summary.turn_away(outcome)
-                if turned_away:
-                    turned_away.write(msgspec.json.encode(outcome) + b"\n")
+                summary.reject(outcome)
+                if rejections:
+                    rejections.write(msgspec.json.encode(outcome) + b"\n")
             else:
                 summary.take(outcome)
                 yield outcome
@@ -83,9 +83,9 @@ def run(
         write(out, dialogues(None))
         return summary
     useless: CorpusError | None = None
-    with replacing(place) as turned_away:
+    with replacing(place) as rejections:
         try:
-            write(out, dialogues(turned_away))
+            write(out, dialogues(rejections))
         except CorpusError as problem:
             if summary.imported or not summary.rejected:
                 raise

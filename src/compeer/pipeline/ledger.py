@@ -258,15 +258,15 @@ class Ledger:
         self._files = []
 
     def _standing(self) -> Manifest | str:
-        """What lies at OUT already: nothing, a run to go on with (then `state` is its), or one that is finished."""
+        """What is at OUT already: nothing, a run to continue (then `state` is its), or one that is finished."""
         limit = self.state.limit
         old: State | None = _read(self.state_path, State)
         if old is not None and old.complete:
             self._name(old)
         elif old is not None:
-            self._same(old.fingerprint, "begun")
+            self._same(old.fingerprint, "started")
             if limit is not None and old.counts.rows_in > limit:
-                raise UserError(f"{self.out} was begun and is already beyond {limit:,} rows. {_WAYS_OUT}")
+                raise UserError(f"{self.out} was started and already has more than {limit:,} rows. {_WAYS_OUT}")
             sizes = [path.stat().st_size if path.exists() else 0 for path in self._parts]
             if sizes[0] < old.output_bytes or sizes[1] < old.rejects_bytes:
                 return "The files of the earlier run are gone; starting again, known answers come from the cache."
@@ -276,7 +276,7 @@ class Ledger:
         done: Manifest | None = _read(self.manifest_path, Manifest)
         if done is None or not self.out.exists() or not self.rejects.exists():
             if self.out.exists():
-                raise UserError(f"{self.out} exists, and no manifest says where it is from. {_WAYS_OUT}")
+                raise UserError(f"{self.out} exists, but no manifest says where it comes from. {_WAYS_OUT}")
             return ""
         self._same(done.fingerprint, "made")
         unanswered = done.counts.rejected.get("no-answer")
@@ -289,16 +289,16 @@ class Ledger:
             return f"The earlier run was limited to {done.limit:,} rows; its answers come from the cache."
         raise UserError(f"{self.out} holds the results of {done.counts.rows_in:,} rows. {_WAYS_OUT}")
 
-    def _same(self, old: Fingerprint, verb: Literal["begun", "made"]) -> None:
+    def _same(self, old: Fingerprint, verb: Literal["started", "made"]) -> None:
         different = old.differences(self.state.fingerprint)
         if different:
-            raise UserError(f"{self.out} was {verb} in another way: {'; '.join(different)}. {_WAYS_OUT}")
+            raise UserError(f"{self.out} was {verb} with other settings: {'; '.join(different)}. {_WAYS_OUT}")
 
     def _silence(self, done: Done) -> str:
         detail = msgspec.json.decode(done.rejects.splitlines()[-1]).get("detail", "")
         return (
             f"Stopped: {self._unanswered} rows in a row got no answer. The last time: {detail}\n"
-            "These rows are not counted as rejected. When the server is back, run the same command again to go on."
+            "These rows are not counted as rejected. When the server is back, run the same command again to continue."
         )
 
 
@@ -318,7 +318,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
-        raise UserError(f"{path} is not what a stage wrote ({problem}). Move it away, or run with --fresh.") from None
+        raise UserError(f"{path} was not written by a stage ({problem}). Move it away, or run with --fresh.") from None
 
 
 def _put(part: Path, target: Path) -> None:

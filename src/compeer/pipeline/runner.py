@@ -68,7 +68,7 @@ def run_stage(
     `cache` is the file of answers; without one it lies beside `out`, shared by the stages that write there. Models
     come from `model_specs`, opened here; `tools.models` may hold open ones for a local run. `preview` prints the
     prompts of so many rows instead. `fresh` begins anew whatever lies at `out`. When `give_up_after` rows in a row
-    get no answer (0: never mind) the run stops without counting them, to go on when the server is back.
+    get no answer (0: never mind) the run stops without counting them, to continue when the server is back.
     """
     tools, specs = tools or Tools(), dict(model_specs or {})
     progress = progress or Progress()
@@ -130,7 +130,7 @@ def run_stage(
         if isinstance(problem, KeyboardInterrupt):
             raise Interrupted(
                 f"Stopped after {state.counts.rows_in:,} of {total:,} rows; nothing is lost. "
-                "Run the same command again to go on."
+                "Run the same command again to continue."
             ) from None
         raise
     finally:
