@@ -1,6 +1,6 @@
 """A second opinion from a model, when one is configured: any home of `compeer.models`, asked for one word.
 
-It can only raise what the lexicon found. No answer, a late one, or anything but the three words changes nothing.
+It can only raise what the screening found. No answer, a late one, or anything but the three words changes nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import asyncio
 import re
 
 from compeer.models import Model, ModelError, Request
-from compeer.safety.said import said
-from compeer.safety.screen import Finding, Level
+from compeer.safety.levels import Finding, Level
+from compeer.safety.messages import message as told
 
 _WORD = re.compile(r"\W*(high|watch|none)\b", re.IGNORECASE)
 
 
 class Guard:
-    """Asks a model how dangerous a message is. `seconds`: how long it may think."""
+    """Asks a model how dangerous a message is. `seconds`: how long it may take."""
 
     def __init__(self, model: Model, seconds: float = 5.0) -> None:
         self.model, self.seconds = model, seconds
@@ -26,7 +26,7 @@ class Guard:
         """The model's word, or None where it gave none in time."""
         request = Request(
             messages=[
-                {"role": "system", "content": said("guard")},
+                {"role": "system", "content": told("guard")},
                 {"role": "user", "content": f"<<<\n{message[:6000]}\n>>>"},
             ],
             max_tokens=8,

@@ -1,8 +1,9 @@
-"""Helplines by country, each with the day it was last checked; a directory for everywhere else.
+"""Help lines by country, from `data/helplines.json`: the emergency number first, then lines for the kind of danger.
 
 Which country: the one that is given, else `COMPEER_COUNTRY`, else that of the machine's locale (en_GB), else the one
-that the language suggests (Chinese: China). For English without a hint nobody knows the country, so the lines of
-several countries are shown together with the directory.
+that the language suggests (Chinese: China). Where nobody knows the country, or the table does not have it, the lines of
+several countries are shown with the international directory. The file says for each line when and with what it was
+compared; nobody was called.
 """
 
 from __future__ import annotations
@@ -13,35 +14,62 @@ from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from compeer.errors import UserError
+from compeer.safety.levels import Danger
 from compeer.typed import from_plain
+
+Kind = Literal["suicide", "abuse", "children", "poison", "general"]
 
 #: shown when the country is not known
 SEVERAL = ("US", "CN", "GB", "AU", "IN")
-_NAMES = {
-    "en": {"US": "US and Canada", "CN": "China", "GB": "UK and Ireland", "AU": "Australia", "IN": "India"},
-    "zh": {"US": "美国和加拿大", "CN": "中国大陆", "GB": "英国和爱尔兰", "AU": "澳大利亚", "IN": "印度"},
+#: which lines belong to a danger, in this order
+LINES_FOR: dict[Danger, tuple[Kind, ...]] = {
+    "suicide": ("suicide", "general"),
+    "child_abuse": ("children", "abuse", "suicide"),
+    "partner_violence": ("abuse", "general", "suicide"),
+    "violence_to_others": ("general", "suicide", "abuse"),
 }
+_SERVICES = {
+    "police": "报警",
+    "ambulance": "急救",
+    "fire": "火警",
+    "mobile": "手机",
+    "fire and ambulance": "火警和急救",
+}
+_LOCAL = {"en": "your local emergency number", "zh": "当地急救或报警电话"}
 
 
 class Helpline(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. `text` is a number for text messages, `also` a second number, `hours` when somebody answers."""
+    """One line. `tel` goes into a link; `text` says how to write to it, `hours` when somebody answers."""
 
     country: str
+    kind: Kind
     name: str
     phone: str
+    tel: str
     hours: str
     languages: tuple[str, ...]
-    emergency: str
     url: str
     checked: date
+    source: str = ""
+    status: str = ""
     hours_zh: str | None = None
     text: str | None = None
-    also: str | None = None
+    note: str | None = None
+    emergency: str = ""
+
+    @property
+    def also(self) -> None:
+        """Interim: a second number stood here before each number had a line of its own."""
+
+    @property
+    def href(self) -> str | None:
+        """What a link on the number opens."""
+        return f"tel:{self.tel}" if self.tel else None
 
     def words(self, language: str = "en") -> str:
         """The line as it is shown to a person.
@@ -49,31 +77,79 @@ class Helpline(msgspec.Struct, frozen=True, kw_only=True):
         >>> helpline("US").words()
         '988 Suicide & Crisis Lifeline: call 988 or text 988 (24/7)'
         """
-        hours = (self.hours_zh if language == "zh" else None) or (
-            "24 小时" if language == "zh" and self.hours == "24/7" else self.hours
-        )
         if language == "zh":
-            numbers = "拨打 " + " 或 ".join(filter(None, (self.phone, self.also)))
-            return f"{self.name}：{numbers}" + (f"，或发短信 {self.text}" if self.text else "") + f"（{hours}）"
-        numbers = "call " + " or ".join(filter(None, (self.phone, self.also)))
-        return f"{self.name}: {numbers}" + (f" or text {self.text}" if self.text else "") + f" ({hours})"
+            hours = self.hours_zh or ("24 小时" if self.hours == "24/7" else self.hours)
+            ways = [f"拨打 {self.phone}" if self.phone else "", f"发短信 {self.text}" if self.text else ""]
+            return f"{self.name}：{'，或'.join(filter(None, ways))}（{hours}）"
+        ways = [f"call {self.phone}" if self.phone else "", f"text {self.text}" if self.text else ""]
+        return f"{self.name}: {' or '.join(filter(None, ways))} ({self.hours})"
+
+    def short(self) -> str:
+        """Name and number, for the middle of a sentence."""
+        return f"{self.name} ({self.phone or self.text})"
+
+
+class Help(msgspec.Struct, frozen=True):
+    """What a person is shown: the number to call first, and lines."""
+
+    country: str | None
+    emergency: str
+    emergency_tel: str
+    lines: tuple[Helpline, ...]
+    directory: str
+
+    @property
+    def emergency_href(self) -> str | None:
+        return f"tel:{self.emergency_tel}" if self.emergency_tel else None
+
+    def words(self, language: str = "en") -> list[str]:
+        """One string per line, the emergency number first."""
+        if language == "zh":
+            first, rest = f"有紧急危险，请马上拨打 {self.emergency}", f"其他国家和地区：{self.directory}"
+        else:
+            first, rest = f"In immediate danger, call {self.emergency}", f"Other countries: {self.directory}"
+        if self.country is None:
+            names = _table()["countries"]
+            named = [(names[one.country]["name_zh" if language == "zh" else "name"], one.phone) for one in self.lines]
+            return [first, " · ".join(f"{name} {phone}" for name, phone in named), rest]
+        return [first, *(line.words(language) for line in self.lines), rest]
+
+
+def help_for(
+    where: str | None, language: str = "en", danger: Danger = "suicide", *, poison: bool = False, most: int = 3
+) -> Help:
+    """Help in a country for a kind of danger. `poison`: something was taken, so poison control stands first.
+
+    >>> help_for("GB", "en", "child_abuse").lines[0].name, help_for("XX").country
+    ('Childline', None)
+    """
+    entry = _table()["countries"].get(where.upper()) if where else None
+    if where is None or entry is None:
+        several = tuple(helplines()[code] for code in SEVERAL)
+        return Help(None, _LOCAL["zh" if language == "zh" else "en"], "", several, directory())
+    kinds: tuple[Kind, ...] = (("poison",) if poison else ()) + LINES_FOR[danger]
+    every = _lines(where.upper())
+    chosen = [line for kind in kinds for line in every if line.kind == kind][:most] or list(every[:most])
+    emergency = entry["emergency"]
+    for word, chinese in _SERVICES.items() if language == "zh" else ():
+        emergency = emergency.replace(f" ({word})", f"（{chinese}）")
+    return Help(where.upper(), emergency, entry["emergency_tel"], tuple(chosen), directory())
 
 
 @cache
 def helplines() -> dict[str, Helpline]:
-    """Every line, by country code."""
-    table = _table()
-    return {code: from_plain({"country": code, **entry}, Helpline) for code, entry in table["countries"].items()}
+    """The first line of every country, by its code."""
+    return {code: _lines(code)[0] for code in _table()["countries"]}
+
+
+def helpline(where: str) -> Helpline | None:
+    """The first line of a country, if it is known here."""
+    return helplines().get(where.upper())
 
 
 def directory() -> str:
     """Where lines of all countries are listed."""
     return str(_table()["directory"]["url"]).removeprefix("https://")
-
-
-def helpline(country: str) -> Helpline | None:
-    """The line of a country, if it is known here."""
-    return helplines().get(country.upper())
 
 
 def country(
@@ -98,19 +174,18 @@ def country(
 
 
 def lines(where: str | None, language: str = "en") -> list[str]:
-    """What is shown for a country, or for nobody knows where: one string a line."""
-    known = helpline(where) if where else None
-    if known is not None:
-        if language == "zh":
-            return [known.words("zh"), f"有紧急危险请拨打 {known.emergency}", f"其他国家和地区：{directory()}"]
-        return [known.words(), f"In immediate danger: {known.emergency}", f"Elsewhere: {directory()}"]
-    names = _NAMES["zh" if language == "zh" else "en"]
-    some = " · ".join(f"{names[code]} {helplines()[code].phone}" for code in SEVERAL)
-    if language == "zh":
-        return [some, f"其他国家和地区：{directory()}；有紧急危险请拨打当地急救电话"]
-    return [some, f"Elsewhere: {directory()}. In immediate danger: your local emergency number"]
+    """What is shown for a country, or for nobody knows where: one string per line, the emergency number first."""
+    return help_for(where, language).words("zh" if language == "zh" else "en")
+
+
+@cache
+def _lines(code: str) -> tuple[Helpline, ...]:
+    entry = _table()["countries"][code]
+    return tuple(
+        from_plain({"country": code, "emergency": entry["emergency"], **line}, Helpline) for line in entry["lines"]
+    )
 
 
 @cache
 def _table() -> Any:
-    return json.loads((resources.files("compeer.safety") / "helplines.json").read_text(encoding="utf-8"))
+    return json.loads((resources.files("compeer.safety") / "data" / "helplines.json").read_text(encoding="utf-8"))

@@ -113,8 +113,8 @@ class Risk(msgspec.Struct, frozen=True):
     """
 
     level: Level = "none"
-    dangers: tuple[Danger, ...] = ()
     kinds: tuple[str, ...] = ()
+    dangers: tuple[Danger, ...] = ()
     about_other: bool = False
     hints: float = 0.0
     asked: bool = False
@@ -142,7 +142,7 @@ class Risk(msgspec.Struct, frozen=True):
         if said_no:
             return msgspec.structs.replace(self, asked=True, calm=0, hints=0.0)
         if self.level == "none" or finding.denied or not self.asked:
-            return self
+            return self if hints == self.hints else msgspec.structs.replace(self, hints=hints)
         if self.calm + 1 < CALM:
             return msgspec.structs.replace(self, calm=self.calm + 1)
         down = lower(self.level)
@@ -157,8 +157,8 @@ class Risk(msgspec.Struct, frozen=True):
             dangers = tuple(dict.fromkeys((*named, *self.dangers)))
         return Risk(
             worst(self.level, level),
-            dangers,
             tuple(dict.fromkeys((*self.kinds, *kinds))),
+            dangers,
             finding.other and (self.about_other or self.level == "none"),
             hints,
         )

@@ -8,9 +8,11 @@
     !! lol|haha                                the same for all rules of the family from here on
 
 Marks of a family: `soft` findings do not count inside a frame (a film, the news, a profession); `past` ones may be
-lowered to watch by words that put them behind; `denied` ones may be turned into a denial by a negation before them;
-`own` ones count inside a frame only where the sentence speaks of the writer (family `first`).
-Families named `idiom`, `frame`, `first`, `past`, `present`, `negation` and `doubt` find nothing themselves: idioms are
+lowered to watch by words that put them behind; `denied` ones may be turned into a denial by a negation that governs
+them (family `negation`, which must end where the match begins); `own` ones count inside a frame only where the sentence
+speaks of the writer (family `first`); `context` ones have their level only where the conversation gave cause for worry
+before, and mean nothing otherwise.
+Families named `idiom`, `frame`, `first`, `past`, `present`, `negation`, `doubt`, `reported` find nothing themselves: idioms are
 taken out of the text first, the others say how a finding is read.
 
 Only the standard library is needed. A broken line is an error at once, with file and number.
@@ -21,16 +23,15 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from compeer.errors import UserError
+from compeer.safety.levels import Level
 
-Level = str
-LEVELS = ("none", "watch", "high")
-SILENT = ("idiom", "frame", "past", "present", "negation", "doubt", "first", "disguise")
+SILENT = ("idiom", "frame", "past", "present", "negation", "doubt", "first", "disguise", "reported")
 NEAR = {"en": 160, "zh": 70}  # characters between parts that belong together
 
-_SECTION = re.compile(r"\[(?P<kind>[a-z_]+)(?: (?P<level>none|watch|high))?(?P<marks>(?: [a-z]+)*)\]$")
+_SECTION = re.compile(r"\[(?P<kind>[a-z_]+)(?: (?P<level>none|watch|high|emergency))?(?P<marks>(?: [a-z]+)*)\]$")
 _NAME = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -57,8 +58,8 @@ class Lexicon(NamedTuple):
 
 @cache
 def lexicon(name: str) -> Lexicon:
-    """The lexicon in `words/NAME.txt`."""
-    text = (resources.files("compeer.safety") / "words" / f"{name}.txt").read_text(encoding="utf-8")
+    """The lexicon in `data/lexicon_NAME.txt`."""
+    text = (resources.files("compeer.safety") / "data" / f"lexicon_{name}.txt").read_text(encoding="utf-8")
     return read(text, name)
 
 
@@ -98,9 +99,12 @@ def read(text: str, name: str) -> Lexicon:
                 rules.append(_rule(section, line, never, words, chinese))
         except (ValueError, KeyError, re.error) as error:
             raise UserError(f"The lexicon {name}, line {number}, cannot be read: {error}.") from None
+    idioms = tuple(_compiled(pattern, chinese) for pattern in silent.pop("idiom", []))
+    if "negation" in silent:  # it has to end where the match begins
+        silent["negation"] = [rf"(?:{one})[\s-]*\Z" for one in silent["negation"]]
     return Lexicon(
         tuple(rules),
-        tuple(_compiled(pattern, chinese) for pattern in silent.pop("idiom", [])),
+        idioms,
         tuple(disguises),
         {kind: _compiled("|".join(f"(?:{one})" for one in found), chinese) for kind, found in silent.items()},
         NEAR["zh" if chinese else "en"],
@@ -113,7 +117,7 @@ def _rule(section: re.Match[str], line: str, never: str, words: dict[str, str], 
     parts = [_blanks(_expanded(part.strip(), words), chinese) for part in rest.split(" && ")]
     return Rule(
         section["kind"],
-        section["level"] or "none",
+        cast(Level, section["level"] or "none"),
         frozenset(section["marks"].split()),
         tuple(_compiled(part, chinese) for part in parts),
         _compiled(_blanks(_expanded(unless, words), chinese), chinese) if unless else None,

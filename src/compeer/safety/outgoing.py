@@ -1,9 +1,15 @@
 """Reading what the model wrote before anyone sees it: encouragement, methods, refusals, belittling, nothing at all.
 
-Some things are never shown (`words/out_*.txt`, high); others only matter while someone may be in danger (watch). While
-a reply is streamed it is held back by the sentence: each sentence is read together with all that stands before it, and
-goes on only when that is safe. While risk is high the reply is held until it is whole, because half a reply followed
-by another one is worse than a moment's wait.
+Some things are never shown (`data/lexicon_out_*.txt`, high); others only matter while someone may be in danger (watch).
+Encouragement is an instruction to harm, or a verdict on the person; "You are not worthless", "Please don't kill
+yourself" and "It sounds as if you feel like a burden" pass.
+
+At high risk that is not enough. There a model's reply passes only where `fits_a_crisis` holds: it acknowledges, it asks
+or refers, it gives no instruction but to reach people, and it names no means.
+
+While a reply is streamed it is held back by the sentence (`Held`): each sentence is read with all that stands before it
+and goes on only when that is safe. At high risk the reply is held until it is whole. Thinking is read in the same way,
+a step at a time.
 """
 
 from __future__ import annotations
@@ -11,11 +17,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from compeer.safety.fold import fold
-from compeer.safety.lexicon import lexicon
-from compeer.safety.screen import Level, matches
+from compeer.safety.context import questions_in
+from compeer.safety.levels import Level, at_least
+from compeer.safety.lexicon import Lexicon, lexicon
+from compeer.safety.normalise import fold
+from compeer.safety.screen import matches, sentences_of
 
-Unsafe = Literal["encourage", "method", "ends", "minimise", "discourage", "empty", "broken"]
+Unsafe = Literal["encourage", "method", "ends", "minimise", "discourage", "empty", "broken", "unfit"]
 
 #: characters that are held at most, where a text has no sentences
 WINDOW = 240
@@ -24,33 +32,83 @@ LONGEST = 4_000
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？…]+[”’」』）]*|\n")
 _MARKUP = re.compile(r"<\s*/?\s*[A-Za-z!][^<>]{0,200}>")
 _WORD = re.compile(r"[^\W\d_]")
-_ASKS = re.compile(
-    r"(?:suicid|kill(?:ing)? yourself|(?:end|tak)(?:e|ing)? your (?:own )?life|want(?:ing)? to die|"
-    r"hurt(?:ing)? yourself|safe|danger|harm)[^?]*\?|"
-    r"(?:自杀|轻生|结束(?:自己的?)?生命|想死|不想活|伤害自己|安全|危险)[^？?]*[？?]",
+_ACKNOWLEDGES = re.compile(
+    r"thank you for (?:telling|sharing|saying|letting|trusting)|i(?:'m| am) (?:so |really |very )?(?:sorry|glad (?:you|that)|here)|"
+    r"(?:that|it|this|what) (?:you[^.!?]{0,40})?(?:sounds?|must|seems?|is so|matters)|i hear (?:you|how|that)|you(?:'re| are) not alone|"
+    r"makes sense|so much pain|i can (?:hear|see|imagine)|谢谢你(?:愿意|肯|告诉|说)|听起来|听得出|我(?:在|听到|能感觉|很在意|陪)|"
+    r"一定(?:很|不)|不容易|难受|不是一个人|辛苦",
+    re.IGNORECASE,
+)
+_REFERS = re.compile(
+    r"\b(?:988|911|999|112|116 ?123|000|hotline|helpline|crisis line|emergency|lifeline|samaritans|a (?:doctor|person|professional)|"
+    r"someone (?:close|you trust|near)|call)\b|热线|急救|报警|12356|120|110|医院|信任的人|身边的人|家人|朋友|医生",
+    re.IGNORECASE,
+)
+_INSTRUCTS = re.compile(
+    r"(?:^|[.!?;\n,] ?|\bthen |\band )(?:please |just |try to |try |you should |you need to |you must |you could |you can |go |"
+    r"remember to |make sure (?:to|you) |start |let'?s )+(?!call|contact|reach|tell|talk|text|stay|breathe|take (?:a|one|some|three|slow|"
+    r"deep)|let|keep (?:talking|writing|the)|put (?:some )?(?:distance|it (?:away|out)|them (?:away|out))|move away|go (?:to|where)|be with|"
+    r"ask|hold on|write|share|say|look|name|know|give (?:it|them) to|sit|walk|find (?:some|a person)|speak|get (?:to|help|away))[a-z]+|"
+    r"(?:你(?:应该|必须|要|可以|需要)|试着|试试|去|请)(?!打|拨|联系|告诉|找|跟|和|说|呼吸|深呼吸|慢慢|让|离|把|到|留|叫|写|先|放|别|不|相信|记得(?:打|联系)|医院|看医生|陪|在|问|来|一起|允许)[\u4e00-\u9fff]",
+    re.IGNORECASE,
+)
+_MEANS = re.compile(
+    r"\b(?:pills?|tablets?|overdos\w+|gun|knife|blade|razor|rope|noose|bridge|roof|poison|bleach|dose|mg|hang\w*|jump\w*|cut\w*|wrist\w*)\b|"
+    r"药片|安眠药|过量|刀|绳|跳楼|上吊|割|毒|农药|天台|剂量",
     re.IGNORECASE,
 )
 
 
-def review(text: str, risk: Level = "none") -> Unsafe | None:
+def review(text: str, level: Level = "none") -> Unsafe | None:
     """What makes a text unfit to be shown, or None. Refusals and belittling count while there is risk.
 
-    >>> review("You should just kill yourself."), review("I can't help you with this.")
+    >>> review("You should just kill yourself."), review("You are not worthless. Please don't kill yourself.")
     ('encourage', None)
     >>> review("I can't help you with this.", "high")
     'ends'
     """
     folded = fold(text).text
+    sentences = sentences_of(folded)
     for name in ("out_en", "out_zh"):
         words = lexicon(name)
         for rule in words.rules:
-            if (rule.level == "high" or risk != "none") and matches(rule, folded, words.near):
-                return rule.kind  # type: ignore[return-value]
+            if rule.level != "high" and level == "none":
+                continue
+            for match, (start, end) in matches(rule, folded, sentences, words.near):
+                if not ("denied" in rule.marks and _only_told(folded, match.start(), start, end, words)):
+                    return rule.kind  # type: ignore[return-value]
     return None
 
 
+def _only_told(text: str, begin: int, start: int, end: int, words: Lexicon) -> bool:
+    """Whether a match stands under a negation, or tells what the person feels."""
+    sentence, before = text[start:end], text[start:begin]
+    if words.frames["doubt"].search(sentence):
+        return False
+    return bool(words.frames["negation"].search(before) or words.frames["reported"].search(before))
+
+
+def fits_a_crisis(reply: str) -> bool:
+    """Whether a model's reply may stand at high risk: it acknowledges, asks or refers, and neither instructs nor names means.
+
+    >>> fits_a_crisis("I'm so sorry it hurts this much. Is there someone you trust who could be with you tonight?")
+    True
+    >>> fits_a_crisis("That sounds hard. Give yourself a break for 20 minutes, then return to your pills.")
+    False
+    """
+    return (
+        broken(reply) is None
+        and review(reply, "high") is None
+        and len(reply) <= 900
+        and _ACKNOWLEDGES.search(reply) is not None
+        and ("?" in reply or "？" in reply or _REFERS.search(reply) is not None)
+        and _INSTRUCTS.search(reply) is None
+        and _MEANS.search(reply) is None
+    )
+
+
 def broken(reply: str) -> Unsafe | None:
-    """What is wrong with a reply as a whole, in a crisis: nothing in it, markup, no end, the same over and over."""
+    """What is wrong with a reply as a whole: nothing in it, markup, no end, the same over and over."""
     if not _WORD.search(reply):
         return "empty"
     if len(reply) > LONGEST or _MARKUP.search(reply) or _repeats(reply):
@@ -60,14 +118,14 @@ def broken(reply: str) -> Unsafe | None:
 
 def asks(reply: str) -> bool:
     """Whether a reply asks about safety in so many words."""
-    return _ASKS.search(reply) is not None
+    return bool(questions_in(reply))
 
 
 class Held:
-    """Text that arrives in pieces and leaves by the sentence, once it is known to be safe."""
+    """Text that arrives in pieces and leaves by the sentence, once it is known to be safe. `whole`: only at the end."""
 
-    def __init__(self, risk: Level, whole: bool = False) -> None:
-        self._risk, self._whole = risk, whole
+    def __init__(self, level: Level = "none", whole: bool = False) -> None:
+        self._level, self._whole = level, whole
         self._read = ""  # everything, shown or not
         self._shown = 0
         self.unsafe: Unsafe | None = None
@@ -96,11 +154,19 @@ class Held:
         """The rest, at the end."""
         return "" if self.unsafe else self._release(len(self._read))
 
+    def verdict(self) -> Unsafe | None:
+        """What keeps the whole text from being shown, at the end."""
+        if self.unsafe is None and at_least(self._level, "high"):
+            self.unsafe = broken(self._read) or review(self._read, self._level)
+            if self.unsafe is None and not fits_a_crisis(self._read):
+                self.unsafe = "unfit"
+        return self.unsafe
+
     def _release(self, end: int) -> str:
         if end <= self._shown:
             return ""
         # far enough back for anything that a rule can span
-        self.unsafe = review(self._read[max(0, self._shown - 2 * WINDOW) : end], self._risk)
+        self.unsafe = review(self._read[max(0, self._shown - 2 * WINDOW) : end], self._level)
         if self.unsafe:
             return ""
         piece, self._shown = self._read[self._shown : end], end

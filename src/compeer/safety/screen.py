@@ -1,82 +1,57 @@
-"""Does this message tell of danger? `screen(text)` reads it with the lexicon: how much, of what kind, and where.
+"""What one message tells: `screen(text)` reads it with the lexicon and with a small learned model.
 
-    none     nothing found
-    watch    something that a listener should keep in mind: hopelessness, a past attempt, worry about someone
-    high     someone may be in danger: a wish to die, a plan, self-harm, means asked for, violence
-
-A finding is words, not a diagnosis. How a match is read:
+How a match of the lexicon is read:
 
 - idioms ("this exam is killing me", 累死了) are taken out before anything is looked for;
-- a negation right before the match makes it a denial ("I would never kill myself"): nothing found, nothing cleared;
+- a negation makes it a denial only where it governs the match: "I would never kill myself", "I don't want to die".
+  "I can't go five minutes without thinking about suicide" is a disclosure;
 - words that put it behind ("when I was nineteen", 以前) make it watch, unless others bring it back ("again", 又);
-- inside a frame (a film, the news, a course, a job in prevention) mentions and third persons do not count, while
-  what someone says of themselves does.
+- inside a frame (a film, the news, a course) mentions and third persons do not count, while what someone says of
+  themselves does.
 
-Both languages are always read: people mix them.
+Every rule is read inside its own sentence, so that ordinary sentences around a plain one cannot dilute it, and the
+learned model reads the message as a whole and each sentence alone; the worst counts.
+
+How both are put together: the model raises a message without findings to watch, or gives it the weight of a weak hint
+that adds up over a conversation (`levels`). It may soften what the lexicon found by one step, high to watch, and watch
+to none; never high to none, and never an emergency.
+
+Both languages are always read: people mix them. A finding is words, not a diagnosis.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal, cast
+from typing import cast
 
 import msgspec
 
-from compeer.safety.fold import Folded, fold
-from compeer.safety.learned import sounds
-from compeer.safety.lexicon import LEVELS, Lexicon, Rule, lexicon
-from compeer.safety.reader import reader
+from compeer.safety.levels import Finding, Level, Span, worst
+from compeer.safety.lexicon import Lexicon, Rule, lexicon
+from compeer.safety.network import Heard, hear, ready_networks
+from compeer.safety.normalise import Folded, fold
 
-Level = Literal["none", "watch", "high"]
 LANGUAGES = ("en", "zh")
 LONGEST = 20_000  # characters that are read of one message; beginning and end of a longer one
 _HAN = re.compile("[\u3400-\u9fff]")
 _LATIN = re.compile("[a-z]{2}|zs|zc")
-_SENTENCE = re.compile(r"[.!?。！？;；\n]")
-
-
-class Span(msgspec.Struct, frozen=True):
-    """A part of the message that says something, and what. `start` and `end` count characters as it was written."""
-
-    start: int
-    end: int
-    kind: str
-    level: Level
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What a message tells: how serious, of what kinds, and where. `denied`: it says that there is no danger."""
-
-    level: Level = "none"
-    kinds: tuple[str, ...] = ()
-    spans: tuple[Span, ...] = ()
-    denied: bool = False
-
-    def __or__(self, other: Finding) -> Finding:
-        """Both findings as one; the higher level counts."""
-        kinds = tuple(dict.fromkeys((*self.kinds, *other.kinds)))
-        return Finding(worst(self.level, other.level), kinds, self.spans + other.spans, self.denied or other.denied)
-
-
-def worst(*levels: Level) -> Level:
-    """The highest of some levels.
-
-    >>> worst("none", "high", "watch")
-    'high'
-    """
-    return max(levels, key=LEVELS.index, default="none")
+_SENTENCE_END = re.compile(r"[.!?。！？;；\n]+")
+#: kinds that tell of danger to the writer's life or body
+OWN = frozenset({"wish", "selfharm", "means", "ingestion", "plan", "method", "hint", "guard"})
 
 
 def ready() -> None:
-    """Read the lexicons and load the networks now: some seconds that the first message need not wait for."""
-    for name in (*LANGUAGES, *(f"out_{language}" for language in LANGUAGES)):
-        lexicon(name)
+    """Read the lexicons and the learned models now, so that the first message need not wait for them."""
     for language in LANGUAGES:
-        reader(language)
+        lexicon(language)
+        lexicon(f"out_{language}")
+    ready_networks()
 
 
-def screen(text: str, language: str | None = None) -> Finding:
+def screen(text: str, language: str | None = None, *, worried: bool = False) -> Finding:
     """What a message tells. `language` names the one to read; without it both are.
+
+    `worried`: earlier messages gave cause for worry, so that "I have them in front of me" means something.
 
     >>> screen("I want to kill myself.").level, screen("this exam is killing me").level
     ('high', 'none')
@@ -85,16 +60,37 @@ def screen(text: str, language: str | None = None) -> Finding:
     """
     if len(text) > LONGEST:
         half = LONGEST // 2
-        ending = screen(text[-half:], language)
+        ending = screen(text[-half:], language, worried=worried)
         moved = tuple(
             msgspec.structs.replace(s, start=s.start + len(text) - half, end=s.end + len(text) - half)
             for s in ending.spans
         )
-        return screen(text[:half], language) | msgspec.structs.replace(ending, spans=moved)
-    return _weigh(text, lexicon_finding(text, language), language)
+        beginning = screen(text[:half], language, worried=worried)
+        return beginning | msgspec.structs.replace(ending, spans=moved)
+    found = lexicon_finding(text, language, worried=worried)
+    return weigh(found, hear(_without_idioms(text), language))
 
 
-def lexicon_finding(text: str, language: str | None = None) -> Finding:
+def weigh(found: Finding, heard: Heard | None) -> Finding:
+    """What the lexicon found and what the model heard, as one finding."""
+    if heard is None:
+        return found
+    if found.level == "none":
+        if heard.watch and not found.denied and "bereaved" not in found.kinds:
+            return msgspec.structs.replace(found, level="watch", kinds=(*found.kinds, "hint"), hint=heard.hint)
+        return msgspec.structs.replace(found, hint=heard.hint)
+    if found.level == "high" and heard.harmless and set(found.kinds) <= SOFTENED:
+        return msgspec.structs.replace(found, level="watch", hint=0.5)
+    if found.level == "watch" and heard.harmless:
+        return msgspec.structs.replace(found, level="none", hint=0.5)
+    return msgspec.structs.replace(found, hint=max(heard.hint, 1.0))
+
+
+#: kinds of a high finding that the model may soften to watch
+SOFTENED = frozenset({"third", "violence", "mention", "denial"})
+
+
+def lexicon_finding(text: str, language: str | None = None, *, worried: bool = False) -> Finding:
     """What the lexicon alone finds."""
     folded = fold(text)
     finding = Finding()
@@ -103,97 +99,128 @@ def lexicon_finding(text: str, language: str | None = None) -> Finding:
         if (_HAN if one == "zh" else _LATIN).search(folded.text) and (
             language in (None, one) or language not in LANGUAGES
         ):
-            finding |= _read(folded, lexicon(one))
+            found = _read(folded, lexicon(one), worried)
+            if not worried and found.level in ("high", "emergency") and not found.other and OWN & set(found.kinds):
+                found = _read(folded, lexicon(one), True)  # the message is its own context
+            finding |= found
     return finding
 
 
-def clues(text: str, finding: Finding, language: str | None = None) -> set[str]:
-    """What the lexicon tells the small model: what it found, and whether it took out an idiom."""
+def _without_idioms(text: str) -> str:
+    """The plain form without idioms, so that the model does not hear in them what the lexicon does not."""
     plain = fold(text).text
-    read = [one for one in LANGUAGES if language in (None, one) or language not in LANGUAGES]
-    idiom = any(pattern.search(plain) for one in read for pattern in lexicon(one).idioms)
-    return {f"{span.kind} {span.level}" for span in finding.spans} | ({"idiom"} if idiom else set())
+    for language in LANGUAGES:
+        for idiom in lexicon(language).idioms:
+            plain = idiom.sub(" ", plain)
+    return plain
 
 
-def _weigh(text: str, finding: Finding, language: str | None) -> Finding:
-    """The lexicon's finding, confirmed, raised or lowered by how the whole message sounds (`learned`).
-
-    A message that sounds like risk is watched without any finding. What the lexicon found stays unless the message as a
-    whole sounds plainly harmless ("I didn't have to wake up so early"). That bar is set so low that of the risky
-    messages of writers unknown to the model two of a hundred with a finding fall below it; where the finding was an
-    emergency, one of two hundred (`learning`).
-    """
-    heard = sounds(text, clues(text, finding, language), language)
-    if heard is None:
-        return finding
-    level = finding.level
-    if heard.risky:
-        level = worst("watch", level)
-    elif heard.harmless(level):
-        level = "none"
-    kinds = finding.kinds if finding.level != "none" or level == "none" else (*finding.kinds, "hint")
-    return msgspec.structs.replace(finding, level=level, kinds=kinds)
-
-
-def _read(folded: Folded, words: Lexicon) -> Finding:
+def _read(folded: Folded, words: Lexicon, worried: bool) -> Finding:
     folded = _undisguised(folded, words)
     text = folded.text
     for idiom in words.idioms:
         text = idiom.sub(lambda match: "¦" * len(match.group()), text)
+    sentences = sentences_of(text)
     spans: list[Span] = []
     denied = False
+    behind = False
+    own_now = any_now = False
     for rule in words.rules:
-        for match in matches(rule, text, words.near):
+        if "context" in rule.marks and not worried:
+            continue
+        for match, around in matches(rule, text, sentences, words.near):
+            level, past = _level(rule, match, text, around, words)
             start, end = folded.span(*match.span())
-            level = _level(rule, match, text, words)
-            if rule.kind == "denial" or level is None:
+            if level is None:
                 denied = True
-            if level is not None and (level != "none" or rule.kind == "denial"):
-                spans.append(Span(start, end, rule.kind, level))
-            elif level is None:
                 spans.append(Span(start, end, "denial", "none"))
-    spans.sort(key=lambda span: (-LEVELS.index(span.level), span.start))
+                continue
+            denied = denied or rule.kind == "denial"
+            behind = behind or past
+            if level != "none" or rule.kind in ("denial", "bereaved"):
+                spans.append(Span(start, end, rule.kind, level))
+            if level in ("high", "emergency"):
+                any_now = True
+                own_now = own_now or rule.kind in OWN
+    spans = _without_echoes(spans)
+    spans.sort(key=lambda span: (-_rank(span.level), span.start))
     kinds = tuple(dict.fromkeys(span.kind for span in spans))
-    return Finding(worst(*(span.level for span in spans)), kinds, tuple(spans), denied)
+    level = worst(*(span.level for span in spans))
+    own = any(span.kind in OWN for span in spans if span.level != "none")
+    other = not own and any(span.kind == "third" for span in spans)
+    return Finding(level, kinds, tuple(spans), denied, other, behind and not any_now)
 
 
-def matches(rule: Rule, text: str, near: int) -> list[re.Match[str]]:
-    """Where a rule holds: its first part, with the others and without what excludes it nearby."""
+def matches(
+    rule: Rule, text: str, sentences: list[tuple[int, int]], near: int
+) -> list[tuple[re.Match[str], tuple[int, int]]]:
+    """Where a rule holds, and the sentence it stands in.
+
+    Its further parts may stand in the sentences next to it; what excludes it must stand in its own.
+    """
     first, *others = rule.parts
     found = []
     for match in first.finditer(text):
-        around = text[max(0, match.start() - near) : match.end() + near]
-        if all(other.search(around) for other in others) and not (rule.unless and rule.unless.search(around)):
-            found.append(match)
+        number = next((n for n, (_, end) in enumerate(sentences) if match.start() < end), len(sentences) - 1)
+        start, end = sentences[number][0], max(sentences[number][1], match.end())
+        if others:
+            low = max(sentences[max(0, number - 1)][0], match.start() - near)
+            high = min(max(end, sentences[min(len(sentences) - 1, number + 1)][1]), match.end() + near)
+            if not all(other.search(text, low, high) for other in others):
+                continue
+        if rule.unless and rule.unless.search(text, max(start, match.start() - near), min(end, match.end() + near)):
+            continue
+        found.append((match, (start, end)))
     return found
 
 
-def _level(rule: Rule, match: re.Match[str], text: str, words: Lexicon) -> Level | None:
-    """How serious a match is where it stands; None when it is denied."""
-    level = cast(Level, rule.level)
-    start, end = _sentence(text, match)
+def _level(
+    rule: Rule, match: re.Match[str], text: str, around: tuple[int, int], words: Lexicon
+) -> tuple[Level | None, bool]:
+    """How serious a match is where it stands, None when it is denied; and whether it tells of the past."""
+    start, end = around
     sentence = text[start:end]
-    around = text[max(0, match.start() - words.near) : match.end() + words.near]
     if "denied" in rule.marks and _denied(text[start : match.start()], sentence, words):
-        return None
-    framed = rule.marks & {"soft", "own"} and words.frames["frame"].search(around)
-    if framed and ("soft" in rule.marks or not words.frames["first"].search(sentence)):
-        return "none"
-    if "past" in rule.marks and level == "high":
-        behind = words.frames["past"].search(around)
-        return "watch" if behind and not words.frames["present"].search(sentence) else "high"
-    return level
+        return None, False
+    if rule.marks & {"soft", "own"} and words.frames["frame"].search(sentence):
+        if "soft" in rule.marks or not words.frames["first"].search(sentence):
+            return "none", False
+    if "past" in rule.marks and rule.level in ("high", "emergency"):
+        behind = words.frames["past"].search(sentence)
+        if behind and not words.frames["present"].search(sentence):
+            return "watch", True
+    return cast(Level, rule.level), False
 
 
 def _denied(before: str, sentence: str, words: Lexicon) -> bool:
-    """Whether what stands right before a match negates it, without a doubt."""
-    return bool(words.frames["negation"].search(before.rstrip())) and not words.frames["doubt"].search(sentence)
+    """Whether a negation governs what follows, without a doubt."""
+    return bool(words.frames["negation"].search(before)) and not words.frames["doubt"].search(sentence)
 
 
-def _sentence(text: str, match: re.Match[str]) -> tuple[int, int]:
-    ends = [place.start() for place in _SENTENCE.finditer(text)]
-    start = max((place + 1 for place in ends if place < match.start()), default=0)
-    return start, min((place for place in ends if place >= match.end()), default=len(text))
+def sentences_of(text: str) -> list[tuple[int, int]]:
+    """Where each sentence begins and ends."""
+    made = []
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        made.append((start, end.end()))
+        start = end.end()
+    if start < len(text) or not made:
+        made.append((start, len(text)))
+    return made
+
+
+def _without_echoes(spans: list[Span]) -> list[Span]:
+    """Mentions inside another finding, or inside a denial, say nothing more."""
+    return [
+        span
+        for span in spans
+        if span.kind != "mention"
+        or not any(other.kind != "mention" and other.start <= span.start and span.end <= other.end for other in spans)
+    ]
+
+
+def _rank(level: Level) -> int:
+    return ("none", "watch", "high", "emergency").index(level)
 
 
 def _undisguised(folded: Folded, words: Lexicon) -> Folded:

@@ -1,0 +1,292 @@
+"""Reading a message where it stands: as an answer to a question about safety, and after what was said before.
+
+`read(message, last_reply, risk)` gives a `Reading`: what the message tells (`Finding`), which question of the supporter
+it answers and how, and what the person is doing (`acts`: joking after a disclosure, refusing to call, asking for
+secrecy, thanking, leaving...), by which the crisis path picks its next words.
+
+Questions, after the steps that crisis lines teach:
+
+    desire       are you thinking about killing yourself?
+    plan         have you thought about how or when?
+    means        do you have it with you?
+    in_danger    is there danger at this moment?
+    safe_now     are you safe right now?                    here "no" is the alarming answer
+    who_is_near  is anyone with you?                        no answer to it changes the level
+
+An answer is yes, no or unsure. Yes and unsure to desire are high, yes to means is an emergency, and so is "I already
+did". A "no" never lowers the level by itself: it is remembered as having been asked (`levels`). Where one reply asks
+several things, "yes" is taken for the most serious of them and "no" for the last.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from compeer.safety.levels import DANGER_OF, Finding, Level, Risk, at_least
+from compeer.safety.normalise import fold
+from compeer.safety.screen import screen
+
+Question = Literal["desire", "plan", "means", "in_danger", "safe_now", "who_is_near"]
+Answer = Literal["yes", "no", "unsure"]
+Act = Literal[
+    "joking",
+    "refuses_to_call",
+    "refuses_to_say_where",
+    "wants_secrecy",
+    "angry",
+    "thanks",
+    "leaving",
+    "calmer",
+    "wants_to_be_stopped",
+    "few_words",
+    "teenager",
+]
+#: from the most serious on
+_SERIOUS: tuple[Question, ...] = ("means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
+
+_ASKS: dict[Question, re.Pattern[str]] = {
+    "means": re.compile(
+        r"(?:do you have|have you got|is there|are there|with you|near you|around you|in reach|to hand|have access|got)"
+        r"[^?]{0,60}(?:pills|means|weapon|gun|knife|blade|rope|medication|something to|anything|what you would|it with)"
+        r"|(?:have|get|got) (?:away|distance|space)[^?]{0,30}from (?:it|them)|put it (?:away|out of reach)"
+        r"|(?:手边|身边|旁边|手里|家里)[^？?]{0,12}(?:药|刀|绳|东西|工具|能伤|危险)"
+        r"|(?:准备|买|拿)(?:了|好)[^？?]{0,6}(?:药|刀|绳|工具|东西)|离它远|拿远|放远"
+    ),
+    "plan": re.compile(
+        r"\bplans?\b|(?:thought|think|know|decided|worked out)[^?]{0,20}(?:how|when|where)\b|how or when|what you would do"
+        r"|(?:going to|intend to|ready to|about to) (?:do it|act|kill|end)|act on (?:it|them|these|those)|do today"
+        r"|计划|打算(?:怎么|什么时候|好)|(?:怎么做|什么时候|用什么(?:方式|方法|办法)|具体)|想好(?:了)?(?:怎么|什么时候)|付诸|会去做"
+    ),
+    "desire": re.compile(
+        r"suicid|kill(?:ing)? yourself|(?:end|tak)(?:e|ing) your (?:own )?life|want(?:ing)? to die|wish you were dead"
+        r"|not want(?:ing)? to (?:live|be alive|be here)|hurt(?:ing)? yourself"
+        r"|harm(?:ing)? yourself|thoughts of (?:dying|death|not being)|wanting to be dead|wishing you were dead"
+        r"|自杀|轻生|结束(?:自己的?)?生命|想死|想过死|不想活|伤害自己|自残|死的念头|了结(?:自己|生命)|结束自己|寻短见"
+    ),
+    "in_danger": re.compile(r"\bdanger\b(?![^?]*\bsafe\b)|(?<!没)有(?:没有)?危险|危险吗"),
+    "safe_now": re.compile(r"(?:are|do|feel\w*)\b[^?]{0,20}\bsafer?\b|你[^？?]{0,10}安全|安全吗"),
+    "who_is_near": re.compile(
+        r"(?:is|are) (?:there )?(?:any|some)(?:one|body)|are you alone|who (?:is|could|can|else|would)|with you (?:now|right)"
+        r"|someone (?:near|close|with|who)|by yourself|身边(?:有没有|有)?(?:人|谁)|一个人吗|谁(?:能|可以|在)|有人(?:陪|在)|陪着?你"
+    ),
+}
+_LEAD = r"^\W*(?:(?:um+|uh+|er+|well|honestly|i mean|so|ok|okay|actually|tbh|to be honest|look|oh|hmm+|please|lol|i|just|and)\W+)*"
+_UNSURE_EN = (
+    r"(?:maybe|perhaps|possibly|i might(?: be)?|might be|not sure|unsure|im not sure|idk|i dont know|dont know|dunno|"
+    r"hard to say|no idea|no clue|yes and no|not yet|not exactly|i guess(?! so)|i suppose(?! so)|could be|who knows|"
+    r"its complicated|depends|cant say|i cant tell|sort of not|not tonight|not today|no but|not really but|"
+    r"kind of not|i wish i could say no|not completely|not entirely)"
+)
+_YES_EN = (
+    r"(?:yes+|ye+a+h*|yep+|yup+|yh|ya+h*|ye|y|mhm+|mm+ ?hm+|uh ?huh|am|do|have(?: been)?|did|was|think so|"
+    r"i think so|i guess so|i suppose so|probably|kind of|kinda|sort of|sorta|sometimes|a (?:bit|little|lot)|often|always|"
+    r"every ?(?:day|night)|all the time|constantly|most (?:days|nights)|definitely|of course(?! not)|obviously|pretty much|"
+    r"more or less|correct|right|true|thats right|it is|it does|guilty|affirmative|si|im thinking (?:about|of) it|"
+    r"ive thought (?:about|of) it|thought (?:about|of) it|think (?:about|of) it|thinking (?:about|of) it|"
+    r"it crosse[sd] my mind|crosse[sd] my mind|been thinking|for (?:a while|weeks|months|years)|more (?:than|and more)|lately|"
+    r"what do you think|does it matter|is it that obvious|how did you know|wouldnt you|who wouldnt|i am|i do|i have|i did)"
+)
+_NO_EN = (
+    r"(?:no+|nope|nah+|naw|n|not really|not at all|never|am not|im not|dont(?! (?:tell|call|send|you|say|ask|let|leave|make|judge|give))|havent|have not|wouldnt|would never|"
+    r"of course not|definitely not|absolutely not|not right now|not any ?more|god no|hell no|nothing like that|didnt|none|"
+    r"dont worry|not (?:like )?that|not suicidal|noo+|no way|not me|no plans?|nothing|nothing specific|not thinking)"
+)
+_SAFE_EN = (
+    r"(?:im|i am|yes im|yeah im|yes i am|feel|feeling)\W+(?:ok|okay|fine|safe|good|alright|all right)\b|\bsafe\b(?! no)"
+)
+_NOT_SAFE_EN = r"(?:not|dont feel|isnt|im not|no longer|am not|not really|not that|never) (?:very |really |so |too )?safe|unsafe|in danger"
+_UNSURE_ZH = (
+    r"(?:可能|也许|或许|大概|说不清|不知道|不清楚|不确定|不好说|没想好|还没|不太确定|好像|应该是?吧|一半一半|看情况|"
+    r"算是吧?|差不多|不一定|难说|谁知道|说不准|不晓得)"
+)
+_YES_ZH = (
+    r"(?:嗯+|恩+|唔+|是(?!不是|吗)|有(?!病|什么|没有|事|点烦)|对(?!不起|方)|想(?!不|问)|会(?!不)|经常|有时|偶尔|每天|一直|"
+    r"天天|早就|当然(?!没|不)|确实|没错|我有|我想(?!问|说)|我是(?!不)|我在想|的确|可以这么说|en+|yes|老是|总是|常常|"
+    r"无时无刻|好几次|很多次|不止一次|最近有|就是|被你(?:看|猜)|你怎么知道|瞒不过|反正|谁不想|有点|一点点|在(?:手|身|桌|旁|床|这|我))"
+)
+_NO_ZH = (
+    r"(?:没有?(?!错|想好|办法|人|勇气|意思|意义|希望)|不是|不(?!知道|清楚|确定|好说|一定|太确定|安全|晓得|想活|想说|关你)|"
+    r"从来没|从没|哪有|怎么会|怎么可能|放心|我没|我不(?:会|是|想死|想自杀)|绝对没|绝对不|还不至于|没的事|没那|no+)"
+)
+_SAFE_ZH = r"(?:我)?(?:很|挺|现在|目前|暂时|还|蛮|算)*安全|没(?:有)?危险|我没事|我还好|还好|挺好"
+_NOT_SAFE_ZH = r"(?:不|不太|不怎么|没有|不是很)安全|有危险|不太好|不好"
+_ALREADY = re.compile(
+    r"(?:i |ive |have |yes |yeah |think i )*already (?:did|have|done|took|taken|started|tried|cut|swallowed|doing)(?! (?:told|said|"
+    r"called|talked|tried (?:that|calling|everything)|have (?:a|an|one)|thought|heard))|(?:its|it is) (?:already )?(?:done|too late)"
+    r"|\btoo late\b|(?:i )?(?:just )?did it(?: already| just now| tonight)?\W*$|already in (?:me|my system)"
+    r"|已经(?:吃|吞|喝|割|做|服|开始|动手|跳|划|死过?|晚|来不及|点|打开|准备)|(?:刚|刚刚|刚才)(?:吃|吞|喝|割|服|做)|来不及了|太迟了"
+    r"|(?:都|全)(?:吃|吞)(?:了|下去)|^\W*(?:我)?(?:吃|吞|割|做)了\W*$"
+)
+_ACTS: dict[Act, re.Pattern[str]] = {
+    "joking": re.compile(
+        r"just (?:kidding|joking)|\bjk\b|it was a joke|(?:was|am|im) (?:just |only )?(?:joking|kidding)|lol (?:no|jk|chill)|calm down"
+        r"|relax\b|dont (?:take it|be so) serious|messing with you|开玩笑|逗你|骗你的|闹着玩|说着玩|别当真|别紧张|哈哈(?:哈)*(?:没|别|不)"
+    ),
+    "refuses_to_call": re.compile(
+        r"(?:wont|dont want to|not going to|cant|never|hate|refuse to|not) (?:\w+ ){0,2}?(?:call\w*|phone|ring|text (?:them|a)|talk to "
+        r"(?:a |some)?(?:stranger|anyone|hotline|them))|(?:hotlines?|helplines?|they|988) (?:\w+ )?(?:dont help|are useless|never help|"
+        r"is useless|put me on hold|will lock|wont help)|no (?:hotlines?|helplines?|police|ambulance)|dont (?:call|send) (?:the )?(?:police|"
+        r"cops|911|anyone)|(?:不想|不要|不敢|不会|没用|懒得|别让我|不愿意?)(?:去)?(?:打(?:电话|热线)?|报警|求助|叫救护车|打120)|热线(?:都|也)?"
+        r"(?:没用|打不通|占线|不管用|骗人)|打(?:了|过)(?:也)?没用|打不通|别报警"
+    ),
+    "refuses_to_say_where": re.compile(
+        r"(?:wont|not going to|dont want to|not) (?:tell|telling|say|saying) (?:you )?where|none of your business where|why do you want to"
+        r" know where|doesnt matter where|(?:不(?:想|会|要|能)?(?:告诉|说)(?:你)?)(?:我)?(?:在哪|在哪里|地址|位置)|别问我在哪|你(?:别)?管我在哪"
+    ),
+    "wants_secrecy": re.compile(
+        r"(?:dont|do not|please dont|cant|wont|promise (?:me )?(?:not|you wont)|you cant) (?:\w+ ){0,2}?tell (?:any|my|them|him|her)"
+        r"|(?:keep|stays?) (?:this|it) (?:\w+ )?(?:secret|between us|private)|between (?:you and me|us)|nobody (?:can|must|should) know"
+        r"|(?:不要|别|不能|不许|千万别|求你别)(?:跟|和|对)?(?:任何人|别人|我?爸妈|我?妈|我?爸|老师|他们|家里)?(?:说出去|告诉|说)"
+        r"|保密|替我瞒|不想让(?:人|别人|他们|爸妈|家里)知道|只告诉你"
+    ),
+    "angry": re.compile(
+        r"stop asking|why do(?:es)? (?:you|everyone) (?:keep )?ask|leave me alone|(?:fuck|screw) (?:you|off)|shut up|you sound like a (?:robot|"
+        r"script|bot)|dont (?:lecture|patroni[sz]e)|(?:thats|what) a stupid question|youre (?:just )?a (?:bot|machine|program)|mind your own"
+        r"|别(?:再)?问(?:了|我)|烦不烦|少管|关你(?:什么|屁)事|滚|闭嘴|你(?:只)?(?:是|就是)(?:个)?(?:机器|程序|ai)|别来这套|又是这(?:一)?套|审问"
+    ),
+    "wants_to_be_stopped": re.compile(
+        r"(?:talk me out|give me (?:a|one) reason|stop me|tell me (?:not to|why i should)|why should(?:nt)? i(?: (?:live|stay|not|die|keep))?"
+        r"|convince me|save me|dont let me|help me(?: please)? (?:not|stop)|what(?:s| is) the point of staying)"
+        r"|(?:劝劝我|拦住我|给我一个(?:活|理由)|救救我|别让我|帮帮我|为什么(?:要|还要)活|凭什么活|说服我|拉我一把)"
+    ),
+    "leaving": re.compile(
+        r"^\W*(?:ok(?:ay)?\W+)?(?:bye+|goodbye|good ?night|gn|gtg|g2g|see (?:you|ya)|i (?:have|need|got) to go|im (?:going|off)(?: to (?:bed|sleep))?(?=\W*$)"
+        r"|talk (?:to you )?later|ill go now|im leaving)\b|^\W*(?:再见|拜拜|晚安|我(?:先)?(?:走|睡|下)了|先这样|88)"
+    ),
+    "calmer": re.compile(
+        r"(?:feel|feeling|im) (?:a (?:bit|little) |much |so |somewhat |slightly )?(?:better|calmer|lighter|less (?:alone|bad|awful|intense))"
+        r"|calmed down|that (?:helped|helps)|it(?:s| has)? (?:eased|passed|passing|easing)"
+        r"|(?:好(?:一?点|些|多)了?|平静(?:一?点|些|多|下来)|轻松(?:一?点|些|多)|没那么(?:难受|想死|痛|绝望)|缓过来|冷静(?:下来|一?点))"
+    ),
+    "thanks": re.compile(r"\b(?:thank(?:s| you)|thx|ty|appreciate)\b|谢谢|感谢|多谢|谢啦"),
+    "teenager": re.compile(
+        r"\b(?:im|i am|aged?) (?:only )?(?:1[0-7]|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen)\b(?! (?:weeks|months|days|years "
+        r"(?:into|sober|in|clean)|minutes|hours|th))|\b(?:[6-9]|1[0-2])th grade|\byear (?:7|8|9|10|11)\b|my (?:mom|mum|parents|dad) (?:wont let|"
+        r"grounded)|in (?:middle|high) school|我(?:今年|才|只有)?(?:1[0-7]|十[一二三四五六七]?)岁|初[一二三]|高[一二三]|小学|初中生|高中生|中学生"
+    ),
+}
+_WORDS = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A message where it stands: what it tells, and what it answers."""
+
+    finding: Finding
+    question: Question | None = None
+    answer: Answer | None = None
+    acts: tuple[Act, ...] = ()
+
+    @property
+    def said_no(self) -> bool:
+        """It says, asked, that there is no danger."""
+        if self.finding.level in ("high", "emergency"):
+            return False
+        if self.question == "safe_now":
+            return self.answer == "yes"
+        return self.question in ("desire", "in_danger") and self.answer == "no"
+
+
+def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
+    """What a supporter's reply asks about safety, in order.
+
+    Not `worried`, where nothing gave cause yet, only plain questions count ("Do you have any plans?" may be about the
+    weekend): about a wish to die, about being safe, and others only beside one of these.
+
+    >>> questions_in("I'm here. Are you thinking about killing yourself?"), questions_in("What happened then?")
+    (('desire',), ())
+    """
+    found: list[Question] = []
+    for sentence in re.findall(r"[^.!。！\n?？]*[?？]", reply):
+        plain = sentence.lower().replace("’", "'")
+        for question in _SERIOUS:
+            if _ASKS[question].search(plain):
+                found.append(question)
+                break
+    if not worried and not {"desire", "safe_now"} & set(found):
+        return ()
+    return tuple(dict.fromkeys(found))
+
+
+def answer_to(questions: tuple[Question, ...], message: str) -> tuple[Question | None, Answer | None]:
+    """Which of the questions a message answers, and how; no answer: (None, None).
+
+    >>> answer_to(("desire",), "yeah, kind of"), answer_to(("safe_now",), "不安全"), answer_to(("desire",), "My boss...")
+    (('desire', 'yes'), ('safe_now', 'no'), (None, None))
+    """
+    if not questions:
+        return None, None
+    text = fold(message).text.strip()
+    serious = next(one for one in _SERIOUS if one in questions)
+    last = questions[-1]
+    if "safe_now" in questions:
+        if re.search(f"{_NOT_SAFE_EN}|^.{{0,6}}(?:{_NOT_SAFE_ZH})", text):
+            return "safe_now", "no"
+        if re.search(f"{_SAFE_EN}|^.{{0,6}}(?:{_SAFE_ZH})", text):
+            return "safe_now", "yes"
+    elif re.search(f"^(?:yes|yeah|嗯|是的?)?\\W*(?:{_SAFE_EN}|(?:{_SAFE_ZH}))", text) and serious != "who_is_near":
+        return serious, "no"
+    english = re.search("[a-z]", text) is not None
+    for answer, words in (
+        ("unsure", (_UNSURE_EN, _UNSURE_ZH)),
+        ("no", (_NO_EN, _NO_ZH)),
+        ("yes", (_YES_EN, _YES_ZH)),
+    ):
+        if (english and re.search(rf"{_LEAD}{words[0]}(?![a-z])", text)) or re.search(
+            rf"^\W*(?:我也?|就|其实|应该)?{words[1]}", text
+        ):
+            asked = serious if answer == "yes" or "safe_now" not in questions else last
+            return (serious if answer == "unsure" else asked), answer  # type: ignore[return-value]
+    return None, None
+
+
+def read(message: str, last_reply: str = "", risk: Risk | None = None, *, asked: tuple[Question, ...] = ()) -> Reading:
+    """A message as it stands after the supporter's last reply and what is known so far.
+
+    `asked`: what that reply asked, where it is known; else it is read from the reply.
+    """
+    risk = risk or Risk()
+    questions = asked or questions_in(last_reply, at_least(risk.level, "high"))
+    about_self = any(one in questions for one in ("desire", "plan", "means", "in_danger", "safe_now"))
+    worried = at_least(risk.level, "watch") or about_self
+    finding = screen(message, worried=worried)
+    question, answer = answer_to(questions, message)
+    folded = fold(message).text
+    in_own_danger = risk.danger == "suicide" and not risk.about_other
+    if in_own_danger and (about_self or at_least(risk.level, "high")) and _ALREADY.search(folded):
+        finding |= Finding("emergency", ("ingestion",))
+        answer, question = answer or "yes", question or (questions[0] if questions else None)
+    elif level := _level_of(question, answer):
+        finding |= Finding(level, (_kind_of(question, risk),), other=risk.about_other)
+    if answer == "no" and finding.kinds == ("hint",):
+        finding = Finding()  # a short "no" sounds like many things
+    acts = [act for act, pattern in _ACTS.items() if pattern.search(folded)]
+    if len(_WORDS.findall(folded)) <= 2 and not answer:
+        acts.append("few_words")
+    if "joking" in acts and not at_least(risk.level, "watch"):
+        acts.remove("joking")
+    return Reading(finding, question, answer, tuple(acts))
+
+
+def _level_of(question: Question | None, answer: Answer | None) -> Level | None:
+    """The level that an answer alone gives cause for."""
+    if question is None or answer is None or question == "who_is_near":
+        return None
+    if question == "in_danger":
+        return {"yes": "emergency", "unsure": "high", "no": None}[answer]  # type: ignore[return-value]
+    if question == "safe_now":
+        return {"no": "emergency", "unsure": "high", "yes": None}[answer]  # type: ignore[return-value]
+    if answer == "no":
+        return None
+    return "emergency" if question == "means" and answer == "yes" else "high"
+
+
+def _kind_of(question: Question | None, risk: Risk) -> str:
+    """The kind of finding that an alarming answer is."""
+    if risk.danger != "suicide" and question in ("in_danger", "safe_now"):
+        return next(kind for kind, danger in DANGER_OF.items() if danger == risk.danger)
+    if risk.about_other:
+        return "third"
+    return {"means": "means", "plan": "plan"}.get(str(question), "wish")

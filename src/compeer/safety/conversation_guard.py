@@ -1,0 +1,317 @@
+"""The safety of a conversation: what every way of talking (terminal, server, page) does around each turn.
+
+    guard = ConversationGuard(country="GB")
+    assessment = await guard.assess(history, "en")            the whole conversation, before the model is asked
+    show(assessment.banner, assessment.lines); hide(assessment.hide)
+    screen = guard.screen(assessment, history, "en")
+    if assessment.ask_model:                                   else the words are ours, and the model is not asked
+        show(screen.feed(piece))                               the reply, by the sentence; at high risk as a whole
+        show(screen.thinking(step, piece))                     reasoning, by the sentence; at high risk not at all
+    rest, outcome = screen.finish(error)                       what else is shown, ours included; what became of it
+
+`assess` reads everything that was said each time, so a server that remembers nothing sees the same risk as a terminal
+that does. What was found in a message is remembered by a hash of it.
+
+At high risk and above the words are ours (`crisis_path`). A model's reply passes there only when the person has been
+asked about their safety and said no, neither means nor anything taken were named, and the reply itself holds up
+(`outgoing.fits_a_crisis`). In an emergency never.
+
+`Audit` counts what happened, without any text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from compeer.safety.context import Reading, read
+from compeer.safety.crisis_path import Exchange, PathReply, asked_by, gentle_question, next_reply
+from compeer.safety.helplines import Help, help_for
+from compeer.safety.helplines import country as country_of
+from compeer.safety.levels import Danger, Level, Risk, at_least
+from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
+from compeer.safety.outgoing import Held
+
+if TYPE_CHECKING:
+    from compeer.safety.guard import Guard
+
+#: what a page does not show while risk is high
+HIDDEN = ("analysis", "curves", "answer_again", "reasoning")
+_MOST_READINGS = 4096
+
+
+class Message(Protocol):
+    """A turn of the history, as far as safety reads it: `speaker` is "seeker" or "supporter"."""
+
+    @property
+    def speaker(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Said(NamedTuple):
+    """The plainest `Message`."""
+
+    speaker: str
+    text: str
+
+
+class Assessment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a conversation means for safety, before its newest message is answered.
+
+    `banner`, `lines`: to show now, the emergency number first. `help`: the same with links. `urgent_number`: it stands
+    above everything else. `ask_model`: False where our words alone may be shown; `reply` has them. `guidance` is added
+    to the model's instructions. `hide`: parts of a page that are not shown now.
+    """
+
+    level: Level = "none"
+    danger: Danger = "suicide"
+    kinds: tuple[str, ...] = ()
+    banner: str | None = None
+    lines: tuple[str, ...] = ()
+    help: Help | None = None
+    emergency: str | None = None
+    emergency_href: str | None = None
+    urgent_number: bool = False
+    guidance: str | None = None
+    reminder: str | None = None
+    ask_model: bool = True
+    hide: tuple[str, ...] = ()
+    reply: PathReply | None = None  # ours: shown where the model is not asked, or where its reply does not hold up
+    check_in: PathReply | None = None  # our question at watch, where the model does not ask
+    country: str | None = None
+    risk: Risk = Risk()
+    reading: Reading | None = None
+
+    @property
+    def urgent(self) -> bool:
+        """High or above: the reply is held until it is whole, and no analysis is shown."""
+        return at_least(self.level, "high")
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a reply. `replaced`: why our words stand in its place, `note` says so to the person.
+    `asked`: whether the reply as shown asks about safety. `banner`, `lines`: to show now, where none were before.
+    `hidden`: steps of the reasoning that are not shown."""
+
+    replaced: str | None = None
+    note: str | None = None
+    asked: bool = False
+    banner: str | None = None
+    lines: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+class Audit:
+    """Counts of what happened in all conversations of a program: no text, no time, no person."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def assessed(self, assessment: Assessment) -> None:
+        self.counts["messages"] += 1
+        self.counts[f"level {assessment.level}"] += 1
+        if assessment.level != "none":
+            self.counts[f"danger {assessment.danger}"] += 1
+
+    def answered(self, outcome: Outcome) -> None:
+        if outcome.replaced:
+            self.counts[f"replaced {outcome.replaced}"] += 1
+        if outcome.hidden:
+            self.counts["steps hidden"] += len(outcome.hidden)
+
+
+class ConversationGuard:
+    """The safety of one conversation, or of all conversations of a server that remembers nothing.
+
+    `use_locale`: whether the machine's locale tells the country, as it does where the person sits at it. `model`: a
+    second opinion. `breaks`: reminds by time and by messages; None: by messages alone. `model_at_high`: whether a
+    model's reply may be shown at high risk at all, once the person has been asked and said no.
+    """
+
+    def __init__(
+        self,
+        *,
+        country: str | None = None,
+        use_locale: bool = True,
+        model: Guard | None = None,
+        breaks: Breaks | None = None,
+        audit: Audit | None = None,
+        model_at_high: bool = True,
+    ) -> None:
+        self.country, self.model, self._breaks = country, model, breaks
+        self.audit, self.model_at_high = audit or Audit(), model_at_high
+        self._environment: dict[str, str] | None = None if use_locale else {}
+        self._country(None)  # a wrong code is said at once
+        self.forget()
+
+    def forget(self) -> None:
+        """A new conversation begins."""
+        self._counted = 0  # messages that the reminder of a break has counted
+        self._readings: dict[bytes, Reading] = {}
+
+    def notice(self, language: str = "en") -> tuple[str, ...]:
+        """What opens a conversation: what this is and where people are, one entry per line."""
+        return tuple(opening(self._country(language if language == "zh" else None), language).split("\n"))
+
+    async def assess(self, history: Sequence[Message], language: str, *, country: str | None = None) -> Assessment:
+        """Risk from everything that was said, the newest message last, and what follows from it."""
+        past, risk = await self._replay(history)
+        if not past:
+            return Assessment()
+        where = self._country(language, country)
+        *earlier, newest = past
+        shown, help = banner(risk, where, language), help_for(where, language, risk.danger)
+        ours, ask_model, check_in = None, True, None
+        if at_least(risk.level, "high"):
+            ours = next_reply(earlier, newest.reading, risk, help, language)
+            named = {"means", "ingestion", "plan", "method"} & set(risk.kinds)
+            ask_model = (
+                self.model_at_high and risk.level == "high" and risk.asked and not named and not newest.reading.said_no
+            )
+        elif risk.level == "watch":
+            check_in = gentle_question(past, risk, help, language)
+        assessment = Assessment(
+            level=risk.level,
+            danger=risk.danger,
+            kinds=risk.kinds,
+            banner=shown.words if shown else None,
+            lines=shown.lines if shown else (),
+            help=shown.help if shown else None,
+            emergency=shown.help.emergency if shown else None,
+            emergency_href=shown.help.emergency_href if shown else None,
+            urgent_number=risk.level == "emergency",
+            guidance=guidance(risk, where, language),
+            reminder=None if at_least(risk.level, "high") else self._reminder(len(past), language),
+            ask_model=ask_model,
+            hide=HIDDEN if at_least(risk.level, "high") else (),
+            reply=ours,
+            check_in=check_in,
+            country=where,
+            risk=risk,
+            reading=newest.reading,
+        )
+        self.audit.assessed(assessment)
+        return assessment
+
+    def screen(self, assessment: Assessment, history: Sequence[Message] = (), language: str = "en") -> ReplyScreen:
+        """What the reply to this history goes through."""
+        return ReplyScreen(assessment, language, self.audit)
+
+    async def close(self) -> None:
+        if self.model is not None:
+            await self.model.close()
+
+    async def _replay(self, history: Sequence[Message]) -> tuple[list[Exchange], Risk]:
+        """Every message of the person as it was read, with its reply, and the risk after them."""
+        past: list[Exchange] = []
+        risk = Risk()
+        last = ""
+        for turn in history:
+            if turn.speaker != "seeker":
+                if past:
+                    past[-1] = Exchange(past[-1].reading, "\n".join(filter(None, (past[-1].reply, turn.text))))
+                last = turn.text
+                continue
+            reading = await self._read(turn.text, last, risk)
+            risk = risk.after(reading.finding, said_no=reading.said_no)
+            past.append(Exchange(reading, ""))
+            last = ""
+        return past, risk
+
+    async def _read(self, text: str, last: str, risk: Risk) -> Reading:
+        """A message where it stands, remembered."""
+        asked = asked_by(last, at_least(risk.level, "high")) if last else ()
+        parts = (text, *asked, risk.level, risk.danger, str(risk.about_other))
+        key = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        found = self._readings.get(key)
+        if found is None:
+            found = read(text, "", risk, asked=asked)
+            if self.model is not None:
+                raised = await self.model.raised(text, found.finding)
+                found = msgspec.structs.replace(found, finding=raised)
+            if len(self._readings) >= _MOST_READINGS:
+                self._readings.clear()
+            self._readings[key] = found
+        return found
+
+    def _reminder(self, messages: int, language: str) -> str | None:
+        if self._breaks is not None:
+            if messages <= self._counted:
+                return None
+            self._counted = messages
+            return self._breaks.after_message(language)
+        breaks = Breaks(minutes=0)
+        return [breaks.after_message(language) for _ in range(messages)][-1]
+
+    def _country(self, language: str | None, given: str | None = None) -> str | None:
+        return country_of(given or self.country, language, self._environment)
+
+
+class ReplyScreen:
+    """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the sentence."""
+
+    def __init__(self, assessment: Assessment, language: str = "en", audit: Audit | None = None) -> None:
+        self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
+        self._held = Held(assessment.level, whole=assessment.urgent)
+        self._steps: dict[str, Held] = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the model need not write on: what it wrote is replaced."""
+        return self._held.unsafe is not None or not self._assessment.ask_model
+
+    def thinking(self, step: str, piece: str) -> str:
+        """What may be shown of a step now. From an unsafe sentence on nothing of the step is."""
+        held = self._steps.setdefault(step, Held())
+        return "" if self._assessment.urgent else held.feed(piece)
+
+    def end_step(self, step: str) -> str:
+        """The rest of a step."""
+        return "" if self.hides(step) or step not in self._steps else self._steps[step].finish()
+
+    def hides(self, step: str | None) -> bool:
+        """Whether a step is not shown any more, or at all."""
+        return self._assessment.urgent or (step in self._steps and self._steps[step].unsafe is not None)
+
+    def feed(self, text: str) -> str:
+        """More of the reply; what of it may be shown now."""
+        return self._held.feed(text) if self._assessment.ask_model else ""
+
+    def finish(self, error: str | None = None) -> tuple[str, Outcome]:
+        """The rest to show, ours included. `error`: why the model gave no answer, where it is answered for."""
+        hidden = tuple(step for step in self._steps if self.hides(step))
+        why = "ours" if not self._assessment.ask_model else "failed" if error is not None else self._held.verdict()
+        rest = "" if why else self._held.finish()
+        why = why or self._held.unsafe
+        if why is None:
+            asked = bool(asked_by(self._held.text))
+            question = self._assessment.check_in
+            if question is not None and not asked:
+                rest, asked = f"{rest}\n\n{question.text}", True
+            outcome = Outcome(asked=asked, hidden=hidden)
+        else:
+            rest, outcome = self._ours(why, hidden)
+        if self._audit:
+            self._audit.answered(outcome)
+        return rest, outcome
+
+    def _ours(self, why: str, hidden: tuple[str, ...]) -> tuple[str, Outcome]:
+        prepared = self._assessment.reply or self._assessment.check_in
+        words = prepared.text if prepared else message("reply_unsafe", self._language)
+        shown = self._held.shown.rstrip()
+        outcome = Outcome(
+            replaced=why,
+            note=instead(why, self._language),
+            asked=bool(asked_by(words)),
+            hidden=hidden,
+        )
+        if self._assessment.banner is None:
+            now = banner(Risk("watch"), self._assessment.country, self._language)
+            if now is not None:
+                outcome = msgspec.structs.replace(outcome, banner=now.words, lines=now.lines)
+        return ("\n\n" if shown else "") + words, outcome

@@ -1,0 +1,236 @@
+"""The crisis path: what we say at high risk, step by step, in reviewed words.
+
+The steps are those that crisis lines teach: desire (are you thinking about killing yourself?), intent and capability
+(a plan, means in reach, safe right now?), buffers (who is near?). At each turn the path
+
+1. picks the situation from the conversation: something taken, means at hand, a first disclosure, an answer to our
+   question, a refusal to call, a joke after a disclosure, someone else in danger, a child who is hurt, ...;
+2. chooses one of the replies for it in `data/crisis_replies.jsonl` that was not used in this conversation, first one
+   that asks what has not been answered yet;
+3. fills in the emergency number and the line.
+
+It never refuses and never ends the conversation, and it comes back to the question until it is answered. It keeps no
+state of its own: which replies were used, what they asked and what was answered is read from the conversation, so that
+a server that remembers nothing goes on where it was.
+
+The replies were written by language models and read by others of them; no clinician has seen them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from compeer.safety.context import Act, Question, Reading, questions_in
+from compeer.safety.helplines import Help
+from compeer.safety.levels import Risk, at_least
+
+#: the order in which things are asked
+STEPS: tuple[Question, ...] = ("desire", "plan", "means", "safe_now", "who_is_near")
+_BY_ACT: dict[Act, str] = {
+    "refuses_to_call": "refuses to call",
+    "refuses_to_say_where": "refuses to say where",
+    "wants_secrecy": "wants secrecy",
+    "angry": "angry at being asked",
+    "wants_to_be_stopped": "wants to be talked out of it",
+    "joking": "joking afterwards",
+    "leaving": "goodbye after calmer",
+    "calmer": "calmer now",
+    "thanks": "thanks",
+    "few_words": "silence or one word",
+}
+#: acts that are answered as such even in an emergency
+_URGENT_ACTS: tuple[Act, ...] = ("refuses_to_call", "refuses_to_say_where", "wants_secrecy")
+_OTHER_DANGER = {
+    "child_abuse": "child being hurt",
+    "partner_violence": "partner violence",
+    "violence_to_others": "violent urge against others",
+}
+_LAST_QUESTION = re.compile(r"[^.!。！?？；;:：]*[?？]")
+_SAFE = re.compile(r"\bsafe|which is it|安全|方便|哪一种", re.IGNORECASE)
+_AWAY = re.compile(r"distance|away from|able to do that|远了|远一点|退开", re.IGNORECASE)
+_EMERGENCY = ("already taken or hurt", "means at hand", "has a plan")
+
+
+class PathReply(msgspec.Struct, frozen=True):
+    """A reply of ours. `asks`: the question in it."""
+
+    id: str
+    situation: str
+    asks: Question | Literal["none"]
+    text: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of `data/crisis_replies.jsonl`; `text` has the slots {emergency} and {line}."""
+
+    id: str
+    language: str
+    situation: str
+    asks: str
+    text: str
+
+
+class Exchange(NamedTuple):
+    """A message of the person as it was read, and what they were answered ("" where nothing was)."""
+
+    reading: Reading
+    reply: str
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Every reply."""
+    text = (resources.files("compeer.safety") / "data" / "crisis_replies.jsonl").read_text(encoding="utf-8")
+    return tuple(msgspec.json.decode(line, type=Row) for line in text.splitlines() if line.strip())
+
+
+def row_of(reply: str) -> Row | None:
+    """Which of our replies a text contains, whatever stands in its slots."""
+    for row, pieces in _pieces():
+        if pieces[0] in reply and all(piece in reply for piece in pieces):
+            return row
+    return None
+
+
+def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
+    """What a reply asks about safety: of ours it is known, others are read (`context.questions_in`)."""
+    row = row_of(reply)
+    if row is None:
+        return questions_in(reply, worried)
+    last = _LAST_QUESTION.findall(row.text)[-1:]
+    if row.asks == "safe_now" and last and not _SAFE.search(last[0]):
+        return ("in_danger",)  # "Could it happen again today?": here yes is the alarming answer
+    if row.asks == "means" and last and _AWAY.search(last[0]):
+        return ("safe_now",)  # "Are you away from it?": here no is
+    return (row.asks,) if row.asks in STEPS else questions_in(row.text)  # type: ignore[return-value]
+
+
+def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Help, language: str) -> PathReply:
+    """What we say now. `past`: earlier messages and replies; `reading`: the new message; `risk`: with it."""
+    spoken = "zh" if language == "zh" else "en"
+    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
+    wanted = _open_steps(past, reading, risk)
+    ours = [row for row in rows() if row.language == spoken]
+    for situation in situations(past, reading, risk):
+        fresh = [row for row in ours if row.situation == situation and row.id not in used]
+        if fresh:
+            row = min(fresh, key=lambda one: (_rank(one.asks, wanted), ours.index(one)))
+            return _filled(row, help)
+    # everything that fits was said: the one whose last use lies furthest back
+    fitting = [row for row in ours if row.situation in situations(past, reading, risk)] or ours
+    return _filled(
+        min(fitting, key=lambda row: max((n for n, one in enumerate(used) if one == row.id), default=-1)), help
+    )
+
+
+def gentle_question(past: Sequence[Exchange], risk: Risk, help: Help, language: str) -> PathReply | None:
+    """The question at watch, for when nobody has asked it in this conversation yet."""
+    asked = {question for exchange in past for question in asked_by(exchange.reply)}
+    if risk.asked or asked & {"desire", "safe_now"}:
+        return None
+    reading = past[-1].reading if past else None
+    ours = [row for row in rows() if row.language == ("zh" if language == "zh" else "en")]
+    situation = "past attempt" if reading and reading.finding.past else "hint to be asked about"
+    if risk.about_other:
+        situation = "third person in danger"
+    if risk.danger != "suicide":
+        situation = _OTHER_DANGER[risk.danger]
+    return _filled(next(row for row in ours if row.situation == situation), help)
+
+
+def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[str]:
+    """Situations that fit, the most fitting first; later ones are for when all replies of the first were used."""
+    found: list[str] = []
+    finding, acts = reading.finding, reading.acts
+    kinds = set(finding.kinds) if at_least(finding.level, "watch") else set()
+    danger = risk.danger
+    fresh_disclosure = not any(at_least(exchange.reading.finding.level, "high") for exchange in past)
+    if "ingestion" in kinds and not finding.past:
+        found.append("third person in danger" if finding.other else "already taken or hurt")
+    if "means" in kinds and not finding.past:
+        found.append("third person in danger" if finding.other else "means at hand")
+    if "method" in kinds:
+        found.append("asks for a method")
+    if risk.level == "emergency":
+        found += [_BY_ACT[act] for act in acts if act in _URGENT_ACTS]
+        if danger == "suicide" and not risk.about_other:
+            if acts and acts[0] == "few_words":
+                found.append("silence or one word")
+            taken = "ingestion" in risk.kinds
+            found += [
+                *(_EMERGENCY if taken else _EMERGENCY[1:]),
+                "still unsafe",
+                "refuses to call",
+                "silence or one word",
+            ]
+            return list(dict.fromkeys(found))
+    if danger in _OTHER_DANGER and not (kinds and "suicide" in risk.dangers and finding.level == "emergency"):
+        found += [_BY_ACT[act] for act in acts if act in (*_URGENT_ACTS, "thanks", "leaving")]
+        found += [_OTHER_DANGER[danger], "grounding", "wants secrecy", "silence or one word"]
+        return list(dict.fromkeys(found))
+    if finding.other or risk.about_other:
+        found += ["third person in danger", "refuses to call", "thanks"]
+        return list(dict.fromkeys(found))
+    if finding.level in ("none", "watch") or acts:
+        found += [_BY_ACT[act] for act in acts if act in _BY_ACT and not (act == "thanks" and kinds)]
+    if reading.said_no:
+        found.append("asked and said no")
+    if "plan" in kinds:
+        found.append("has a plan")
+    if reading.question and reading.answer in ("yes", "unsure"):
+        found.append("has a plan" if reading.question == "plan" and reading.answer == "yes" else "asked and said yes")
+    if finding.past and finding.level == "watch":
+        found.append("past attempt")
+    if fresh_disclosure and at_least(finding.level, "high"):
+        found += ["teenager"] if "teenager" in acts else []
+        found.append("first disclosure")
+    found += ["hint to be asked about"] if fresh_disclosure and finding.level == "watch" else []
+    if finding.level == "none" and not reading.answer:
+        found += ["calmer now", "follow-up"] if risk.asked else ["follow-up"]
+    if _open_steps(past, reading, risk)[:1] == ["who_is_near"]:
+        found.append("buffers")
+    found += ["asked and said yes", "follow-up", "buffers", "grounding", "first disclosure", "silence or one word"]
+    return list(dict.fromkeys(found))
+
+
+def _open_steps(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[Question]:
+    """Questions that were not answered yet, in order."""
+    answered = {one.question for one in (*(exchange.reading for exchange in past), reading) if one.answer}
+    if "in_danger" in answered:
+        answered.add("safe_now")
+    if "plan" in risk.kinds:
+        answered.add("plan")
+    if {"means", "ingestion"} & set(risk.kinds):
+        answered |= {"means", "plan", "desire"}
+    return [step for step in STEPS if step not in answered]
+
+
+def _rank(asks: str, wanted: Sequence[Question]) -> int:
+    """How well a reply's question fits: the next open one first, then other open ones, then none, then answered ones."""
+    if asks in wanted:
+        return wanted.index(asks)  # type: ignore[arg-type]
+    return len(STEPS) if asks == "none" else len(STEPS) + 1
+
+
+def _filled(row: Row, help: Help) -> PathReply:
+    line = help.lines[0].short() if help.country else help.directory
+    text = row.text.replace("{emergency}", help.emergency).replace("{line}", line)
+    return PathReply(row.id, row.situation, row.asks, text)  # type: ignore[arg-type]
+
+
+@cache
+def _pieces() -> tuple[tuple[Row, tuple[str, ...]], ...]:
+    """Each reply with the text between its slots, the longest piece first."""
+    made = []
+    for row in rows():
+        pieces = row.text.replace("{emergency}", "\0").replace("{line}", "\0").split("\0")
+        made.append(
+            (row, tuple(sorted((piece.strip() for piece in pieces if len(piece.strip()) > 3), key=len, reverse=True)))
+        )
+    return tuple(made)
