@@ -140,7 +140,7 @@ def test_a_new_arena_by_upload_and_what_is_wrong_with_files_is_said(tmp_path: Pa
         for fields, says in (
             ({"name": "x", "images": str(tmp_path), "files": MODELS[0]}, "at least two models"),
             ({"name": "x", "images": str(tmp_path), "files": ""}, "replies of the models are missing"),
-            ({"name": "x"}, "has pictures; say in which folder"),
+            ({"name": "x"}, "has pictures; name their folder"),
             ({"name": "x", "images": str(tmp_path), "focus": "Nobody"}, "no replies of Nobody"),
         ):
             answer = send(**fields)

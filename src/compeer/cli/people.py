@@ -207,7 +207,7 @@ def labelling_agreement(
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> None:
-    """Agreement of the two first votes, and how often the audit and a judge confirm the labels."""
+    """Agreement between people. Also how often the audit and a judge confirm the labels."""
     store = _open(db)
     from compeer.people.labelling_results import agreement, audit, pair_agreement, read_judgements
     from compeer.people.terminal_tables import agreement_tables
@@ -229,7 +229,7 @@ def export_labels(
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> None:
-    """Write the labels: CER items with labels, votes and status; or all items as tasks for another tool."""
+    """Write the labels. CER items with labels, votes and status; or all items as tasks for another tool."""
     store = _open(db)
     from compeer.dialogue import write_rows
     from compeer.people.exchange import labelled
@@ -285,7 +285,7 @@ def make_cases(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Make cases from conversations: each is cut where a supporter answers."""
+    """Make cases from conversations. Each is cut where a supporter answers."""
     from compeer.dialogue import read, write_rows
     from compeer.errors import UserError
     from compeer.people.arena_cases import cases_of
@@ -317,7 +317,7 @@ def generate_replies(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Let models answer the cases in reasoning mode, one file per model. What is done is not asked again."""
+    """Let models answer the cases in reasoning mode. One file per model; what is done is not asked again."""
     from compeer.dialogue import read_rows
     from compeer.errors import UserError
     from compeer.people.arena_cases import WITHOUT_PICTURES, GenerationOptions, Reply, generate, read_cases
@@ -433,7 +433,7 @@ def close_arena(
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> None:
-    """End an arena before every comparison has its vote; everybody in it then sees the results."""
+    """End an arena early. Everybody in it then sees the results; nothing is lost."""
     store = _open(db)
     from compeer.people.arena import close_arena
 
@@ -451,7 +451,7 @@ def arena_results(
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> None:
-    """Win, tie and loss by pair and a ranking, with 95 % intervals from a paired bootstrap over cases."""
+    """Win, tie and loss by pair, and a ranking. The 95 % intervals are from a paired bootstrap over cases."""
     store = _open(db)
     from compeer.errors import UserError
     from compeer.people.arena_figure import png, svg
@@ -476,7 +476,7 @@ def export_votes(
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> None:
-    """Write every vote that counts: case, the models on both sides, the choice, who, when, how long."""
+    """Write every vote that counts. Case, the models on both sides, the choice, who, when, how long."""
     store = _open(db)
     from compeer.dialogue import write_rows
     from compeer.people.arena_results import counted_votes
