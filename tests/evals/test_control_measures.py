@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.cli.command import compeer
@@ -16,7 +17,7 @@ from compeer.errors import UserError
 from compeer.evals.control import ControlSettings, run_control, trials
 from compeer.evals.language.measure import people_of
 from compeer.evals.result import Result, load_result, load_transcripts
-from compeer.evals.strategy_readers import prompt_hash, train_classifier
+from compeer.evals.strategy_readers import StrategyName, prompt_hash, train_classifier
 from compeer.models.embedding import Embedder
 from compeer.reasoning import grammar
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES
@@ -34,6 +35,10 @@ def value(result: Result, name: str) -> float:
     figure = result.figure(name)
     assert figure is not None, name
     return figure.value
+
+
+def test_a_judge_may_name_exactly_the_strategies_of_the_ontology() -> None:
+    assert get_args(StrategyName) == tuple(STRATEGIES.ids)
 
 
 def test_every_stage_and_strategy_is_pinned_at_every_moment_and_every_emotion_in_turn() -> None:

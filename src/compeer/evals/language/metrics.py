@@ -85,8 +85,7 @@ def self_bleu(texts: Sequence[str]) -> list[float]:
                 best, owner, second = top.get(gram, (0, -1, 0))
                 top[gram] = (times, number, best) if times > best else (best, owner, max(second, times))
     lengths = [len(words(text)) for text in texts]
-    ordered = sorted(lengths)
-    values = []
+    ordered, metric, values = sorted(lengths), sacrebleu(), []
     for number, grams in enumerate(own):
         matched = [0] * ORDER
         for n, (top, counted) in enumerate(zip(tops, grams, strict=True)):
@@ -95,7 +94,7 @@ def self_bleu(texts: Sequence[str]) -> list[float]:
                 matched[n] += min(times, second if owner == number else best)
         total = [counted.total() for counted in grams]
         nearest = _nearest_other(ordered, lengths[number])
-        score = sacrebleu().compute_bleu(matched, total, lengths[number], nearest, "exp", effective_order=True)
+        score = metric.compute_bleu(matched, total, lengths[number], nearest, "exp", effective_order=True)
         values.append(min(1.0, score.score / 100))
     return values
 

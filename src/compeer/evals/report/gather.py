@@ -20,15 +20,16 @@ _ELSEWHERE = ("strategies", "agreement")
 
 
 def setup_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(name, words) for each setting that says something.
+    """(name, text) for each setting that has a value.
 
     >>> setup_rows({"seed": 7, "counts": {"calls": 1200}, "judge": None, "grammar": True})
     [('seed', '7'), ('counts', 'calls 1,200'), ('grammar', 'yes')]
     """
-    return [(name, words(value)) for name, value in values.items() if name not in _ELSEWHERE and words(value)]
+    shown = ((name, _setting_text(value)) for name, value in values.items() if name not in _ELSEWHERE)
+    return [(name, text) for name, text in shown if text]
 
 
-def words(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """A setting's value as a person reads it."""
     if value is None:
         return ""
@@ -39,9 +40,9 @@ def words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {words(inner)}" for name, inner in value.items() if words(inner))
+        return ", ".join(f"{name} {_setting_text(inner)}" for name, inner in value.items() if _setting_text(inner))
     if isinstance(value, list | tuple):
-        return ", ".join(words(inner) for inner in value)
+        return ", ".join(_setting_text(inner) for inner in value)
     return str(value)
 
 

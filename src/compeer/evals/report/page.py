@@ -39,8 +39,8 @@ from compeer.evals.report.tables import (
     value_text,
 )
 from compeer.evals.result import LANGUAGE_NAMES, Transcript, TranscriptTurn
-from compeer.reasoning import LABELS, STEPS, Parsed, parse
-from compeer.reasoning.schema import TAG, write_value
+from compeer.reasoning import LABELS, STEPS, Parsed, parse, split_thinking
+from compeer.reasoning.schema import write_value
 
 #: a step by the name that a reader sees
 STEP_NAMES = {
@@ -102,7 +102,8 @@ def _thought(reasoning: str, reply: str) -> dict[str, Any]:
     """The steps with their conclusions; thinking of another form as it is."""
     parsed = parse(f"{reasoning}\n{reply}")
     if not parsed.texts and not parsed.labels:
-        return {"raw": TAG.sub("\n", reasoning).strip()}
+        thinking, rest = split_thinking(reasoning)
+        return {"raw": (thinking or rest).strip()}
     named = _named(parsed)
     titles = STEP_NAMES[parsed.language or "en"]
     steps = [

@@ -56,7 +56,7 @@ RLVER = TurnProtocol(emotion.RLVER, 8)
 
 
 class MoodCourse:
-    """One dialogue's mood. `turn` for what the seeker does, `answered` when the supporter has spoken."""
+    """The mood over one dialogue: `feel`, then `speak` for each turn of the seeker, `answered` for the supporter's."""
 
     def __init__(self, protocol: TurnProtocol = SAGE, language: Language = "zh") -> None:
         self.protocol, self.language = protocol, language
