@@ -397,7 +397,7 @@ class TestPatience:
          "http://127.0.0.1:99999/v1", "http://127.0.0.1:0/v1", "http://127.0.0.1:port/v1", "http://a..b/v1"],
     )  # fmt: skip
     def test_a_bad_address_is_refused_at_once(self, url: str) -> None:
-        with pytest.raises(ModelError, match="is no address of a server; it should look like http://"):
+        with pytest.raises(ModelError, match="is not the address of a server; it should look like http://"):
             Endpoint("m", url)
 
     def test_one_failure_does_not_end_the_others(self) -> None:

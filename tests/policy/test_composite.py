@@ -86,7 +86,7 @@ def test_weights_soft_rewards_and_further_parts() -> None:
         [(prompt_record(), [output("Tell me more about Tuesday?")])]
     )[0]
     assert dense.total == 5 + dense.parts["density"]
-    with pytest.raises(UserError, match="'charm' is no part"):
+    with pytest.raises(UserError, match="'charm' is not a part"):
         RewardSettings(weights={"charm": 1.0})
 
 
@@ -98,7 +98,7 @@ def test_a_reply_outside_of_the_lengths_that_are_wanted_earns_less() -> None:
     assert [row.total for row in guarded] == pytest.approx(
         [one.total + 2 * row.parts["length"] for one, row in zip(plain, guarded, strict=True)]
     )
-    with pytest.raises(UserError, match="no range of words"):
+    with pytest.raises(UserError, match="not a range of words"):
         RewardSettings(length=(6, 4))
 
 

@@ -32,7 +32,7 @@ def test_one_of_micro_batch_and_accumulation_gives_the_other() -> None:
         ({"batch": 4, "micro_batch": 3}, r"= 16 outputs a process, which micro_batch 3 does not divide.*1, 2, 4, 8, 16"),
         ({"batch": 4, "processes": 2, "micro_batch": 2, "accumulation": 3},
          r"micro_batch 2 x accumulation 3 = 6 outputs a process, but 4 prompts x 4 outputs / 2 processes = 8, "
-         r"and 6 is no multiple of 4.*accumulation to 4"),
+         r"and 6 is not a multiple of 4.*accumulation to 4"),
         ({"batch": 4, "group": 1}, r"group is 1"),
         ({"batch": 0}, r"batch is 0"),
     ],

@@ -64,7 +64,12 @@ def test_what_cannot_be_learned_is_counted_and_left_out(tiny_model_dir: Path, tm
     endless = msgspec.structs.replace(good, history=(PastTurn("seeker", "very " * 3000),))
     wordy = msgspec.structs.replace(good, reference="word " * 900)
     long = msgspec.structs.replace(
-        good, history=(PastTurn("seeker", "Oh. " * 400), PastTurn("supporter", "Go on."), PastTurn("seeker", "I lost my job."))
+        good,
+        history=(
+            PastTurn("seeker", "Oh. " * 400),
+            PastTurn("supporter", "Go on."),
+            PastTurn("seeker", "I lost my job."),
+        ),
     )
     used = config(tmp_path, tiny_model_dir, max_prompt=600)
     words = ChatTokenizer(*open_tokenizer(str(tiny_model_dir)))

@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(UserError, match=f"There is no adapter in {tmp_path}"):
         _ = JudgeConfig(**given, adapter=str(tmp_path)).start  # type: ignore[arg-type]
     monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
-    with pytest.raises(UserError, match="the judge that comes along, and there is none"):
+    with pytest.raises(UserError, match="the judge adapter in the package, and there is none"):
         _ = JudgeConfig(**given, adapter="shipped").start  # type: ignore[arg-type]
     deeper = ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
     with pytest.raises(UserError, match=r"does not fit .*up_proj.* has no place there"):

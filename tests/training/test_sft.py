@@ -32,7 +32,7 @@ def test_micro_batches_times_steps_times_processes_is_the_batch(
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
-    with pytest.raises(UserError, match="batch_size 64 cannot be shared among 6 processes"):
+    with pytest.raises(UserError, match="batch_size 64 cannot be divided among 6 processes"):
         micro_batch(Plan(), True, 6)
     with pytest.raises(UserError, match="micro_batch 3 does not divide the 64 rows"):
         micro_batch(Plan(micro_batch=3), True, 1)

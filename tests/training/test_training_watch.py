@@ -44,7 +44,7 @@ class TestWatch:
         watch.on_step_end(settings(), state(3), None)
         watch.on_train_end(settings(), state(10), None)
         told = capsys.readouterr().err
-        assert "judge: goes on after step 2 of 10" in told
+        assert "judge: resumes after step 2 of 10" in told
         assert "judge: step 3 of 10, loss 0.512" in told and "left" in told
         assert "judge: 10 steps in" in told and (run.folder / "curves.png").exists()
 

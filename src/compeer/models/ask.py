@@ -105,7 +105,7 @@ def request_for(
     max_tokens: int = 2000,  # the grammar ends an output earlier; Chinese can take SmolLM2 1,500
     **sampling: Any,
 ) -> Request:
-    """The request that asks for one reasoned turn. Past reasoning is no part of `history`, as in training."""
+    """The request that asks for one reasoned turn. Past reasoning is not part of `history`, as in training."""
     system = {"role": "system", "content": system_prompt(language, control, length)}
     return Request(
         messages=[system, *history],

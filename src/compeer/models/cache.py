@@ -25,7 +25,7 @@ from compeer.typed import known
 _LOCKED = 60.0  # seconds to wait for other processes
 
 # One statement at a time in this process, and none while it forks: a child born in the middle of one would find
-# SQLite's own locks taken for ever.
+# SQLite's own locks taken forever.
 _LOCK = threading.Lock()
 os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 

@@ -251,7 +251,7 @@ class ContextBudget:
 
     def __init__(self, tokens: int) -> None:
         self.tokens = self.free = tokens
-        self._turn = threading.Lock()  # held by the one that waits, so that a large request is not overtaken for ever
+        self._turn = threading.Lock()  # held by the one that waits, so that a large request is not overtaken forever
         self._change = threading.Condition()
 
     @contextlib.contextmanager

@@ -1,10 +1,10 @@
 """Any OpenAI-compatible server: vLLM, llama.cpp, Ollama, OpenAI. The wire protocol over aiohttp.
 
 The official client costs about ten times the processor time a request, which is what a pipeline of a
-hundred thousand requests is made of; the protocol itself is small. Grammars are no part of it, so each
+hundred thousand requests is made of; the protocol itself is small. Grammars are not part of it, so each
 server's own field is used: `grammar` (GBNF) for llama.cpp, `structured_outputs` for vLLM. Which server
 answers is asked once, at `/models`. Where a server splits `<think>` off into a field of its own, the
-output is put together again, because the contract wants it whole.
+output is put together again, because the contract needs it whole.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Endpoint:
         dialect: Dialect = "auto",
     ) -> None:
         if not _is_address(base_url):
-            raise ModelError(f"{base_url!r} is no address of a server; it should look like http://127.0.0.1:8000/v1.")
+            raise ModelError(
+                f"{base_url!r} is not the address of a server; it should look like http://127.0.0.1:8000/v1."
+            )
         self.model, self.base_url, self.api_key = model, base_url.rstrip("/"), api_key
         self.name = f"openai:{model}@{self.base_url}"
         self.concurrency, self.patience = concurrency, patience
@@ -306,7 +308,7 @@ class _Final(ModelError):
 
 
 class _Garbage(Exception):
-    """An answer that is no chat completion."""
+    """An answer that is not a chat completion."""
 
 
 def _failure(error: Exception, seconds: float) -> str:
@@ -401,7 +403,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _with_data(message: dict[str, Any], image: Any) -> dict[str, Any]:
-    """The message as the protocol wants it: pictures as data URLs."""
+    """The message as the protocol expects it: pictures as data URLs."""
     if isinstance(message["content"], str):
         return message
     parts = [

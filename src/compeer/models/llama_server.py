@@ -2,7 +2,7 @@
 
 **Opening.** xllamacpp reports a server as ready before the loop of its task queue runs, and the first thing that loop
 does is to set itself running (`server_queue::start_loop`). A stop that comes in between is lost, and the destructor
-then waits for the loop for ever. So a server counts as open only after its queue has answered a first task. Both
+then waits for the loop forever. So a server counts as open only after its queue has answered a first task. Both
 happen in a thread of their own: Ctrl-C in the middle must not drop a server whose loop has not begun.
 
 **Closing.** `close()`, a `with` block, or the end of the program, whichever comes first.
@@ -52,7 +52,7 @@ class LlamaServer:
         brief: bool = False,
         n_threads: int | None = None,
     ) -> None:
-        # OpenMP reads this when it is loaded. Its default is to spin at every barrier for ever, which on busy cores
+        # OpenMP reads this when it is loaded. Its default is to spin at every barrier forever, which on busy cores
         # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
         try:

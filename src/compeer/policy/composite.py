@@ -99,9 +99,9 @@ class RewardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def __post_init__(self) -> None:
         known = (*PARTS, *FURTHER)
         if unknown := [name for name in self.weights if name not in known]:
-            raise UserError(f"{unknown[0]!r} is no part of the reward; there are {', '.join(known)}.")
+            raise UserError(f"{unknown[0]!r} is not a part of the reward; the parts are {', '.join(known)}.")
         if self.length is not None and not 1 <= self.length[0] <= self.length[1]:
-            raise UserError(f"length: {list(self.length)} is no range of words; give the fewest, then the most.")
+            raise UserError(f"length: {list(self.length)} is not a range of words; give the minimum, then the maximum.")
 
     def weight(self, part: str) -> float:
         judged = self.source != "rules" or part == "format"

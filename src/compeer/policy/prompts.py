@@ -1,6 +1,6 @@
 """CER histories as prompts for the policy, and as rows for a trainer.
 
-The system prompt is the contract's; past reasoning is no part of a history. A history that does not fit loses its
+The system prompt is the contract's; past reasoning is not part of a history. A history that does not fit loses its
 oldest turns, and a shortened history begins with the seeker where it can.
 
 Crisis items, marked or found by the word list, are left out of reinforcement unless `include_crisis` says that a person
@@ -107,9 +107,9 @@ def demonstration(item: Item) -> str | None:
 def fitting(
     items: Iterable[Item], words: ChatTokenizer, most: int, length: Length, *, include_crisis: bool = False
 ) -> tuple[list[Prompt], dict[str, int]]:
-    """Prompts of at most `most` tokens, and what became of the items.
+    """Prompts of at most `most` tokens, and counts of used and left-out items.
 
-    A model that cannot see gets the words alone; the judge and the redundancy get the whole history all the same.
+    A model that cannot see gets the words alone; the judge and the redundancy still get the whole history.
     """
 
     def count(messages: list[dict[str, Any]]) -> int:
@@ -152,7 +152,7 @@ def dataset(found: Sequence[Prompt], words: ChatTokenizer) -> Any:
 
 
 def _chat(messages: list[dict[str, Any]], words: ChatTokenizer) -> list[dict[str, Any]]:
-    """The messages as the model's template wants them, pictures still as paths."""
+    """The messages as the model's template expects them, pictures still as paths."""
     paths = iter(pictures(messages))
     chat = []
     for message in words.chat(messages):

@@ -78,7 +78,7 @@ def reweight(reward: float, s_in: float, s_hi: float, tau: float, variant: Varia
     -16.0
     """
     if variant not in ("paper", "sign_aware"):
-        raise UserError(f"{variant!r} is no variant of equation 5; it is paper or sign_aware.")
+        raise UserError(f"{variant!r} is not a variant of equation 5; choose paper or sign_aware.")
     factor = max(1.0 + tau * s_in, 1e-6) * max(1.0 + tau * s_hi, 1e-6)
     return reward * factor if variant == "sign_aware" and reward < 0 else reward / factor
 

@@ -65,7 +65,7 @@ def card(run: Run, about: CardText) -> str:
         "Licences of the data: " + (", ".join(about.licences) or "not stated") + ". Labels and text of a model trained "
         "on them may be bound by these and by the base model's licence.",
         "## Results",
-        _list(record.results) or "None were measured.",
+        _list(record.results) or "None measured.",
         "![curves](curves.png)" if (run.folder / "curves.png").is_file() else "",
         "## Limits",
         "\n".join(f"- {limit}" for limit in about.limits) or "- Not measured yet.",

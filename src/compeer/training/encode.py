@@ -14,7 +14,7 @@ the file's header tells; the pixels are read when a batch is made.
 
 **Order.** It depends on nothing but the seed and the epoch, so a resumed run continues with the very batch that was
 due. Examples of similar length come together, which saves padding. In one process a batch may mix text and pictures.
-With several, all of them get a batch with pictures or all a batch without: sharded training waits for ever when one
+With several, all of them get a batch with pictures or all a batch without: sharded training waits forever when one
 process passes the vision tower and another does not. For that, each of the two kinds is filled up from its own rows.
 """
 

@@ -270,7 +270,7 @@ def find_adapter(given: str | None, role: Role) -> Path | None:
     if given == SHIPPED:
         folder = adapter(role)
         if folder is None:
-            raise UserError(f"adapter: {SHIPPED} means the {role} that comes along, and there is none here.")
+            raise UserError(f"adapter: {SHIPPED} means the {role} adapter in the package, and there is none here.")
         return folder
     if not is_adapter(Path(given)):
         raise UserError(f"There is no adapter in {given}. Give a folder that peft has saved, or {SHIPPED}.")
@@ -289,7 +289,7 @@ def shape_of(folder: Path, wanted: Lora | None = None) -> Lora:
     if wanted is not None and (wanted.r, wanted.alpha) != (found.r, found.alpha):
         raise UserError(
             f"The adapter {folder} has r {found.r} and alpha {found.alpha}; lora asks for r {wanted.r} and alpha "
-            f"{wanted.alpha}. Leave lora out: training goes on with the adapter as it is."
+            f"{wanted.alpha}. Leave lora out: training continues with the shape of the adapter."
         )
     return found
 

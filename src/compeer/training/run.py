@@ -8,7 +8,7 @@
     model/              the result                     README.md, curves.png
 
 Opening a folder that holds a run resumes it. It is refused, with the names of what differs, when settings, data, base
-model or judge are not those of the record: nobody could say what such a model is. `force` resumes all the same and
+model or judge are not those of the record: nobody could say what such a model is. `force` resumes anyway and
 records it, `fresh` starts again. Versions of packages and code may change between two sessions; each session records
 its own. Several processes may open the same folder (torchrun, accelerate): only the first writes.
 
@@ -263,7 +263,7 @@ def open_run(
     force: bool = False,
     fresh: bool = False,
 ) -> Run:
-    """Begin a run in this folder, or go on with the one that is there.
+    """Start a run in this folder, or resume the one that is there.
 
     `given` is the text of the configuration as it was given; settings named in `free` may differ when it is resumed.
     """
@@ -307,7 +307,7 @@ def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str],
         if differences and not force:
             raise UserError(
                 f"{home} holds another run: " + "; ".join(differences) + ". Give another folder, "
-                "or --fresh to begin anew, or --force to go on all the same."
+                "or --fresh to start again, or --force to resume anyway."
             )
         if known.finished and not differences:
             return
@@ -336,7 +336,7 @@ def _known(path: Path) -> Record:
     try:
         return from_json(path.read_bytes(), Record)
     except msgspec.MsgspecError as error:
-        raise UserError(f"{path} is damaged: {error}. --fresh begins anew.") from None
+        raise UserError(f"{path} is damaged: {error}. --fresh starts again.") from None
 
 
 def _locked(home: Path) -> IO[str]:

@@ -120,7 +120,9 @@ def micro_batch(plan: Plan, gpu: bool, each: int) -> tuple[int, int]:
     """
     share, rest = divmod(plan.batch_size, each)
     if rest or not share:
-        raise UserError(f"batch_size {plan.batch_size} cannot be shared among {each} processes; take a multiple of it.")
+        raise UserError(
+            f"batch_size {plan.batch_size} cannot be divided among {each} processes; choose a multiple of {each}."
+        )
     if plan.micro_batch is None:
         most = 8 if gpu else 4
         micro = max(size for size in range(1, min(most, share) + 1) if share % size == 0)
@@ -206,7 +208,7 @@ def _trainer() -> Callable[..., Any]:
             missing = set(load_result.missing_keys)
             read = {weights[name].data_ptr() for name in weights if name not in missing}
             if load_result.unexpected_keys or any(weights[name].data_ptr() not in read for name in missing):
-                raise UserError("A checkpoint does not fit the model, so training cannot go on from it.")
+                raise UserError("A checkpoint does not fit the model, so training cannot resume from it.")
 
         def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
             inputs, padding = _unmasked(inputs)

@@ -111,7 +111,7 @@ class GradientGuard(TrainerCallback):  # type: ignore[misc]
         if self._bad >= MOST:
             raise UserError(
                 f"{self.name}: the gradients of {MOST} steps in a row, the last of them {step:,}, are not numbers. "
-                "Lower learning_rate or set dtype: float32; the same command goes on from the last checkpoint."
+                "Lower learning_rate or set dtype: float32; the same command resumes from the last checkpoint."
             )
         if self.run.main:
             text = "The gradients of this step are not numbers; it was left out and no weight was changed."
@@ -159,7 +159,7 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
         self._began, self._first = time.monotonic(), state.global_step
         self._next = self._began + _EVERY
         if state.global_step:
-            self._say(f"{self.name}: goes on after step {state.global_step:,} of {state.max_steps:,}")
+            self._say(f"{self.name}: resumes after step {state.global_step:,} of {state.max_steps:,}")
         if self._live:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

@@ -1,4 +1,4 @@
-"""Adapters that come along: a supporter and a judge for the embedded model, in the form that peft saves.
+"""The adapters in the package: a supporter and a judge for the embedded model, as peft saves them.
 
     shipped/supporter/    adapter_model.safetensors (bfloat16), adapter_config.json, README.md, run.json
     shipped/judge/        the same, and judge.json

@@ -92,7 +92,7 @@ def plan(
     if accumulation not in (None, times):
         assert accumulation is not None
         made = micro_batch * accumulation
-        split = f", and {made} is no multiple of {group}, so a group would be split" if made % group else ""
+        split = f", and {made} is not a multiple of {group}, so a group would be split" if made % group else ""
         raise UserError(
             f"micro_batch {micro_batch} x accumulation {accumulation} = {made} outputs a process, but {batch} prompts "
             f"x {group} outputs / {processes} processes = {share}{split}. Leave one of them out, or set "

@@ -176,7 +176,9 @@ def with_variant(values: dict[str, Any]) -> dict[str, Any]:
     if variant == "sft":
         raise UserError("The variant sft is trained without a reward: compeer policy sft.")
     if variant is not None and variant not in VARIANTS:
-        raise UserError(f"{variant!r} is no variant; there are {', '.join(VARIANTS)} (and sft: compeer policy sft).")
+        raise UserError(
+            f"{variant!r} is not a variant; choose one of {', '.join(VARIANTS)} (and sft: compeer policy sft)."
+        )
     preset = VARIANTS.get(variant, {}) if variant else {}
     for name, value in preset.items():
         if name in given and given[name] != value:

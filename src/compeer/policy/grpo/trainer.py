@@ -4,7 +4,7 @@ Departures from TRL 1.16, each for a reason:
 - **Order.** TRL shuffles with a generator that a resumed run begins anew, so its second epoch would repeat the first.
   Here the order depends only on the seed and the epoch: a resumed run is exact to the bit at any step.
 - **Pictures.** A generation batch with and without pictures crashes in these versions although it is documented, and
-  sharded training would wait for ever where one process passes the vision tower and another does not. So all prompts
+  sharded training would wait forever where one process passes the vision tower and another does not. So all prompts
   of a step are of one kind; each kind is filled up from its own prompts to whole steps.
 - **Evaluation** uses the same random numbers every time and leaves those of the training alone, so that the run is the
   same with and without it.
