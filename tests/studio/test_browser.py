@@ -149,7 +149,7 @@ def test_a_personal_link_lets_in_by_its_button(opened: Any, tmp_path: Path, runs
         window(opened, address) as (page, wrong),
     ):
         page.goto("/")
-        assert page.get_by_text("you need your personal link").is_visible()
+        assert page.get_by_text("You need a personal link").is_visible()
         page.goto(f"/enter/{TOKEN}")
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/")
@@ -157,4 +157,4 @@ def test_a_personal_link_lets_in_by_its_button(opened: Any, tmp_path: Path, runs
         assert page.get_by_role("heading", name="policy/tau-2").is_visible()
         page.get_by_role("button", name="Leave").click()
         page.wait_for_url("**/")
-        assert page.get_by_text("you need your personal link").is_visible() and wrong == []
+        assert page.get_by_text("You need a personal link").is_visible() and wrong == []

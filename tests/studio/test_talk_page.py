@@ -96,8 +96,8 @@ def test_a_whole_conversation(opened: Any, studio: Running, supporter: Supporter
         # edit step 2 and continue: what will change is said, and the old answer stays beside the new one
         panel.get_by_role("button", name="Edit What you feel").click()
         assert [one.inner_text() for one in panel.locator(".effect li").all()] == [
-            "What you face: stays as it is", "What you feel: in your words", "What would help: thought anew",
-            "The reply: written anew. The present one stays beside it.",
+            "What you face: stays the same", "What you feel: in your words", "What would help: thought through again",
+            "The reply: written again. The current one stays beside it.",
         ]  # fmt: skip
         panel.locator("textarea").fill("Relieved, to their own surprise.")
         panel.locator("[data-label=emotion]").select_option("relief")
@@ -126,7 +126,7 @@ def test_a_whole_conversation(opened: Any, studio: Running, supporter: Supporter
         page.locator(".answers .answer.old").get_by_role("button", name="Continue with this one").click()
         page.locator(".answer:not(.old) .reply", has_text="2.").first.wait_for()
         panel.get_by_role("button", name="Release all").click()
-        panel.get_by_text("The model decides").wait_for()
+        panel.get_by_text("None. The model decides.").wait_for()
 
         # the curve, another model, a second message
         assert page.locator("#curve").is_hidden()
@@ -205,15 +205,15 @@ def test_the_helpline_stands_above_the_words_and_covers_nothing(
         send(page, "I want to kill myself.", wait=False)
         banner = page.locator("#banner")
         banner.wait_for()
-        assert banner.locator("a.phone").get_attribute("href") == "tel:116123" and "24/7" in banner.inner_text()
-        assert banner.get_by_role("link", name="website").get_attribute("href") == "https://www.samaritans.org"
-        assert fits(page) and page.locator(".coming .status").is_visible(), "before the model has said a word"
-        page.get_by_role("button", name="Stop").click()
-        page.get_by_text("This message has no answer yet").wait_for()
-        supporter.reset()
-        page.get_by_role("button", name="Get an answer").click()
+        assert (
+            banner.locator(".lines a.phone").first.get_attribute("href") == "tel:116123"
+            and "24/7" in banner.inner_text()
+        )
+        assert banner.get_by_role("link", name="website").first.get_attribute("href") == "https://www.samaritans.org"
         page.locator(".turn .answer:not(.coming)").wait_for()
         idle(page)
+        assert "killing yourself" in reply(page) and fits(page), "our own words, whatever the model does"
+        supporter.reset()
         send(page, "Sorry, I was joking.")
         assert banner.is_visible() and fits(page)
         page.locator("#scroll").evaluate("(one) => (one.scrollTop = 0)")
@@ -238,7 +238,20 @@ def test_at_high_risk_there_are_words_and_help_alone(opened: Any, studio: Runnin
         page.reload()
         page.locator("#room[data-ready]").wait_for()
         assert [one.inner_text() for one in page.locator(analysis).all() if one.is_visible()] == []
-        send(page, "I have the pills in my hand and I am taking them now.")
+        assert wrong == []
+
+
+def test_in_an_emergency_the_number_stands_above_everything(opened: Any, studio: Running, supporter: Supporter) -> None:
+    def emergency(route: Any) -> None:
+        state = route.fetch().json()
+        route.fulfill(json=state | {"level": "emergency", "urgent": True, "something": "more"})
+
+    with window(opened, studio.address, viewport=PHONE, **STILL) as (page, wrong):
+        open_room(page)
+        send(page, "I want to kill myself.")
+        page.route("**/talk/state", emergency)
+        page.reload()
+        page.locator("#room[data-ready]").wait_for()
         banner = page.locator("#banner.emergency")
         assert banner.locator("a").first.get_attribute("href") == "tel:999", "the number to call comes first"
         top = "document.querySelector('#banner').getBoundingClientRect().top"
@@ -253,7 +266,7 @@ def test_help_is_in_reach_on_every_page_without_a_script(opened: Any, studio: Ru
                 page.goto(path)
                 control = page.locator("#help-now")
                 control.locator("summary", has_text="Get help now").click()
-                assert control.locator(".danger a").get_attribute("href") == "tel:999"
+                assert control.locator(".danger a").first.get_attribute("href") == "tel:999"
                 assert control.locator(".lines a.phone").first.get_attribute("href") == "tel:116123"
                 assert control.locator(".help-card").bounding_box()["width"] <= viewport["width"]
             assert page.goto("/talk").ok
@@ -298,7 +311,10 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
         open_room(page)
         supporter.manner, supporter.text, supporter.piece = "says", HOSTILE, 400
         send(page, "Hello.")
-        assert reply(page) == HOSTILE and "shown as plain text" in page.locator(".turn").last.inner_text()
+        assert (
+            reply(page) == "document.title='taken'*{display:none}"
+            and "was removed" in page.locator(".turn").last.inner_text()
+        )
         supporter.text = "<think><history>" + "x" * 900 + "<emotion>" + "\u202e" * 40
         send(page, "Are you there?")
         page.get_by_role("button", name="Why?").last.click()

@@ -10,8 +10,9 @@ import re
 from typing import Any
 
 from compeer.reasoning.ontology import Language
-from compeer.safety.helplines import SEVERAL, Helpline, directory, helpline, helplines
+from compeer.safety.helplines import Help, Helpline, help_for, helpline, helplines
 from compeer.safety.helplines import country as default_country
+from compeer.safety.levels import Danger
 
 _REGION = re.compile(r"^\s*[A-Za-z]{2,3}(?:-[A-Za-z]{4})?-([A-Za-z]{2})\b")
 
@@ -29,21 +30,33 @@ def visitor_country(setting: str | None, accepted: str | None, language: Languag
     return default_country(setting, language)
 
 
-def help_lines(country: str | None, language: Language) -> dict[str, Any]:
-    """The helplines of a country, or of several; emergency numbers; the directory of all the others."""
-    known = helpline(country) if country else None
-    shown = [known] if known else [helplines()[code] for code in SEVERAL]
+def help_lines(
+    country: str | None, language: Language, danger: Danger = "suicide", *, poison: bool = False
+) -> dict[str, Any]:
+    """Emergency numbers, the one to call first at the front; helplines for a danger; the directory of all countries."""
+    found = help_for(country, language, danger, poison=poison)
     return {
-        "country": known.country if known else None,
-        "lines": [_line(one, language) for one in shown],
-        "emergency": known.emergency if known else None,
-        "directory": directory(),
-        "directory_url": f"https://{directory()}",
+        "country": found.country,
+        "emergency": _numbers(found) if found.country else [],
+        "lines": [_line(one, language) for one in found.lines],
+        "directory": found.directory,
+        "directory_url": f"https://{found.directory}",
     }
 
 
 def help_countries() -> list[str]:
     return sorted(helplines())
+
+
+def _numbers(found: Help) -> list[dict[str, str]]:
+    """Emergency numbers as links.
+
+    >>> [one["shown"] for one in _numbers(help_for("CN"))]
+    ['120 (ambulance)', '110 (police)']
+    """
+    shown = [part.strip() for part in found.emergency.split("/")]
+    numbers = [{"shown": one, "tel": digits.group()} for one in shown if (digits := re.search(r"\d+", one))]
+    return sorted(numbers, key=lambda one: one["tel"] != found.emergency_tel)
 
 
 def _line(one: Helpline, language: Language) -> dict[str, Any]:
@@ -52,7 +65,7 @@ def _line(one: Helpline, language: Language) -> dict[str, Any]:
         "country": one.country,
         "name": one.name,
         "phone": one.phone,
-        "also": one.also,
+        "tel": one.tel,
         "text": one.text,
         "hours": chinese if language == "zh" else one.hours,
         "url": one.url,

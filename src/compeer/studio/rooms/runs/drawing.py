@@ -142,15 +142,15 @@ def _svg(name: str, width: int, height: int, label: str, drawn: Markup, about: M
 
 
 #: where an axis of intervals may end; figures that share an end share the axis
-AXIS_ENDS = (1.0, 5.0, 10.0, 100.0)
+AXIS_ENDS = (1.0, 5.0, 100.0)
 _AXIS = 150  # width
 
 
 def intervals(result: EvaluationResult) -> dict[str, Markup]:
     """For each figure its interval on the axis of its kind, as a drawing; empty where there is no interval.
 
-    Shares, scores up to 5 or 10, and percentages each have an axis of their own, so that a percentage does not shrink
-    the interval of a share. An axis begins at zero, or at the negative end when one of its figures goes below zero.
+    Shares, scores up to 5 and percentages each have an axis of their own, so that a percentage does not shrink the
+    interval of a share. An axis begins at zero, or at the negative end when one of its figures goes below zero.
     """
     drawable = [one for one in result.figures if None not in (one.value, one.low, one.high)]
     negative = {axis_end(one) for one in drawable if min(one.low or 0, one.value or 0) < 0}

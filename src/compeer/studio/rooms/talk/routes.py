@@ -23,16 +23,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from compeer.conversation import ChatSession, ChatSettings, ConversationGuard, Sampling, TurnResult
+from compeer.conversation import ChatSession, ChatSettings, Sampling, TurnResult
 from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.conversation.session import with_pins
 from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.reasoning import STEPS, Control, Pins
 from compeer.reasoning.schema import KEYS, write_value
+from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
-from compeer.safety.notice import Breaks
+from compeer.safety.messages import Breaks
 from compeer.studio.access.people import RequestRefused, visit
 from compeer.studio.helplines import help_countries, visitor_country
 from compeer.studio.pages import pages

@@ -5,32 +5,27 @@ export function care({ make, say, countries, language, move }) {
 
   const link = (address, words) => make("a", { href: address, target: "_blank", rel: "noreferrer noopener" }, words);
 
-  /** Numbers as links that call them; several are written with a slash. */
-  function call(numbers) {
-    return numbers.split("/").flatMap((number, index) => [
-      index ? " / " : "",
-      make("a", { href: `tel:${number.replace(/[^\d+]/g, "")}`, class: "phone" }, number.trim()),
-    ]);
-  }
+  const call = (tel, shown) => make("a", { href: `tel:${tel}`, class: "phone" }, shown);
 
   function line(one, several) {
-    const parts = [several ? `${regions.of(one.country)} · ` : "", make("strong", {}, one.name), " ", ...call(one.phone)];
-    if (one.also && !several) parts.push(` ${say("help.or")} `, ...call(one.also));
-    if (one.text && !several) parts.push(` ${say("help.text", { number: one.text })}`);
+    const parts = [several ? `${regions.of(one.country)} · ` : "", make("strong", {}, one.name)];
+    if (one.phone) parts.push(" ", one.tel ? call(one.tel, one.phone) : make("b", {}, one.phone));
+    if (one.text && !several) parts.push(one.phone ? ` ${say("help.or")} ` : " ", say("help.text", { number: one.text }));
     parts.push(make("span", { class: "hours" }, ` ${say("help.hours", one)} `));
     if (one.url) parts.push(link(one.url, say("help.site")));
     return make("li", {}, parts);
   }
 
   function danger(help) {
-    const words = help.emergency ? [say("help.emergency"), " ", ...call(help.emergency)] : [say("help.local")];
+    const numbers = help.emergency.flatMap((one, index) => [index ? " / " : " ", call(one.tel, one.shown)]);
+    const words = numbers.length ? [say("help.emergency"), ...numbers] : [say("help.local")];
     return make("p", { class: "danger" }, make("strong", {}, words));
   }
 
   /** The emergency number first, then the lines, then the directory. */
   function lines(help) {
     const several = help.country === null;
-    const all = make("p", {}, link(`https://${help.directory}`, say("help.directory")));
+    const all = make("p", {}, link(help.directory_url, say("help.directory")));
     return [danger(help), make("ul", { class: "lines" }, help.lines.map((one) => line(one, several))), all];
   }
 
