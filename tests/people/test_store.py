@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
+from tests.people.labelling import ALL_TRUE, label_all, start
 
 from compeer.errors import UserError
+from compeer.people.labelling_results import labelling_progress
 from compeer.people.store import NEWEST, VERSION_TABLE, open_store
 from compeer.people.tables import metadata
 
@@ -21,6 +23,26 @@ def test_the_migrations_make_exactly_the_tables(database: str) -> None:
         context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
         assert compare_metadata(context, metadata) == []
         assert context.get_current_revision() == NEWEST
+    store.close()
+
+
+def test_a_database_of_the_first_step_is_brought_up_to_date(database: str) -> None:
+    store = open_store(database)
+    project, (anna, *_) = start(store, 2)
+    label_all(store, anna, lambda _: {**ALL_TRUE, "preference": "both"})
+    arena = [table for name, table in metadata.tables.items() if name.startswith("arena")]
+
+    def back(db: Connection) -> None:
+        metadata.drop_all(db, arena)
+        db.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+
+    store.write(back)
+    store.close()
+    store = open_store(database)
+    with store.read() as db:
+        context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == [] and context.get_current_revision() == NEWEST
+    assert labelling_progress(store, project.id).people[0].done == 2  # what was there is still there
     store.close()
 
 

@@ -35,7 +35,7 @@ from compeer.cli.options import (
 )
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from compeer.people.projects import Kind, Project
+    from compeer.people.projects import Project, ProjectKind
     from compeer.people.store import Store
 
 annotate_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -77,7 +77,7 @@ def _open(db: str) -> Store:
     return open_store(db, create=False)
 
 
-def _find(store: Store, kind: Kind, name: str | None) -> Project:
+def _find(store: Store, kind: ProjectKind, name: str | None) -> Project:
     from compeer.people.projects import project_by_name
 
     return project_by_name(store, kind, name)
@@ -98,7 +98,7 @@ def _print_tables(result: Any, as_json: bool, tables: Callable[[], Any]) -> None
         Console().print(*tables(), sep="\n")
 
 
-def _add_people_commands(app: typer.Typer, kind: Kind) -> None:
+def _add_people_commands(app: typer.Typer, kind: ProjectKind) -> None:
     """`invite` and `pause`, which both groups have."""
 
     @app.command()

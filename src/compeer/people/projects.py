@@ -23,15 +23,13 @@ from compeer.people.tables import annotators, arena_leases, arena_slots, arenas,
 _ROWS_AT_ONCE = 500
 
 
-Kind = Literal["labelling", "arena"]
+ProjectKind = Literal["labelling", "arena"]
 #: how a project is called in messages, and the command that makes one
-_WORDS: dict[Kind, tuple[str, str]] = {
+_WORDS: dict[ProjectKind, tuple[str, str]] = {
     "labelling": ("project", "compeer annotate create"), "arena": ("arena", "compeer arena create"),
 }  # fmt: skip
 #: every project, with an arena's own settings where it is one
-PROJECTS: Select[Any] = select(
-    projects, arenas.c.project.label("arena"), *arenas.c["votes", "focus", "show_reasoning", "closed"]
-).outerjoin(arenas)
+PROJECTS: Select[Any] = select(projects, *arenas.c["votes", "focus", "show_reasoning", "closed"]).outerjoin(arenas)
 
 
 class Project(msgspec.Struct, frozen=True):
@@ -107,7 +105,7 @@ def is_name_taken(store: Store, name: str) -> bool:
         return db.execute(select(projects.c.id).where(projects.c.name == name.strip())).first() is not None
 
 
-def all_projects(store: Store, kind: Kind) -> list[Project]:
+def all_projects(store: Store, kind: ProjectKind) -> list[Project]:
     """All labelling projects, or all arenas, of a database, oldest first."""
     wanted = arenas.c.project.is_(None) if kind == "labelling" else arenas.c.project.is_not(None)
     with store.read() as db:
@@ -120,7 +118,7 @@ def project_by_number(store: Store, number: int) -> Project:
         return _project(db.execute(PROJECTS.where(projects.c.id == number)).one())
 
 
-def project_by_name(store: Store, kind: Kind, name: str | None) -> Project:
+def project_by_name(store: Store, kind: ProjectKind, name: str | None) -> Project:
     """The project of this name, or the only one."""
     known = all_projects(store, kind)
     fitting = [one for one in known if name is None or one.name == name]
@@ -145,7 +143,7 @@ class ProjectSummary(msgspec.Struct, frozen=True):
     ended: bool = False
 
 
-def project_summaries(store: Store, kind: Kind) -> list[ProjectSummary]:
+def project_summaries(store: Store, kind: ProjectKind) -> list[ProjectSummary]:
     """All labelling projects, or all arenas, the newest first, counted without looking at votes."""
     known = all_projects(store, kind)
     if kind == "labelling":

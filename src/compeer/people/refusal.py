@@ -12,7 +12,7 @@ from compeer.errors import UserError
 if TYPE_CHECKING:
     from compeer.people.invitations import Person
 
-Kind = Literal[
+RefusalKind = Literal[
     "token",  # forged, revoked or mistyped
     "role",  # only for coordinators
     "paused",
@@ -22,7 +22,7 @@ Kind = Literal[
     "form",  # a form that was sent before
     "path",  # a picture outside the project's folder
 ]
-STATUS: dict[Kind, int] = {
+STATUS: dict[RefusalKind, int] = {
     "token": 403, "role": 403, "paused": 403, "not-yours": 403, "lapsed": 409, "closed": 409, "form": 409, "path": 404,
 }  # fmt: skip
 
@@ -31,10 +31,16 @@ class Refused(UserError):
     """Not allowed, or no longer allowed. `detail` goes to the log only; it never holds a token."""
 
     def __init__(
-        self, kind: Kind, message: str, *, annotator: int | None = None, project: int | None = None, detail: str = ""
+        self,
+        kind: RefusalKind,
+        message: str,
+        *,
+        annotator: int | None = None,
+        project: int | None = None,
+        detail: str = "",
     ) -> None:
         super().__init__(message)
-        self.kind: Kind = kind
+        self.kind: RefusalKind = kind
         self.annotator, self.project, self.detail = annotator, project, detail
 
     @property
@@ -42,7 +48,7 @@ class Refused(UserError):
         return STATUS[self.kind]
 
 
-def refuse(person: Person, kind: Kind, message: str, detail: str = "") -> Refused:
+def refuse(person: Person, kind: RefusalKind, message: str, detail: str = "") -> Refused:
     """A refusal to a known person, to be raised."""
     return Refused(kind, message, annotator=person.id, project=person.project, detail=detail)
 
