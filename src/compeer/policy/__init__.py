@@ -11,8 +11,8 @@ multi_turn         GRPO over whole conversations with a seeker
 llamacpp_rollouts  outputs by llama.cpp where there is no GPU
 trl_internals      every use of a name of TRL that is not public, with its reason
 
-grpo/              the GRPO run: settings, trainer, what is watched
-bridges/           the reward in ms-swift and verl
+grpo               the GRPO run: settings, trainer, what is watched
+bridges            the reward in ms-swift and verl
 """
 
 from compeer.policy.redundancy import reweight, similarities, tau

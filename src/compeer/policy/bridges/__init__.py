@@ -1,9 +1,8 @@
-"""The policy's reward in other trainers. Nothing here imports TRL, and nothing here is needed by the rest.
+"""The policy's reward in other trainers. Nothing here imports TRL, and nothing else needs this package.
 
-reward_file   the reward of a GRPO configuration, named by a file or by COMPEER_REWARD
-prompt_file   CER histories as rows that other trainers read
-ms_swift      a reward plugin for ms-swift
-verl          reward functions for verl, and the place where a group meets
+files     CER histories as rows that other trainers read; the reward of a configuration, also by COMPEER_REWARD
+ms_swift  a reward plugin for ms-swift
+verl      reward functions for verl, where the outputs of a group are brought together
 
-docs/policy.md says how they are used, and what of it was tested.
+docs/elsewhere.md shows how they are used and what was tested.
 """
