@@ -18,6 +18,8 @@ did". A "no" never lowers the level by itself: it is remembered as having been a
 several things, "yes" is taken for the most serious of them and "no" for the last.
 """
 
+# patterns are kept on the line of what they stand for
+# ruff: noqa: E501
 from __future__ import annotations
 
 import re

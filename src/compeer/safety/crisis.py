@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compeer.safety.crisis_path import next_reply, rows
 from compeer.safety.context import Reading
+from compeer.safety.crisis_path import next_reply, rows
 from compeer.safety.helplines import help_for
 from compeer.safety.levels import Finding, Risk
 from compeer.safety.messages import Banner, banner, guidance, instead

@@ -12,6 +12,8 @@ and goes on only when that is safe. At high risk the reply is held until it is w
 a step at a time.
 """
 
+# patterns are kept on the line of what they stand for
+# ruff: noqa: E501
 from __future__ import annotations
 
 import re

@@ -182,9 +182,9 @@ def _level(
     sentence = text[start:end]
     if "denied" in rule.marks and _denied(text[start : match.start()], sentence, words):
         return None, False
-    if rule.marks & {"soft", "own"} and words.frames["frame"].search(sentence):
-        if "soft" in rule.marks or not words.frames["first"].search(sentence):
-            return "none", False
+    framed = rule.marks & {"soft", "own"} and words.frames["frame"].search(sentence)
+    if framed and ("soft" in rule.marks or not words.frames["first"].search(sentence)):
+        return "none", False
     if "past" in rule.marks and rule.level in ("high", "emergency"):
         behind = words.frames["past"].search(sentence)
         if behind and not words.frames["present"].search(sentence):
