@@ -27,12 +27,12 @@ import msgspec
 
 from benchmarks.measure import Ratio
 from compeer.conversation.display import STEP_TITLES
-from compeer.conversation.engine import TurnWriter
-from compeer.conversation.guard import ConversationGuard, warm_up
+from compeer.conversation.engine import TurnWriter, warm_up
 from compeer.conversation.requests import ServerSettings, asked_turn, read_request
 from compeer.models.embedded import Embedded
 from compeer.models.llama_server import LlamaServer, free_cores
 from compeer.models.weights import locate
+from compeer.safety import ConversationGuard
 
 SLOTS, CONTEXT = 8, 8 * 4096
 

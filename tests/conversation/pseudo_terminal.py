@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x01\x02]")
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x1b\]8;[^\x1b]*\x1b\\|[\x01\x02]")  # links too
 PROMPT = "\nYou  "
 COMPEER = str(Path(sys.executable).parent / "compeer")
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from compeer.conversation.engine import TurnWriter
-from compeer.conversation.guard import ConversationGuard
 from compeer.conversation.requests import (
     ApiError,
     AskedTurn,
@@ -19,6 +18,7 @@ from compeer.conversation.requests import (
     without_additions,
 )
 from compeer.models import Model, Request, open_model
+from compeer.safety import ConversationGuard
 
 HELLO = [{"role": "user", "content": "I cannot sleep."}]
 DOT = base64.b64decode(

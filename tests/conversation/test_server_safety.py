@@ -26,20 +26,44 @@ def test_a_harmful_step_is_not_told_and_a_harmful_reply_is_replaced(server: Serv
     assert "988" in everything, "what takes its place names people to talk to"
 
 
-def test_what_we_added_to_old_replies_does_not_reach_the_model(server: Server, supporter: Supporter) -> None:
-    messages: list[dict[str, str]] = [{"role": "user", "content": "I want to die."}]
-    first: Any = server.client().chat.completions.create(model=MODEL, messages=messages)  # type: ignore[arg-type]
-    messages += [
-        {"role": "assistant", "content": first.choices[0].message.content},
-        {"role": "user", "content": "Yes."},
-    ]
-    second: Any = server.client().chat.completions.create(model=MODEL, messages=messages)  # type: ignore[arg-type]
-    system, _, reply, _ = supporter.bodies[-1]["messages"]
-    assert "988" not in reply["content"]
-    assert "may be in danger" in system["content"], "the supporter is told what matters now"
-    assert second.choices[0].message.compeer["safety"]["level"] == "high"
-    asked = ["always asks" in answer.choices[0].message.content for answer in (first, second)]
-    assert asked == [True, False], "the question about safety is asked once"
+def test_the_path_asks_reads_the_answer_and_lets_a_model_speak_only_then(server: Server, supporter: Supporter) -> None:
+    """The whole conversation through a server that remembers nothing."""
+    messages: list[dict[str, str]] = []
+    told: list[Any] = []
+    for text in ("I want to die.", "No.", "My boss shouted at me."):
+        messages.append({"role": "user", "content": text})
+        answer: Any = server.client().chat.completions.create(model=MODEL, messages=messages)  # type: ignore[call-overload]
+        told.append(answer.choices[0].message)
+        messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+        if len(told) < 3:
+            assert supporter.bodies == [], "the words are ours, and the model is not even asked"
+    assert [one.compeer["safety"]["level"] for one in told] == ["high"] * 3
+    assert [one.compeer["safety"].get("replaced") for one in told] == ["ours", "ours", "unfit"]
+    assert told[0].compeer["safety"]["asked"], "about safety, directly"
+    assert all("That sounds heavy" not in one.content for one in told), (
+        "a reply that neither asks nor refers is held back"
+    )
+    system, *rest = supporter.bodies[-1]["messages"]
+    assert "may be in danger" in system["content"], "the model is told what matters now"
+    assert not any("☎" in one["content"] for one in rest), "what we added to old replies does not reach it"
+
+
+def test_other_danger_has_its_own_lines(server: Server) -> None:
+    child = hello(messages=[{"role": "user", "content": "My dad hits me every day and I am 11."}])
+    answer: Any = server.client().chat.completions.create(**child, extra_body={"compeer": {"country": "GB"}})
+    message = answer.choices[0].message
+    assert message.compeer["safety"]["danger"] == "child_abuse"
+    assert "Childline" in message.content and "kill" not in message.content
+
+
+def test_an_emergency_begins_with_the_number(server: Server, supporter: Supporter) -> None:
+    taken = hello(messages=[{"role": "user", "content": "I took 30 pills an hour ago."}])
+    answer: Any = server.client().chat.completions.create(**taken, extra_body={"compeer": {"country": "GB"}})
+    message = answer.choices[0].message
+    assert message.compeer["safety"]["level"] == "emergency"
+    assert "999" in message.content.split("\n")[0], "above everything"
+    assert message.compeer["safety"]["emergency"]["link"] == "tel:999"
+    assert supporter.bodies == []
 
 
 def test_the_country_is_the_clients_or_the_servers(server: Server) -> None:
@@ -68,7 +92,7 @@ def test_while_risk_is_high_all_help_is_in_the_text_and_no_analysis_anywhere(ser
         assert content.startswith("☎ "), "before anything else"
         assert "steps" not in compeer
         assert not any(getattr(delta, "reasoning", None) for delta in deltas)
-        assert compeer["safety"]["emergency"] == {"number": "999", "link": "tel:999"}
+        assert compeer["safety"]["emergency"]["link"] == "tel:999"
 
 
 def test_what_is_counted_has_no_words_in_it(server: Server) -> None:

@@ -13,12 +13,13 @@ import msgspec
 import pytest
 from tests.conversation.supporter import WORDS, Supporter
 
-from compeer.conversation import ChatSession, ChatSettings, ConversationGuard, Sampling, TurnRequest, answer
+from compeer.conversation import ChatSession, ChatSettings, Sampling, TurnRequest, answer
 from compeer.conversation.engine import Assessed
 from compeer.errors import UserError
 from compeer.models import ModelError, open_model
 from compeer.models.request import Patience
 from compeer.reasoning import Event, Pins
+from compeer.safety import ConversationGuard
 
 
 def talk(supporter: Supporter, story: Callable[[ChatSession], Awaitable[Any]], **settings: Any) -> ChatSession:

@@ -17,25 +17,38 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_helpline_comes_first_and_stays_and_the_model_is_told(chat: Chat, supporter: Supporter) -> None:
+def test_help_comes_first_and_stays_and_the_words_are_ours(chat: Chat, supporter: Supporter, tmp_path: Path) -> None:
     with chat("--country", "GB") as terminal:
         assert "116 123" in terminal.until(PROMPT)
-        shown = terminal.ask(SAID)
-        assert shown.index("116 123") < shown.index("That sounds heavy to carry alone 1.")
-        assert "are you thinking about killing yourself" in plain(shown)  # the model did not ask, so the program does
-        assert "This person may be in danger" in supporter.bodies[-1]["messages"][0]["content"]
+        shown = plain(terminal.ask(SAID))
+        assert shown.index("999") < shown.index("116 123") < shown.index("Supporter")
+        assert "killing yourself" in shown and "held back" in shown
+        assert supporter.bodies == [], "the model is not asked"
+        assert "/why" not in shown, "no analysis now"
+        for command in ("/why", "/edit emotion They are calm."):
+            assert "put away" in plain(terminal.ask(command))
+        assert "no second answer" in terminal.ask("/again")
         shown = plain(terminal.ask("lol just kidding, I'm fine"))
-        assert "116 123" in shown and "That sounds heavy to carry alone 2." in shown  # one denial clears nothing
+        assert "116 123" in shown and supporter.bodies == []  # one denial clears nothing
+        terminal.ask("/save talk.json")
+        assert "Supporter" not in (tmp_path / "talk.json").read_text()
         terminal.ask("/new")
         assert "116 123" not in terminal.ask("I lost my job.")
         assert "danger" not in supporter.bodies[-1]["messages"][0]["content"]
 
 
-def test_whatever_the_model_does_the_helpline_is_shown_and_the_conversation_goes_on(
-    chat: Chat,
-    supporter: Supporter,
-    tmp_path: Path,
-) -> None:
+def test_in_an_emergency_the_number_comes_first(chat: Chat, supporter: Supporter) -> None:
+    supporter.manner = "hang"
+    with chat("--country", "GB") as terminal:
+        terminal.until(PROMPT)
+        before = len(terminal.raw)
+        shown = plain(terminal.ask("I took 30 pills an hour ago."))
+        assert shown.index("call 999") < shown.index("116 123")
+        assert b"tel:999" in terminal.raw[before:], "a link, where the terminal has links"
+
+
+def test_whatever_the_model_does_the_conversation_goes_on(chat: Chat, supporter: Supporter, tmp_path: Path) -> None:
+    """Risk is high, and the person was asked and said no: here a model may be asked."""
     with chat("--timeout", "3") as terminal:
         terminal.until(PROMPT)
         for manner, text in (
@@ -51,31 +64,30 @@ def test_whatever_the_model_does_the_helpline_is_shown_and_the_conversation_goes
             ("raw", "no"),
         ):
             supporter.manner, supporter.text, supporter.status = manner, text, 401 if manner == "raw" else 200
-            shown = plain(terminal.ask(SAID))
+            supporter.bodies.clear()
+            for line in ("/new", "I want to die.", "No."):
+                terminal.ask(line)
+            assert supporter.bodies == []
+            shown = plain(terminal.ask("My boss shouted at me."))
             assert "988" in shown and "12356" in shown and "findahelpline.com" in shown, manner
-            assert "was held back" in shown and "written by the people who made this program" in shown, manner
+            assert "was held back" in shown and "prepared beforehand" in shown, manner
             assert "kill yourself." not in shown and "pills" not in shown and "Go ahead" not in shown
-        why = terminal.ask("/why")
-        assert "kill yourself" not in why
-        supporter.reset()
-        assert "That sounds heavy to carry alone 1." in plain(terminal.ask("I don't know what to do"))
-        asked = json.dumps(supporter.bodies[-1])
-        assert "sleeping pills" not in asked and "I want to keep listening" in asked  # later prompts hold our words
+            assert supporter.bodies, "it was asked"
         terminal.ask("/save talk.json")
         assert "sleeping pills" not in (tmp_path / "talk.json").read_text()
         assert terminal.leave() == 0 and "Traceback" not in terminal.text
 
 
-def test_a_server_that_hangs_does_not_keep_the_helpline_back(chat: Chat, supporter: Supporter) -> None:
+def test_a_guarded_answer_that_is_stopped_can_be_asked_for_again(chat: Chat, supporter: Supporter) -> None:
     supporter.manner = "hang"
     with chat() as terminal:
         terminal.until(PROMPT)
-        terminal.press("我不想活了\n")
-        assert "12356" in terminal.until("12356")
+        terminal.press("我丢了工作。\n")
+        terminal.until("thinking")
         terminal.press("\x03")
         terminal.until(PROMPT)
         supporter.manner = "contract"
-        assert "12356" in terminal.ask("/again")
+        assert "一个人扛着这些" in terminal.ask("/again")
 
 
 @pytest.mark.parametrize("json_wanted", [True, False])
@@ -89,8 +101,8 @@ def test_once(supporter: Supporter, environment: dict[str, str], json_wanted: bo
     assert done.returncode == 0 and "13 11 14" in done.stdout and "should kill" not in done.stdout
     if json_wanted:
         answer = json.loads(done.stdout)
-        assert answer["safety"]["level"] == "high" and answer["safety"]["replaced"] == "encourage"
-        assert "keep listening" in answer["response"] == answer["raw"]
+        assert answer["safety"]["level"] == "high" and answer["safety"]["replaced"] == "ours"
+        assert answer["response"] == answer["raw"] and "killing yourself" in answer["response"]
 
 
 def test_a_guard_model_is_asked_and_a_wrong_country_is_refused(

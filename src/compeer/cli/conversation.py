@@ -34,13 +34,14 @@ def chat(
 ) -> None:
     """Talk with a supporter that thinks in three steps before it answers."""
     leave_cores_to_the_model()
-    from compeer.conversation import ChatSettings, ConversationGuard, Sampling, answer_once, talk
+    from compeer.conversation import ChatSettings, Sampling, answer_once, talk
     from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.reasoning import Pins
+    from compeer.safety import ConversationGuard
     from compeer.safety.guard import Guard as GuardModel
-    from compeer.safety.notice import Breaks
+    from compeer.safety.messages import Breaks
 
     check_choice("--language", language, "en", "zh")
     check_choice("--prompt", prompt, "full", "brief")
@@ -173,7 +174,7 @@ def serve(
     ] = None,
     log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
 ) -> None:
-    """Serve the conversation to any OpenAI client, with reasoning and control. docs/conversation.md has the protocol."""
+    """Serve the conversation to any OpenAI client, with reasoning and control. The protocol: docs/conversation.md."""
     leave_cores_to_the_model()
     import asyncio
 

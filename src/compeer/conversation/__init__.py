@@ -1,7 +1,6 @@
 """Talking with a model: one turn engine, and what speaks through it in a terminal and over HTTP.
 
 engine        one turn: history, control, model, safety; typed events and a result
-guard         what safety is asked in a turn, and what it answers
 text_filters  text in pieces: markup, stop strings, thinking that must not be shown
 session       a conversation in memory: turns, pins, asking again, editing a step, saving
 display       an answer as a person reads it; terminal text made harmless and wrapped
@@ -14,7 +13,6 @@ server        `compeer serve`: the endpoints, who waits, metrics
 from __future__ import annotations
 
 from compeer.conversation.engine import Sampling, TurnRequest, TurnResult, answer
-from compeer.conversation.guard import ConversationGuard
 from compeer.conversation.session import AnsweredTurn, ChatSession, ChatSettings
 from compeer.conversation.terminal import answer_once, talk
 
@@ -22,7 +20,6 @@ __all__ = [
     "AnsweredTurn",
     "ChatSession",
     "ChatSettings",
-    "ConversationGuard",
     "Sampling",
     "TurnRequest",
     "TurnResult",

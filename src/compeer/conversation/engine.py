@@ -24,7 +24,6 @@ from typing import cast
 
 import msgspec
 
-from compeer.conversation.guard import Assessment, ConversationGuard, Outcome, ReplyScreen
 from compeer.conversation.text_filters import MarkupFilter, StopStrings, ThinkingFilter
 from compeer.dialogue import Speaker, messages, trim, within_words
 from compeer.errors import UserError
@@ -34,6 +33,9 @@ from compeer.reasoning import Control, Event, Parsed, Problem, StreamParser, vio
 from compeer.reasoning.grammar import prefix
 from compeer.reasoning.ontology import Language, detect, words
 from compeer.reasoning.prompt import Length
+from compeer.safety import Assessment, ConversationGuard, Outcome, ReplyScreen
+from compeer.safety.outgoing import review
+from compeer.safety.screen import ready
 
 #: characters of one answer, five times what the contract needs; a model that never stops is cut here
 LONGEST = 12_000
@@ -130,6 +132,21 @@ def language_of(history: Sequence[HistoryTurn]) -> Language:
     return detect(next((text for text in said if words(text)), said[0] if said else ""))
 
 
+def help_shown(assessment: Assessment) -> list[str]:
+    """The lines of help that a person sees whatever the model does: all at high and above, one at watch."""
+    if assessment.urgent:
+        return [*(assessment.banner or "").split("\n"), *assessment.lines]
+    if assessment.banner is None:
+        return []
+    return [" ".join([assessment.banner, *assessment.lines[1:2]])]  # the first line is the emergency number
+
+
+def warm_up() -> None:
+    """Read the lexicons before the first person comes."""
+    ready()
+    review("warm")
+
+
 class TurnWriter:
     """A turn that is being written: `assess`, then `events` or `without_model`, then `result`."""
 
@@ -162,15 +179,15 @@ class TurnWriter:
             for event in self._end_reply(None):
                 yield event
             return
-        screen = self._started()
+        reply = self._started()
         try:
             async with aclosing(self._model_text(first_token)) as pieces:
                 async for piece in pieces:
-                    for event in self._screened(self._parser.feed(piece), screen):
+                    for event in self._screened(self._parser.feed(piece), reply):
                         yield event
-                    if self._stops.reached or screen.stopped:
+                    if self._stops.reached or reply.stopped:
                         break
-            for event in self._screened(self._parser.finish(), screen, final=True):
+            for event in self._screened(self._parser.finish(), reply, final=True):
                 yield event
         except UserError as problem:
             if not self.assessment.urgent:
@@ -296,7 +313,7 @@ class TurnWriter:
                     return
                 piece = await anext(pieces, None)
 
-    def _screened(self, events: Sequence[Event], screen: ReplyScreen, *, final: bool = False) -> Iterator[Event]:
+    def _screened(self, events: Sequence[Event], out: ReplyScreen, *, final: bool = False) -> Iterator[Event]:
         reply: list[str] = []
         for event in events:
             if event.kind == "reply":
@@ -305,7 +322,7 @@ class TurnWriter:
                 yield from self._thought(event)
         text = self._stops.feed(self._reply_markup.feed("".join(reply), final=final), final=final)
         if text:
-            yield from self._say(screen.feed(text))
+            yield from self._say(out.feed(text))
 
     def _thought(self, event: Event) -> Iterator[Event]:
         """An event of the thinking, once it is known to be safe."""

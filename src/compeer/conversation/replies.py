@@ -20,16 +20,14 @@ import msgspec
 from aiohttp import web
 
 from compeer.conversation.display import STEP_TITLES
-from compeer.conversation.engine import TurnResult
-from compeer.conversation.guard import Assessment
+from compeer.conversation.engine import TurnResult, help_shown
 from compeer.conversation.requests import HELP_MARK, NOTICE_MARK, ApiError, AskedTurn
 from compeer.conversation.text_filters import without_foreign_markup, without_markup
 from compeer.http_service import json_response
 from compeer.models import Usage
 from compeer.reasoning import LABELS, STEPS, Event
 from compeer.reasoning.schema import COLON, KEYS
-
-_CALL_NOW = {"en": "Call {number} now.", "zh": "请立即拨打 {number}。"}
+from compeer.safety import Assessment
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -55,13 +53,9 @@ class ReplyText:
 
     def opening(self) -> Delta:
         """What stands above everything while risk is high."""
-        found = self._assessment
-        if not found.urgent:
+        if not self._assessment.urgent:
             return Delta()
-        lines = [found.banner or "", *found.lines]
-        if found.level == "emergency" and found.emergency:
-            lines.insert(0, _CALL_NOW[self._language].format(number=found.emergency))
-        return Delta(content=_help(lines) + "\n\n")
+        return Delta(content=_help(help_shown(self._assessment)) + "\n\n")
 
     def delta(self, event: Event) -> Delta:
         """One event, as text."""
@@ -83,8 +77,10 @@ class ReplyText:
 
     def closing(self, result: TurnResult) -> Delta:
         """What stands under the reply: a line of help, or the notice where help stood above."""
-        under = [] if self._assessment.urgent else [*(self._assessment.lines or result.outcome.lines)]
-        parts = [_help(under) if under else "", self._notice]
+        under: list[str] = []
+        if not self._assessment.urgent:
+            under = help_shown(self._assessment) or [result.outcome.banner or "", *result.outcome.lines]
+        parts = [_help(under), self._notice]
         return Delta(content="".join(f"\n\n{part}" for part in parts if part))
 
 
@@ -96,9 +92,10 @@ def safety_field(assessment: Assessment, result: TurnResult | None = None) -> di
     """`compeer.safety`: the level, what the person is shown, and what became of the reply."""
     lines = assessment.lines or (result.outcome.lines if result else ())
     told: dict[str, Any] = {"level": assessment.level, "banner": assessment.banner, "helpline": list(lines) or None}
-    if assessment.urgent and assessment.emergency:
-        link = "tel:" + "".join(filter(str.isdigit, assessment.emergency))
-        told["emergency"] = {"number": assessment.emergency, "link": link}
+    if assessment.level != "none":
+        told["danger"] = assessment.danger
+    if assessment.urgent:
+        told["emergency"] = {"number": assessment.emergency, "link": assessment.emergency_href}
     more: dict[str, Any] = {"reminder": assessment.reminder}
     if result is not None:
         more |= {

@@ -28,8 +28,7 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from compeer.conversation.engine import NoFirstToken, TurnWriter
-from compeer.conversation.guard import ConversationGuard, warm_up
+from compeer.conversation.engine import NoFirstToken, TurnWriter, warm_up
 from compeer.conversation.replies import (
     Reply,
     ReplyEnd,
@@ -63,6 +62,7 @@ from compeer.models import Model, ModelError
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import TooLong
+from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard as GuardModel
 
 _OWN_HEADERS = "X-Compeer-Country, X-Compeer-Language"

@@ -32,12 +32,12 @@ from compeer.conversation.engine import (
     answer,
     language_of,
 )
-from compeer.conversation.guard import Assessment, ConversationGuard
 from compeer.errors import UserError
 from compeer.models import Model
 from compeer.reasoning import Control, Pins, Problem, edit, fields, parse
 from compeer.reasoning.ontology import Language
-from compeer.safety.notice import Breaks
+from compeer.safety import Assessment, ConversationGuard
+from compeer.safety.messages import Breaks
 
 
 class ChatSettings(msgspec.Struct, kw_only=True):

@@ -28,13 +28,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from compeer.conversation.display import WIDTH, Wrapped, chips, plain, reasoning_panel, steps_view
-from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult
-from compeer.conversation.guard import Assessment, ConversationGuard, warm_up
+from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult, help_shown, warm_up
 from compeer.conversation.session import ChatSession, ChatSettings, answer_fields, with_pins
 from compeer.errors import UserError
 from compeer.models import Model, run
 from compeer.reasoning import Control, Pins
 from compeer.reasoning.schema import KEYS
+from compeer.safety import Assessment, ConversationGuard
 
 HELP = """/why                  the thinking behind the last reply
 /again [key=value …]  another answer to your last message, with these conclusions fixed
@@ -118,7 +118,8 @@ def _safety_fields(result: TurnResult) -> dict[str, Any]:
     safety = {
         "level": assessment.level,
         "kinds": assessment.kinds,
-        "banner": assessment.banner,
+        "danger": assessment.danger if assessment.level != "none" else None,
+        "banner": assessment.banner or outcome.banner,
         "emergency": assessment.emergency,
         "lines": assessment.lines or outcome.lines,
         "replaced": outcome.replaced,
@@ -252,17 +253,14 @@ async def _show(console: Console, events: AsyncGenerator[TurnEvent, None]) -> No
 def _show_help(console: Console, assessment: Assessment) -> None:
     """What must be seen whatever the model does: the emergency number, helplines, a word about a break."""
     width = min(console.width, WIDTH)
-    if assessment.urgent:
+    lines = help_shown(assessment)
+    if lines:
         console.print()
-        if assessment.level == "emergency" and assessment.emergency:
-            link = f"link tel:{''.join(filter(str.isdigit, assessment.emergency))}"
-            console.print(Text("Call ", style="bold").append(assessment.emergency, style=link).append(" now."))
-        console.print(Text(assessment.banner or "", style="bold"), width=width)
-        for line in assessment.lines:
-            console.print(Text(f"  {line}", style="bold"))
-    else:
-        for line in assessment.lines:
-            console.print(Text(line, style="dim"), width=width)
+    for line in lines:
+        shown = Text(line, style="bold" if assessment.urgent else "dim")
+        if assessment.urgent and assessment.emergency and assessment.emergency_href:
+            shown.highlight_words([assessment.emergency], style=f"link {assessment.emergency_href}")
+        console.print(shown, width=width)
     if assessment.reminder is not None:
         console.print(Text(assessment.reminder, style="dim"), width=width)
 

@@ -42,6 +42,7 @@ from compeer.reasoning import STEPS, Control, ControlError, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import KEYS, LABELS
+from compeer.safety import Assessment
 from compeer.safety.said import said
 from compeer.studio.access.people import RequestRefused, StudioPerson, visit
 from compeer.studio.helplines import help_lines
@@ -459,13 +460,17 @@ def _problem(result: TurnResult, say: Say) -> str | None:
 
 def _help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
     """The banner and the helplines. `level`: of risk. `urgent`: no analysis and no second answer now."""
-    shown, level, urgent = None, "none", False
-    if live is not None:
-        found = live.conversation.assessment
-        level, urgent = found.level, found.urgent
-        if live.banner is not None:
-            shown = {"words": live.banner, "urgent": level != "none"}
-    return {"banner": shown, "level": level, "urgent": urgent, "help": help_lines(country, say.language)}
+    found = live.conversation.assessment if live is not None else Assessment()
+    shown = None
+    if live is not None and live.banner is not None:
+        shown = {"words": live.banner, "urgent": found.urgent}
+    poison = "ingestion" in found.kinds and found.level == "emergency"
+    return {
+        "banner": shown,
+        "level": found.level,
+        "urgent": found.urgent,
+        "help": help_lines(country, say.language, found.danger, poison=poison),
+    }
 
 
 def _values(words: Vocabulary, language: Language) -> list[dict[str, Any]]:
