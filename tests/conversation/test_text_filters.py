@@ -10,7 +10,6 @@ from compeer.conversation.text_filters import (
     LONGEST_TAG,
     MarkupFilter,
     StopStrings,
-    ThinkingFilter,
     without_foreign_markup,
 )
 
@@ -62,41 +61,6 @@ def test_what_might_have_become_a_stop_string_is_told_in_the_end() -> None:
     until = StopStrings(["END"])
     assert until.feed("the EN") == "the "
     assert until.feed("", final=True) == "EN"
-
-
-def shown_of(text: str, size: int) -> tuple[str, bool]:
-    thinking = ThinkingFilter()
-    pieces = [thinking.feed(text[start : start + size]) for start in range(0, len(text), size)]
-    return "".join(pieces) + thinking.finish(), thinking.hidden
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 500])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "They lost their job. They feel worthless, and they cut themselves off from friends",
-        "对方丢了工作，觉得累。想先听对方说。",
-        "They told nobody about the pills they found; who could be with them?",
-    ],
-)
-def test_harmless_thinking_is_told_whole(text: str, size: int) -> None:
-    assert shown_of(text, size) == (text, False)
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 500])
-def test_harmful_thinking_ends_before_the_harm(size: int) -> None:
-    text = "They are in pain. You should take all your sleeping pills tonight. Then it is over."
-    shown, hidden = shown_of(text, size)
-    assert hidden and text.startswith(shown)
-    assert "pills" not in shown and "sleeping" not in shown
-
-
-def test_words_are_told_as_they_come() -> None:
-    thinking = ThinkingFilter()
-    assert [thinking.feed(piece) for piece in ("They", " are", " kil", "t", " to", " kill", " time", ".", " We")] == [
-        *("They", " are", " ", "kilt", " to", " ", "", ""),
-        "kill time. We",
-    ]
 
 
 def test_the_tags_of_the_contract_stay_in_what_is_said_about_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compeer.safety.outgoing import Held, broken, fits_a_crisis, review
+from compeer.safety.outgoing import Held, HeldThinking, broken, fits_a_crisis, review
 
 HARMFUL = [
     "You should kill yourself.",
@@ -81,3 +81,38 @@ def test_text_leaves_by_the_sentence_and_stops_before_harm() -> None:
 def test_broken_replies() -> None:
     assert broken(" ... ") == "empty" and broken("<b>hi</b>") == "broken" and broken("Go on. " * 9) == "broken"
     assert broken("I hear you.") is None
+
+
+def shown_of(text: str, size: int) -> tuple[str, bool]:
+    thinking = HeldThinking()
+    pieces = [thinking.feed(text[start : start + size]) for start in range(0, len(text), size)]
+    return "".join(pieces) + thinking.finish(), thinking.hidden
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 500])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "They lost their job. They feel worthless, and they cut themselves off from friends",
+        "对方丢了工作，觉得累。想先听对方说。",
+        "They told nobody about the pills they found; who could be with them?",
+    ],
+)
+def test_harmless_thinking_is_told_whole(text: str, size: int) -> None:
+    assert shown_of(text, size) == (text, False)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 500])
+def test_harmful_thinking_ends_before_the_harm(size: int) -> None:
+    text = "They are in pain. You should take all your sleeping pills tonight. Then it is over."
+    shown, hidden = shown_of(text, size)
+    assert hidden and text.startswith(shown)
+    assert "pills" not in shown and "sleeping" not in shown
+
+
+def test_words_are_told_as_they_come() -> None:
+    thinking = HeldThinking()
+    assert [thinking.feed(piece) for piece in ("They", " are", " kil", "t", " to", " kill", " time", ".", " We")] == [
+        *("They", " are", " ", "kilt", " to", " ", "", ""),
+        "kill time. We",
+    ]

@@ -9,7 +9,7 @@ Terminal, `--once`, server and studio all speak through this engine, so a person
 
 The engine is given the whole history and keeps nothing. The model reads its end, as much as fits (`dialogue.trim`);
 safety reads all of it. Past reasoning is not in the history, as in training. What comes out is screened: thinking by
-the word (`ThinkingFilter`), the reply by the sentence, and as a whole while risk is high. While risk is high no
+the word, the reply by the sentence, and as a whole while risk is high. While risk is high no
 thinking is shown at all, and a model that fails is answered for: the conversation goes on whatever happens.
 
 `TurnWriter` is the same in single steps, for a server that must let people wait between them.
@@ -24,7 +24,7 @@ from typing import cast
 
 import msgspec
 
-from compeer.conversation.text_filters import MarkupFilter, StopStrings, ThinkingFilter
+from compeer.conversation.text_filters import MarkupFilter, StopStrings
 from compeer.dialogue import Speaker, messages, trim, within_words
 from compeer.errors import UserError
 from compeer.models import Model, ModelError, Request, Usage, reason, request_for
@@ -79,7 +79,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that was written. `reply` is what the person was shown; `raw` and `parsed` hold nothing that was withheld.
-    `hidden`: steps whose text was withheld. `error`: why the model gave no answer, where it was answered for.
+    `error`: why the model gave no answer, where it was answered for.
     `pieces`: how many pieces came from the model, about one per token."""
 
     reply: str
@@ -89,7 +89,6 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     control: Control
     assessment: Assessment = Assessment()
     outcome: Outcome = Outcome()
-    hidden: tuple[str, ...] = ()
     error: str | None = None
     finish: str = "stop"  # or "length"
     usage: Usage | None = None
@@ -156,10 +155,8 @@ class TurnWriter:
         self.shown = ""  # of the reply
         self._screen: ReplyScreen | None = None
         self._parser = StreamParser()
-        self._thinking = ThinkingFilter()
         self._thinking_markup, self._reply_markup = MarkupFilter(), MarkupFilter()
         self._stops = StopStrings(request.stops)
-        self._hidden: list[str] = []
         self._ending = Ending()
         self._pieces = 0
         self._cut: Problem | None = None
@@ -219,9 +216,9 @@ class TurnWriter:
         if self.assessment.urgent or outcome.replaced:
             problem = Problem("withheld", outcome.note or "the thinking is not shown while someone may be in danger")
             parsed, problems, raw = _only_reply(self.shown, parsed, problem), [problem], self.shown
-        elif self._hidden:
+        elif outcome.hidden:
             problem = Problem("withheld", "a step of the thinking was held back: it could do harm")
-            parsed, problems, raw = _without_steps(parsed, self._hidden, problem), [problem], self.shown
+            parsed, problems, raw = _without_steps(parsed, outcome.hidden, problem), [problem], self.shown
         return TurnResult(
             reply=self.shown,
             raw=raw,
@@ -230,7 +227,6 @@ class TurnWriter:
             control=self.request.control,
             assessment=self.assessment,
             outcome=outcome,
-            hidden=tuple(self._hidden),
             error=self._error,
             finish="length" if self._cut or ended else "stop",
             usage=self._ending.usage,
@@ -319,26 +315,23 @@ class TurnWriter:
             if event.kind == "reply":
                 reply.append(event.text)
             elif self.request.show_thinking and not self.assessment.urgent:
-                yield from self._thought(event)
+                yield from self._thought(event, out)
         text = self._stops.feed(self._reply_markup.feed("".join(reply), final=final), final=final)
         if text:
             yield from self._say(out.feed(text))
 
-    def _thought(self, event: Event) -> Iterator[Event]:
+    def _thought(self, event: Event, out: ReplyScreen) -> Iterator[Event]:
         """An event of the thinking, once it is known to be safe."""
-        if event.kind == "step":
-            self._thinking, self._thinking_markup = ThinkingFilter(), MarkupFilter()
-            yield event
-        elif event.kind == "text":
-            if text := self._thinking.feed(self._thinking_markup.feed(event.text)):
+        step = event.step or ""
+        if event.kind == "text":
+            if text := out.thinking(step, self._thinking_markup.feed(event.text)):
                 yield msgspec.structs.replace(event, text=text)
-        else:  # a label or the end of the step: its text is whole
-            rest = self._thinking.feed(self._thinking_markup.feed("", final=True)) + self._thinking.finish()
-            if rest:
-                yield Event("text", event.step, rest)
-            if self._thinking.hidden and event.step and event.step not in self._hidden:
-                self._hidden.append(event.step)
-            yield event
+            return
+        if event.kind == "step":
+            self._thinking_markup = MarkupFilter()
+        elif rest := out.thinking(step, self._thinking_markup.feed("", final=True)) + out.end_step(step):
+            yield Event("text", step, rest)  # before a label, and at the end of the step
+        yield event
 
     def _end_reply(self, error: str | None) -> Iterator[Event]:
         text, self._outcome = self._started().finish(error)

@@ -101,7 +101,7 @@ def safety_field(assessment: Assessment, result: TurnResult | None = None) -> di
         more |= {
             "replaced": result.outcome.replaced,
             "note": result.outcome.note,
-            "hidden": list(result.hidden),
+            "hidden": list(result.outcome.hidden),
             "asked": result.outcome.asked and assessment.level != "none",
         }
     return told | {name: value for name, value in more.items() if value}

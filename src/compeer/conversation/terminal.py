@@ -113,7 +113,7 @@ def answer_once(
 def _safety_fields(result: TurnResult) -> dict[str, Any]:
     """The field `safety`, where there is something to say."""
     assessment, outcome = result.assessment, result.outcome
-    if assessment.level == "none" and not outcome.replaced and not result.hidden:
+    if assessment.level == "none" and not outcome.replaced and not outcome.hidden:
         return {}
     safety = {
         "level": assessment.level,

@@ -6,7 +6,7 @@
     screen = guard.screen(assessment, history, "en")
     if assessment.ask_model:                                   else the words are ours, and the model is not asked
         show(screen.feed(piece))                               the reply, by the sentence; at high risk as a whole
-        show(screen.thinking(step, piece))                     reasoning, by the sentence; at high risk not at all
+        show(screen.thinking(step, piece))                     reasoning, by the word; at high risk not at all
     rest, outcome = screen.finish(error)                       what else is shown, ours included; what became of it
 
 `assess` reads everything that was said each time, so a server that remembers nothing sees the same risk as a terminal
@@ -34,7 +34,7 @@ from compeer.safety.helplines import Help, help_for
 from compeer.safety.helplines import country as country_of
 from compeer.safety.levels import Danger, Level, Risk, at_least
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
-from compeer.safety.outgoing import Held
+from compeer.safety.outgoing import Held, HeldThinking
 
 if TYPE_CHECKING:
     from compeer.safety.guard import Guard
@@ -253,12 +253,12 @@ class ConversationGuard:
 
 
 class ReplyScreen:
-    """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the sentence."""
+    """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the word."""
 
     def __init__(self, assessment: Assessment, language: str = "en", audit: Audit | None = None) -> None:
         self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
         self._held = Held(assessment.level, whole=assessment.urgent)
-        self._steps: dict[str, Held] = {}
+        self._steps: dict[str, HeldThinking] = {}
 
     @property
     def stopped(self) -> bool:
@@ -267,7 +267,7 @@ class ReplyScreen:
 
     def thinking(self, step: str, piece: str) -> str:
         """What may be shown of a step now. From an unsafe sentence on nothing of the step is."""
-        held = self._steps.setdefault(step, Held())
+        held = self._steps.setdefault(step, HeldThinking())
         return "" if self._assessment.urgent else held.feed(piece)
 
     def end_step(self, step: str) -> str:
@@ -276,7 +276,7 @@ class ReplyScreen:
 
     def hides(self, step: str | None) -> bool:
         """Whether a step is not shown any more, or at all."""
-        return self._assessment.urgent or (step in self._steps and self._steps[step].unsafe is not None)
+        return self._assessment.urgent or (step in self._steps and self._steps[step].hidden)
 
     def feed(self, text: str) -> str:
         """More of the reply; what of it may be shown now."""

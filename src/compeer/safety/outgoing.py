@@ -8,16 +8,19 @@ At high risk that is not enough. There a model's reply passes only where `fits_a
 or refers, it gives no instruction but to reach people, and it names no means.
 
 While a reply is streamed it is held back by the sentence (`Held`): each sentence is read with all that stands before it
-and goes on only when that is safe. At high risk the reply is held until it is whole. Thinking is read in the same way,
-a step at a time.
+and goes on only when that is safe. At high risk the reply is held until it is whole. Thinking leaves by the
+word (`HeldThinking`), a step at a time.
 """
 
 # patterns are kept on the line of what they stand for
 # ruff: noqa: E501
 from __future__ import annotations
 
+import json
 import re
-from typing import Literal
+from functools import cache
+from importlib import resources
+from typing import Literal, NamedTuple
 
 from compeer.safety.context import questions_in
 from compeer.safety.levels import Level, at_least
@@ -34,6 +37,7 @@ LONGEST = 4_000
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？…]+[”’」』）]*|\n")
 _MARKUP = re.compile(r"<\s*/?\s*[A-Za-z!][^<>]{0,200}>")
 _WORD = re.compile(r"[^\W\d_]")
+_LAST_WORDS = re.compile(r"[A-Za-z-]+(?: [A-Za-z-]*)?\Z")
 _ACKNOWLEDGES = re.compile(
     r"thank you for (?:telling|sharing|saying|letting|trusting)|i(?:'m| am) (?:so |really |very )?(?:sorry|glad (?:you|that)|here)|"
     r"(?:that|it|this|what) (?:you[^.!?]{0,40})?(?:sounds?|must|seems?|is so|matters)|i hear (?:you|how|that)|you(?:'re| are) not alone|"
@@ -173,6 +177,87 @@ class Held:
             return ""
         piece, self._shown = self._read[self._shown : end], end
         return piece
+
+
+class HeldThinking:
+    """The text of one step of the reasoning, which leaves by the word. `hidden`: it said what must not be shown.
+
+    Harmless words pass as they come, so that the first words reach a person with the first token. From a word that harm
+    may be made of (`data/thinking_signs.json`) on, the text is held until its sentence is whole and has been read with
+    everything before it in the step; the same is done at the end of every other sentence. A step that says what must
+    not be shown ends there.
+    """
+
+    def __init__(self) -> None:
+        self._signs = _signs()
+        self._read = ""
+        self._shown = 0
+        self._begun = 0  # where the current sentence begins
+        self._safe = 0  # characters that were found to be safe
+        self._clear = 0  # no sign begins before this in the current sentence, whatever may follow
+        self.hidden = False
+
+    def feed(self, piece: str) -> str:
+        """What may be shown now."""
+        self._read += piece
+        if self.hidden:
+            return ""
+        ends = max((end.end() for end in _SENTENCE_END.finditer(self._read, self._begun)), default=self._begun)
+        if ends > self._begun and self._unsafe(ends):
+            return ""
+        self._begun = ends
+        sign = self._signs.pattern.search(self._read, max(ends, self._clear))
+        self._clear = len(self._read) - self._signs.longest  # a sign that is not whole yet can begin from here on
+        if sign:
+            self._clear = min(self._clear, sign.start())
+            return self._up_to(sign.start())
+        tail = self._read[max(ends, len(self._read) - 4 * self._signs.longest) :]
+        return self._up_to(len(self._read) - _undecided(tail))
+
+    def finish(self) -> str:
+        """The rest of the step. May be called again after more text."""
+        return "" if self.hidden or self._unsafe(len(self._read)) else self._up_to(len(self._read))
+
+    def _unsafe(self, end: int) -> bool:
+        if end != self._safe:
+            self.hidden = review(self._read[:end]) is not None
+            self._safe = end
+        return self.hidden
+
+    def _up_to(self, end: int) -> str:
+        piece, self._shown = self._read[self._shown : max(end, self._shown)], max(end, self._shown)
+        return piece
+
+
+class _Signs(NamedTuple):
+    pattern: re.Pattern[str]
+    beginnings: frozenset[str]  # of three letters or more
+    longest: int
+
+
+@cache
+def _signs() -> _Signs:
+    table = json.loads((resources.files("compeer.safety") / "data" / "thinking_signs.json").read_text(encoding="utf-8"))
+    stems: list[str] = table["stems"]
+    return _Signs(
+        re.compile(rf"(?<![a-z])(?:{'|'.join(stems)})|[{table['characters']}]", re.IGNORECASE),
+        frozenset(stem[:size] for stem in stems for size in range(3, len(stem) + 1)),
+        max(map(len, stems)),
+    )
+
+
+def _undecided(text: str) -> int:
+    """How many characters at the end may still become a sign; one or two letters of it give nothing away.
+
+    >>> _undecided("They feel ove"), _undecided("They feel"), _undecided("They are with")
+    (3, 0, 4)
+    """
+    found = _LAST_WORDS.search(text)
+    if found is None:
+        return 0
+    both = found.group().lower()
+    last = both.rpartition(" ")[2]
+    return next((len(tail) for tail in (both, last) if tail in _signs().beginnings), 0)
 
 
 def _repeats(reply: str) -> bool:
