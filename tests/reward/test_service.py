@@ -315,7 +315,7 @@ class TestBatching:
             working = asyncio.create_task(queue.work())
             answers = await asyncio.gather(*(queue.submit(cases, "one") for cases in groups))
             working.cancel()
-            queue.apart.close()
+            queue.judge_loop.close()
             assert [[one.id for one in few] for few in answers] == [[case.id for case in cases] for cases in groups]
             return judge.seen
 

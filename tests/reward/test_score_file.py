@@ -112,7 +112,7 @@ class TestResuming:
         calm, out = tmp_path / "calm" / "scores.jsonl", tmp_path / "killed" / "scores.jsonl"
         run(source, calm, orders="both", window=16)
         for noted in (16, 80):
-            words = [sys.executable, "-m", "tests.reward.score_run", str(source), str(out), "0.15"]
+            words = [sys.executable, "-m", "tests.reward.score_file_run", str(source), str(out), "0.15"]
             process = subprocess.Popen(words, cwd=ROOT, env=environment())
             deadline = time.monotonic() + 60
             while _noted(out) < noted:
