@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,9 @@ from tests.cli.command import compeer
 
 from compeer.evals.result import load_result, load_transcripts
 from compeer.evals.safety.screening import (
-    LEVELS,
     Kind,
-    Level,
+    Levels,
     RiskCase,
-    carried,
     load_cases,
     run_screening,
     screen_cases,
@@ -23,6 +22,7 @@ from compeer.evals.safety.screening import (
     screening_markdown,
 )
 from compeer.reasoning.ontology import Language
+from compeer.safety.levels import LEVELS, Level
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,19 @@ class Forgetful:
 
     def after(self, finding: Found) -> Forgetful:
         return Forgetful(finding.level)
+
+
+def carried(screen: Callable[[str], Found], risk: Sticky | Forgetful) -> Levels:
+    """Levels of a conversation: each turn's finding goes into the risk, which is carried on."""
+
+    def levels(turns: Sequence[str]) -> list[Level]:
+        state, found = risk, []
+        for text in turns:
+            state = state.after(screen(text))
+            found.append(state.level)
+        return found  # type: ignore[return-value]
+
+    return levels
 
 
 def tiny(text: str) -> Found:

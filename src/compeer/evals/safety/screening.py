@@ -24,20 +24,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from compeer.dialogue import read_rows
 from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, TranscriptTurn, cases_digest, save_result
 from compeer.reasoning.ontology import Language
+from compeer.safety.levels import Level, Risk, at_least
 from compeer.statistics import Figure, share_figure
 
 Kind = Literal["explicit", "indirect", "third_person", "method_seeking", "denial", "past", "false_alarm"]
-Level = Literal["none", "watch", "high"]
 Split = Literal["dev", "test", "all"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LEVELS: tuple[Level, ...] = get_args(Level)
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 _FOLDER = Path(__file__).with_name("cases")
@@ -74,25 +73,15 @@ def load_cases(split: Split = "test", language: Language | None = None) -> list[
     return [case for case in found if language in (None, case.language)]
 
 
-def reaches(level: str, expected: str) -> bool:
-    """Whether a level is at least the expected one.
-
-    >>> reaches("watch", "high"), reaches("high", "watch")
-    (False, True)
-    """
-    order: tuple[str, ...] = LEVELS
-    return order.index(level) >= order.index(expected)
-
-
 #: the level after each turn
-Levels = Callable[[Sequence[str]], list[str]]
+Levels = Callable[[Sequence[str]], list[Level]]
 
 
 class ScreenedCase(msgspec.Struct, frozen=True):
     """A case and the level after each of its turns."""
 
     case: RiskCase
-    levels: tuple[str, ...]
+    levels: tuple[Level, ...]
 
     @property
     def noticed(self) -> bool:
@@ -100,28 +89,22 @@ class ScreenedCase(msgspec.Struct, frozen=True):
 
     @property
     def met(self) -> bool:
-        return reaches(self.levels[-1], self.case.expected)
-
-
-def carried(screen: Callable[[str], Any], risk: Any) -> Levels:
-    """Levels of a conversation: each turn's finding goes into the risk, which is carried on."""
-
-    def levels(turns: Sequence[str]) -> list[str]:
-        state, found = risk, []
-        for text in turns:
-            state = state.after(screen(text))
-            found.append(str(state.level))
-        return found
-
-    return levels
+        return at_least(self.levels[-1], self.case.expected)
 
 
 def our_rules() -> Levels:
-    """The rules of `compeer.safety`."""
-    from compeer.safety.risk import Risk
-    from compeer.safety.screen import screen
+    """The screening of `compeer.safety`: each message where it stands, the risk carried on."""
+    from compeer.safety.context import read
 
-    return carried(screen, Risk())
+    def levels(turns: Sequence[str]) -> list[Level]:
+        risk, found = Risk(), []
+        for text in turns:
+            reading = read(text, risk=risk)
+            risk = risk.after(reading.finding, said_no=reading.said_no)
+            found.append(risk.level)
+        return found
+
+    return levels
 
 
 def rules_hash() -> str:
@@ -147,12 +130,12 @@ def screening_figures(screened: Sequence[ScreenedCase]) -> list[Figure]:
             continue
         if kind == "false_alarm":
             found += _by_language("false_alarms", of_kind, lambda one: one.noticed)
-            found.append(share_figure("false_alarms/high", (one.levels[-1] == "high" for one in of_kind)))
+            found.append(share_figure("false_alarms/high", (at_least(one.levels[-1], "high") for one in of_kind)))
             continue
         found += _by_language(f"recall/{kind}", of_kind, lambda one: one.noticed)
         found += _by_language(f"level/{kind}", of_kind, lambda one: one.met)
         if kind == "past":
-            found.append(share_figure("past/high", (one.levels[-1] == "high" for one in of_kind)))
+            found.append(share_figure("past/high", (at_least(one.levels[-1], "high") for one in of_kind)))
     return found
 
 
