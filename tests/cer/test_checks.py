@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from compeer.cer import crisis_flag
-from compeer.cer.crisis_flag import crisis_words, flag
 from compeer.cer.duplicates import Duplicate, find_duplicates, fingerprint
-from compeer.cer.filter import CODES, Limits, check
+from compeer.cer.filter import CODES, Limits, check, flag
 from compeer.corpora import Rejected, load
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.errors import UserError
 from compeer.reasoning.ontology import Language
+from compeer.safety import crisis_words
 
 CALM = [
     "I lost my job on monday and i haven't told anyone",
@@ -246,7 +242,9 @@ def test_crisis(text: str) -> None:
 
 @pytest.mark.parametrize("text", CRISIS)
 def test_crisis_in_any_spelling(text: str) -> None:
-    assert crisis_words(text.upper()) == crisis_words(text.replace(" ", "\n  ")) == crisis_words(text)
+    # as they stand in the text, so white space and case differ
+    spelled = [crisis_words(text.upper()), crisis_words(text.replace(" ", "\n  ")), crisis_words(text)]
+    assert len({"".join(" ".join(words).lower().split()) for words in spelled}) == 1
 
 
 @pytest.mark.parametrize("text", NO_CRISIS)
@@ -254,18 +252,10 @@ def test_no_crisis(text: str) -> None:
     assert crisis_words(text) == []
 
 
-@given(st.from_regex(re.compile(crisis_flag._LEXICON.pattern, re.VERBOSE | re.ASCII), fullmatch=True))
-@settings(max_examples=300, deadline=None)
-def test_the_shortcut_hides_nothing(text: str) -> None:
-    """Whatever the lexicon could find is found with the quick look before it, too."""
-    plain = " ".join(text.split())
-    assert crisis_words(plain) or not crisis_flag._LEXICON.search(plain)
-
-
 def test_flag_keeps_the_dialogue_and_says_why() -> None:
     marked = flag(dialogue([*CALM, "i don't want to wake up tomorrow", "Are you thinking of suicide?"]))
     assert marked.crisis
-    assert marked.extra == {"crisis_words": ["don't want to wake up tomorrow", "suicide"]}
+    assert marked.extra == {"crisis_words": ["don't want to wake up tomorrow", "thinking of suicide"]}
     calm = dialogue(CALM)
     assert flag(calm) is calm
 

@@ -3,7 +3,6 @@
 item            one moment, two replies, the reasoning behind one of them, the labels; read_items, the reader of items
 filter          what goes in: cheap checks, a model's verdict, and what was dropped
 duplicates      exact and near-duplicates among dialogues
-crisis_flag     dialogues that disclose a crisis are marked
 sample          equation 1: which rounds
 reason          candidates from one or several models
 silver          labels without annotators

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.crisis_flag import flag
 from compeer.cer.duplicates import Duplicate, find_duplicates, text_of
 from compeer.cer.prompts import prompts
 from compeer.dialogue import Dialogue, read, read_rows, write_rows
@@ -44,6 +43,7 @@ from compeer.pipeline.ledger import Manifest
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.ontology import Language, words
 from compeer.reasoning.schema import TAG
+from compeer.safety import crisis_words
 from compeer.typed import from_json, from_plain
 
 if TYPE_CHECKING:
@@ -196,6 +196,18 @@ async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject
 async def check_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
     """The same without a model, whatever the options say about one."""
     return _checked(dialogue, from_plain(tools.options, FilterOptions)) or flag(dialogue)
+
+
+def flag(dialogue: Dialogue) -> Dialogue:
+    """The dialogue, marked when anything in it discloses suicide or self-harm. A mark that is there already stays.
+
+    The paper says nothing about such dialogues. Here they are kept, because a supporter must be able to meet them, and
+    marked, so that preference and reinforcement sets can leave them out until someone has reviewed them.
+    """
+    found = crisis_words("\n".join([dialogue.situation or "", *(utterance.text for utterance in dialogue.utterances)]))
+    if not found:
+        return dialogue
+    return msgspec.structs.replace(dialogue, crisis=True, extra={**dialogue.extra, "crisis_words": found})
 
 
 STAGE = Stage(

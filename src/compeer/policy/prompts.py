@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.crisis_flag import crisis_words
 from compeer.cer.item import Item
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
@@ -26,6 +25,7 @@ from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy.composite import PromptRecord
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
+from compeer.safety import discloses_crisis
 from compeer.training.encode import encode, pictures
 
 Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to where the model answers
@@ -91,7 +91,7 @@ def prompts_of(
 
 def in_crisis(item: Item) -> bool:
     """Whether an item is marked as a crisis, or its history would be."""
-    return item.crisis or any(crisis_words(turn.text) for turn in item.history)
+    return item.crisis or discloses_crisis(turn.text for turn in item.history)
 
 
 def demonstration(item: Item) -> str | None:

@@ -19,22 +19,47 @@ from collections.abc import Iterable
 
 from compeer.safety.conversation_guard import Assessment, Audit, ConversationGuard, Outcome, ReplyScreen, Said
 from compeer.safety.levels import Danger, Finding, Level, Risk, Span, at_least, worst
-from compeer.safety.screen import lexicon_finding, screen
+from compeer.safety.lexicon import lexicon
+from compeer.safety.normalise import fold
+from compeer.safety.screen import LANGUAGES, lexicon_finding, matches, screen, sentences_of
+
+#: kinds of rules that mark data. Questions about methods, plans and hints are too often harmless outside a conversation
+_MARKED = frozenset({"wish", "selfharm", "means", "ingestion", "third", "mention", "bereaved"})
 
 
 def crisis_words(text: str) -> list[str]:
-    """The words in a text that disclose danger to someone's life or body, each once, in order.
+    """The words in a text that disclose danger to someone's life or body, each once, in order; for marking data.
+
+    Rules that say how a match is read (negation, the past, a film) do not count here: whoever reviews a mark loses a
+    minute, whoever misses one may lose more.
 
     >>> crisis_words("Some days I just don't want to wake up anymore."), crisis_words("This exam is killing me.")
     (["don't want to wake up anymore"], [])
     """
-    spans = [span for span in lexicon_finding(text).spans if span.kind != "bereaved"]
-    return list(dict.fromkeys(text[span.start : span.end].strip() for span in sorted(spans, key=lambda one: one.start)))
+    folded = fold(text)
+    spans: set[tuple[int, int]] = set()
+    for language in LANGUAGES:
+        words = lexicon(language)
+        plain = folded.text
+        for idiom in words.idioms:
+            plain = idiom.sub(lambda match: " " * len(match.group()), plain)
+        sentences = sentences_of(plain)
+        for rule in words.rules:
+            if rule.kind in _MARKED and "context" not in rule.marks:
+                spans |= {match.span() for match, _ in matches(rule, plain, sentences, words.near)}
+    found: list[str] = []
+    last = 0
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if end > last:  # not inside a longer one
+            last = end
+            start, end = folded.span(start, end)
+            found.append(text[start:end].strip())
+    return list(dict.fromkeys(found))
 
 
 def discloses_crisis(dialogue_texts: Iterable[str]) -> bool:
     """Whether anyone in a dialogue speaks of danger to a life or body; for marking data, so denials count too."""
-    return any(crisis_words(text) for text in dialogue_texts)
+    return bool(crisis_words("\n".join(dialogue_texts)))  # one text is read several times as fast as its parts
 
 
 __all__ = [

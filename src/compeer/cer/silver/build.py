@@ -34,7 +34,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from compeer.cer.crisis_flag import flag
+from compeer.cer.filter import flag
 from compeer.cer.item import QUESTIONS, Candidate, Item, Labels, item_at
 from compeer.cer.silver.evidence import gather, tells
 from compeer.cer.silver.moment import Moment, moments, size, stream
