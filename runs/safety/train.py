@@ -1,4 +1,4 @@
-"""Train the small models of `compeer.safety.network`: `python -m runs.safety.train DATA`, a minute per language on a CPU.
+"""Train the small models of `compeer.safety.network`: `python -m runs.safety.train DATA`, a minute per language.
 
 Risky and harmless examples are in `examples/*.tsv` (kind, tab, text; one file per writer), written for this project by
 language models. Harmless talk of people comes from DATA, the folder with the corpora, and only from those that are free
@@ -9,9 +9,9 @@ for any use:
 
 Messages in which the lexicon finds anything are left out. A logistic regression weighs every gram; its weights are
 rounded to one byte. Thresholds are numbers per language (`THRESHOLDS`), chosen by the share of harmless *conversations*
-with a message above them. For Chinese these are conversations of the same corpora that the model had not read (each half
-by a model of the other). For English they are ESConv's, which may not be learned from and was only measured: no text of
-it is in the model. `python -m runs.safety.train DATA --measure` prints the shares.
+with a message above them. For Chinese these are conversations of the same corpora that the model had not read (each
+half by a model of the other). For English they are ESConv's, which may not be learned from and was only measured: no
+text of it is in the model. `python -m runs.safety.train DATA --measure` prints the shares.
 
 Needs scikit-learn and scipy; the result, `src/compeer/safety/data/network.npz`, needs numpy alone.
 """

@@ -277,9 +277,9 @@ def _level_of(question: Question | None, answer: Answer | None) -> Level | None:
     if question is None or answer is None or question == "who_is_near":
         return None
     if question == "in_danger":
-        return {"yes": "emergency", "unsure": "high", "no": None}[answer]  # type: ignore[return-value]
+        return {"yes": "emergency", "unsure": "high", "no": None}[answer]
     if question == "safe_now":
-        return {"no": "emergency", "unsure": "high", "yes": None}[answer]  # type: ignore[return-value]
+        return {"no": "emergency", "unsure": "high", "yes": None}[answer]
     if answer == "no":
         return None
     return "emergency" if question == "means" and answer == "yes" else "high"

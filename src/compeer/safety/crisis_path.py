@@ -108,7 +108,7 @@ def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
         return ("in_danger",)  # "Could it happen again today?": here yes is the alarming answer
     if row.asks == "means" and last and _AWAY.search(last[0]):
         return ("safe_now",)  # "Are you away from it?": here no is
-    return (row.asks,) if row.asks in STEPS else questions_in(row.text)  # type: ignore[return-value]
+    return (row.asks,) if row.asks in STEPS else questions_in(row.text)
 
 
 def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Help, language: str) -> PathReply:
@@ -212,9 +212,9 @@ def _open_steps(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[
 
 
 def _rank(asks: str, wanted: Sequence[Question]) -> int:
-    """How well a reply's question fits: the next open one first, then other open ones, then none, then answered ones."""
+    """How well a reply's question fits: the next open one first, then other open ones, none, answered ones."""
     if asks in wanted:
-        return wanted.index(asks)  # type: ignore[arg-type]
+        return wanted.index(asks)
     return len(STEPS) if asks == "none" else len(STEPS) + 1
 
 

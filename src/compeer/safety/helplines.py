@@ -127,7 +127,9 @@ def help_for(
     if where is None or entry is None:
         several = tuple(helplines()[code] for code in SEVERAL)
         return Help(None, _LOCAL["zh" if language == "zh" else "en"], "", several, directory())
-    kinds: tuple[Kind, ...] = (("poison",) if poison else ()) + LINES_FOR[danger]
+    kinds: list[Kind] = [*LINES_FOR[danger]]
+    if poison:
+        kinds.insert(0, "poison")
     every = _lines(where.upper())
     chosen = [line for kind in kinds for line in every if line.kind == kind][:most] or list(every[:most])
     emergency = entry["emergency"]

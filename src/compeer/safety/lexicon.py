@@ -12,8 +12,8 @@ lowered to watch by words that put them behind; `denied` ones may be turned into
 them (family `negation`, which must end where the match begins); `own` ones count inside a frame only where the sentence
 speaks of the writer (family `first`); `context` ones have their level only where the conversation gave cause for worry
 before, and mean nothing otherwise.
-Families named `idiom`, `frame`, `first`, `past`, `present`, `negation`, `doubt`, `reported` find nothing themselves: idioms are
-taken out of the text first, the others say how a finding is read.
+Families named `idiom`, `frame`, `first`, `past`, `present`, `negation`, `doubt`, `reported` find nothing themselves:
+idioms are taken out of the text first, the others say how a finding is read.
 
 Only the standard library is needed. A broken line is an error at once, with file and number.
 """

@@ -1,4 +1,4 @@
-"""Fixed words in both languages (`data/messages.json`): the opening notice, the banner, what the model is told, breaks."""
+"""Fixed words in both languages (`data/messages.json`): opening notice, banner, what the model is told, breaks."""
 
 from __future__ import annotations
 

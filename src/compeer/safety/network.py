@@ -78,8 +78,8 @@ def hear(text: str, language: str | None = None) -> Heard | None:
 def pieces(text: str, language: str) -> list[str]:
     """What is read of a message: as many whole sentences together as fit, and each sentence alone.
 
-    >>> pieces("I am well. The sun is out today.", "en")
-    ['I am well. The sun is out today.', 'I am well.', 'The sun is out today.']
+    >>> pieces("It is late. The sun is out today.", "en")
+    ['It is late. The sun is out today.', 'It is late.', 'The sun is out today.']
     """
     sentences = [sentence.strip() for sentence in _SENTENCE.findall(text) if sentence.strip()]
     together = [""]

@@ -22,7 +22,6 @@ Both languages are always read: people mix them. A finding is words, not a diagn
 from __future__ import annotations
 
 import re
-from typing import cast
 
 import msgspec
 
@@ -189,7 +188,7 @@ def _level(
         behind = words.frames["past"].search(sentence)
         if behind and not words.frames["present"].search(sentence):
             return "watch", True
-    return cast(Level, rule.level), False
+    return rule.level, False
 
 
 def _denied(before: str, sentence: str, words: Lexicon) -> bool:
