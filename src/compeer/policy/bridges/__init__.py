@@ -4,5 +4,5 @@ files     CER histories as rows that other trainers read; the reward of a config
 ms_swift  a reward plugin for ms-swift
 verl      reward functions for verl, where the outputs of a group are brought together
 
-docs/elsewhere.md shows how they are used and what was tested.
+docs/policy.md shows how they are used and what was tested.
 """
