@@ -15,6 +15,7 @@ conversation_guard  all of it around each turn
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from compeer.safety.conversation_guard import Assessment, Audit, ConversationGuard, Outcome, ReplyScreen, Said
@@ -23,6 +24,7 @@ from compeer.safety.lexicon import lexicon
 from compeer.safety.normalise import fold
 from compeer.safety.screen import LANGUAGES, lexicon_finding, matches, screen, sentences_of
 
+_SCRIPT = {"en": re.compile("[a-z]{2}"), "zh": re.compile("[\u3400-\u9fff]")}
 #: kinds of rules that mark data. Questions about methods, plans and hints are too often harmless outside a conversation
 _MARKED = frozenset({"wish", "selfharm", "means", "ingestion", "third", "mention", "bereaved"})
 
@@ -39,6 +41,8 @@ def crisis_words(text: str) -> list[str]:
     folded = fold(text)
     spans: set[tuple[int, int]] = set()
     for language in LANGUAGES:
+        if not _SCRIPT[language].search(folded.text):
+            continue
         words = lexicon(language)
         plain = folded.text
         for idiom in words.idioms:
