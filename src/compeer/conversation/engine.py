@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -140,6 +140,26 @@ def help_shown(assessment: Assessment) -> list[str]:
     return [" ".join([assessment.banner, *assessment.lines[1:2]])]  # the first line is the emergency number
 
 
+def safety_fields(assessment: Assessment, result: TurnResult | None = None) -> dict[str, Any]:
+    """Safety as JSON, for `--once` and for `compeer.safety` of the API: the level, what the person is shown, and what
+    became of the reply."""
+    lines = assessment.lines or (result.outcome.lines if result else ())
+    told: dict[str, Any] = {"level": assessment.level, "banner": assessment.banner, "helpline": list(lines) or None}
+    if assessment.level != "none":
+        told["danger"] = assessment.danger
+    if assessment.urgent:
+        told["emergency"] = {"number": assessment.emergency, "link": assessment.emergency_href}
+    more: dict[str, Any] = {"reminder": assessment.reminder}
+    if result is not None:
+        more |= {
+            "replaced": result.outcome.replaced,
+            "note": result.outcome.note,
+            "hidden": list(result.outcome.hidden),
+            "asked": result.outcome.asked and assessment.level != "none",
+        }
+    return told | {name: value for name, value in more.items() if value}
+
+
 def warm_up() -> None:
     """Read the lexicons before the first person comes."""
     ready()
@@ -157,8 +177,8 @@ class TurnWriter:
         self._parser = StreamParser()
         self._thinking_markup, self._reply_markup = MarkupFilter(), MarkupFilter()
         self._stops = StopStrings(request.stops)
-        self._ending = Ending()
-        self._pieces = 0
+        self.ending = Ending()
+        self.pieces = 0
         self._cut: Problem | None = None
         self._outcome = Outcome()
         self._error: str | None = None
@@ -198,27 +218,23 @@ class TurnWriter:
         self._error = error
         yield from self._end_reply(error)
 
-    @property
-    def pieces(self) -> int:
-        return self._pieces
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._ending.usage
-
     def result(self) -> TurnResult:
         parsed, outcome = self._parser.parsed, self._outcome
         problems = [*parsed.problems, *violations(parsed, self.request.control)]
         if self._cut:
             problems.insert(0, self._cut)
-        ended = self._ending.finish == "length" and not self._stops.reached
+        ended = self.ending.finish == "length" and not self._stops.reached
         raw = self._parser.raw
-        if self.assessment.urgent or outcome.replaced:
-            problem = Problem("withheld", outcome.note or "the thinking is not shown while someone may be in danger")
-            parsed, problems, raw = _only_reply(self.shown, parsed, problem), [problem], self.shown
-        elif outcome.hidden:
-            problem = Problem("withheld", "a step of the thinking was held back: it could do harm")
-            parsed, problems, raw = _without_steps(parsed, outcome.hidden, problem), [problem], self.shown
+        withheld = self.assessment.urgent or outcome.replaced is not None
+        if withheld or outcome.hidden:
+            why = (
+                "thinking is not shown while someone may be in danger"
+                if withheld
+                else "a step was held back: it could do harm"
+            )
+            kept = {step: text for step, text in parsed.texts.items() if not withheld and step not in outcome.hidden}
+            problems = [Problem("withheld", outcome.note or why)]
+            parsed, raw = _reduced(parsed, problems[0], self.shown, kept), self.shown
         return TurnResult(
             reply=self.shown,
             raw=raw,
@@ -229,8 +245,8 @@ class TurnWriter:
             outcome=outcome,
             error=self._error,
             finish="length" if self._cut or ended else "stop",
-            usage=self._ending.usage,
-            pieces=self._pieces,
+            usage=self.ending.usage,
+            pieces=self.pieces,
             model=self.model.name,
         )
 
@@ -291,17 +307,17 @@ class TurnWriter:
         if self.request.sampling.attempts > 1:
             attempts = self.request.sampling.attempts
             best = await reason(self.model, request, self.request.control, attempts=attempts)
-            self._ending = Ending(best.answer.finish, best.answer.usage)
+            self.ending = Ending(best.answer.finish, best.answer.usage)
             yield best.raw
             return
         known = prefix(request.plan or ())
         length = 0
         # every home of `models` is told to note how its stream ended
-        stream = cast(AsyncGenerator[str, None], self.model.stream(request, self._ending))  # type: ignore[call-arg]
+        stream = cast(AsyncGenerator[str, None], self.model.stream(request, self.ending))  # type: ignore[call-arg]
         async with aclosing(stream) as pieces:  # leaving early ends the work at once, not when it is collected
             piece = await _first_piece(pieces, known, first_token)
             while piece is not None:
-                self._pieces += 1
+                self.pieces += 1
                 yield piece
                 length += len(piece)
                 if length > LONGEST + len(known):
@@ -355,20 +371,14 @@ async def _first_piece(pieces: AsyncGenerator[str, None], known: str, seconds: f
         raise NoFirstToken(f"The model wrote nothing within {seconds:g} s.") from None
 
 
-def _only_reply(reply: str, parsed: Parsed, problem: Problem) -> Parsed:
+def _reduced(parsed: Parsed, problem: Problem, reply: str, texts: dict[str, str]) -> Parsed:
+    """What may be kept of an output: some steps, and labels only where there are some."""
     return Parsed(
         complete=False,
         problems=(problem,),
         reasoning=None,
         response=reply,
-        texts={},
-        labels={},
+        texts=texts,
+        labels=parsed.labels if texts else {},
         language=parsed.language,
-    )
-
-
-def _without_steps(parsed: Parsed, hidden: Sequence[str], problem: Problem) -> Parsed:
-    texts = {step: text for step, text in parsed.texts.items() if step not in hidden}
-    return msgspec.structs.replace(
-        parsed, complete=False, problems=(problem,), reasoning=None, texts=texts, labels=parsed.labels if texts else {}
     )

@@ -14,13 +14,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from compeer.conversation.display import STEP_TITLES
-from compeer.conversation.engine import TurnResult, help_shown
+from compeer.conversation.engine import TurnResult, help_shown, safety_fields
 from compeer.conversation.requests import HELP_MARK, NOTICE_MARK, ApiError, AskedTurn
 from compeer.conversation.text_filters import without_foreign_markup, without_markup
 from compeer.http_service import json_response
@@ -88,25 +88,6 @@ def _help(lines: Sequence[str]) -> str:
     return "\n".join(HELP_MARK + line for line in lines if line)
 
 
-def safety_field(assessment: Assessment, result: TurnResult | None = None) -> dict[str, Any]:
-    """`compeer.safety`: the level, what the person is shown, and what became of the reply."""
-    lines = assessment.lines or (result.outcome.lines if result else ())
-    told: dict[str, Any] = {"level": assessment.level, "banner": assessment.banner, "helpline": list(lines) or None}
-    if assessment.level != "none":
-        told["danger"] = assessment.danger
-    if assessment.urgent:
-        told["emergency"] = {"number": assessment.emergency, "link": assessment.emergency_href}
-    more: dict[str, Any] = {"reminder": assessment.reminder}
-    if result is not None:
-        more |= {
-            "replaced": result.outcome.replaced,
-            "note": result.outcome.note,
-            "hidden": list(result.outcome.hidden),
-            "asked": result.outcome.asked and assessment.level != "none",
-        }
-    return told | {name: value for name, value in more.items() if value}
-
-
 def compeer_field(asked: AskedTurn, result: TurnResult, dropped: int, failure: str | None) -> dict[str, Any]:
     """`compeer`: everything that only this server knows. `failure`: the code of what went wrong with the model."""
     problems = [{"code": one.code, "message": without_foreign_markup(str(one))} for one in result.problems]
@@ -119,7 +100,7 @@ def compeer_field(asked: AskedTurn, result: TurnResult, dropped: int, failure: s
             | {label: result.parsed.labels.get(label) for label in LABELS[step]}
             for step in STEPS
         }
-    told["safety"] = safety_field(result.assessment, result)
+    told["safety"] = safety_fields(result.assessment, result)
     if dropped:
         told["dropped"] = dropped
     if asked.ignored:
@@ -140,20 +121,6 @@ class ReplyEnd(msgspec.Struct, frozen=True):
     compeer: dict[str, Any]
 
 
-class Reply(Protocol):
-    """One of the two ways to tell an answer."""
-
-    async def open(self, compeer: dict[str, Any]) -> None:
-        """Begin at once, with what cannot wait for the model."""
-        ...
-
-    async def send(self, delta: Delta) -> None: ...
-
-    async def end(self, end: ReplyEnd) -> web.StreamResponse: ...
-
-    async def fail(self, failure: ApiError) -> web.StreamResponse: ...
-
-
 class WholeReply:
     """Everything in one piece."""
 
@@ -163,7 +130,7 @@ class WholeReply:
         self._content: list[str] = []
 
     async def open(self, compeer: dict[str, Any]) -> None:
-        pass
+        """Nothing can be told before the end."""
 
     async def send(self, delta: Delta) -> None:
         self._reasoning.append(delta.reasoning)
@@ -207,6 +174,7 @@ class StreamedReply:
         )
 
     async def open(self, compeer: dict[str, Any]) -> None:
+        """Begin at once, with what cannot wait for the model."""
         await self._begin()
         told = b'"role":"assistant","content":"","compeer":' + msgspec.json.encode(compeer)
         await self._response.write(self._before + told + self._after)

@@ -98,19 +98,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: fields of the protocol that do not change an answer
-_IDLE = frozenset(
-    {
-        "metadata",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-        "reasoning_effort",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "user",
-        "verbosity",
-    }
-)
+_IDLE = frozenset({
+    "metadata", "parallel_tool_calls", "prompt_cache_key", "reasoning_effort", "safety_identifier", "service_tier",
+    "store", "user", "verbosity",
+})  # fmt: skip
 #: field -> values that mean nothing special; any other is refused
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (None, 1),

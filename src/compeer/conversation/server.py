@@ -28,15 +28,13 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from compeer.conversation.engine import NoFirstToken, TurnWriter, warm_up
+from compeer.conversation.engine import NoFirstToken, TurnWriter, safety_fields, warm_up
 from compeer.conversation.replies import (
-    Reply,
     ReplyEnd,
     ReplyText,
     StreamedReply,
     WholeReply,
     compeer_field,
-    safety_field,
 )
 from compeer.conversation.requests import (
     ApiError,
@@ -65,6 +63,7 @@ from compeer.models.request import TooLong
 from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard as GuardModel
 
+Reply = StreamedReply | WholeReply
 _OWN_HEADERS = "X-Compeer-Country, X-Compeer-Language"
 
 
@@ -236,7 +235,7 @@ class ConversationServer:
         try:
             try:
                 if assessment.urgent:
-                    await out.open({"safety": safety_field(assessment)})
+                    await out.open({"safety": safety_fields(assessment)})
                     await out.send(text.opening())
                 await self._write(turn, text, out, began)
             except ApiError as problem:
@@ -306,7 +305,7 @@ class ConversationServer:
         return await out.end(ReplyEnd("stop" if failure else result.finish, result.usage, compeer))
 
     def _count_tokens(self, turn: TurnWriter) -> None:
-        usage = turn.usage
+        usage = turn.ending.usage
         self.metrics.tokens.labels("completion").inc(usage.completion if usage else turn.pieces)
         if usage:
             self.metrics.tokens.labels("prompt").inc(usage.prompt - usage.cached)

@@ -77,7 +77,7 @@ class ChatSession:
         self.assessment = Assessment()
         self._draws = itertools.count()
 
-    async def say(
+    def say(
         self, text: str, control: Control | None = None, images: tuple[str, ...] = ()
     ) -> AsyncGenerator[TurnEvent, None]:
         """Answer a new message; the finished turn is then the last one. A message before it that got no answer stays
@@ -85,29 +85,18 @@ class ChatSession:
         if (left := self.unanswered) is not None:
             self.turns.append(AnsweredTurn(left.text, NO_ANSWER, left.images))
         self.unanswered = HistoryTurn("seeker", text, images)
-        async with aclosing(self._answer_unanswered(control)) as events:
-            async for event in events:
-                yield event
+        return self.again(control)
 
-    async def again(self, control: Control | None = None) -> AsyncGenerator[TurnEvent, None]:
+    def again(self, control: Control | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Answer the last message once more; the old answer, if it got one, is kept beside the new one."""
         if self.unanswered is not None:
-            async with aclosing(self._answer_unanswered(control)) as events:
-                async for event in events:
-                    yield event
-            return
+            return self._answer(self.unanswered, control, self.turns, None)
         last = self._last()
         if self.assessment.urgent:
             raise UserError("There is no second answer right now. Write what is on your mind; the help above is there.")
-        message = HistoryTurn("seeker", last.said, last.images)
-        async with aclosing(self._answer(message, control, self.turns[:-1])) as events:
-            async for event in events:
-                if isinstance(event, Done):
-                    last.others = [*last.others, last.answer]
-                    last.answer = event.result
-                yield event
+        return self._answer(HistoryTurn("seeker", last.said, last.images), control, self.turns[:-1], last)
 
-    async def edit(self, step: str, text: str | None = None, **labels: str | int) -> AsyncGenerator[TurnEvent, None]:
+    def edit(self, step: str, text: str | None = None, **labels: str | int) -> AsyncGenerator[TurnEvent, None]:
         """Change a step of the last answer and continue from there; pins hold for what is written anew."""
         last = self._last()
         self.unanswered = None  # the answer on the screen is meant
@@ -116,9 +105,7 @@ class ChatSession:
         edited = edit(last.answer.parsed.reasoning, step, text, **labels)
         # not `Pins.of`: what the model concluded before stands, even where its sentiment and emotion do not fit
         pins = Pins(**(dict(self.settings.pins.items()) | dict(edited.pins.items())))  # type: ignore[arg-type]
-        async with aclosing(self.again(Control(pins, edited.given))) as events:
-            async for event in events:
-                yield event
+        return self.again(Control(pins, edited.given))
 
     def choose(self, which: int) -> None:
         """Go on with an earlier answer to the last message; the present one stays beside it."""
@@ -174,19 +161,10 @@ class ChatSession:
         await self.model.close()
         await self.guard.close()
 
-    async def _answer_unanswered(self, control: Control | None) -> AsyncGenerator[TurnEvent, None]:
-        message = self.unanswered
-        assert message is not None
-        async with aclosing(self._answer(message, control, self.turns)) as events:
-            async for event in events:
-                if isinstance(event, Done):
-                    self.turns.append(AnsweredTurn(message.text, event.result, message.images))
-                    self.unanswered = None
-                yield event
-
     async def _answer(
-        self, message: HistoryTurn, control: Control | None, past: Sequence[AnsweredTurn]
+        self, message: HistoryTurn, control: Control | None, past: Sequence[AnsweredTurn], old: AnsweredTurn | None
     ) -> AsyncGenerator[TurnEvent, None]:
+        """Answer a message after some turns. `old`: its turn, where it has been answered before."""
         history = (*self.history(past), message)
         sampling = self.settings.sampling
         if sampling.seed is not None:
@@ -201,6 +179,11 @@ class ChatSession:
             async for event in events:
                 if isinstance(event, Assessed):
                     self.assessment = event.assessment
+                elif isinstance(event, Done) and old is not None:
+                    old.others, old.answer = [*old.others, old.answer], event.result
+                elif isinstance(event, Done):
+                    self.turns.append(AnsweredTurn(message.text, event.result, message.images))
+                    self.unanswered = None
                 yield event
 
     def _last(self) -> AnsweredTurn:

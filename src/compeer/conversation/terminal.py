@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -28,7 +27,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from compeer.conversation.display import WIDTH, Wrapped, chips, plain, reasoning_panel, steps_view
-from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult, help_shown, warm_up
+from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult, help_shown, safety_fields, warm_up
 from compeer.conversation.session import ChatSession, ChatSettings, answer_fields, with_pins
 from compeer.errors import UserError
 from compeer.models import Model, run
@@ -99,7 +98,10 @@ def answer_once(
     run(ask())
     result = session.turns[-1].answer
     if as_json:
-        print(json.dumps(answer_fields(result) | _safety_fields(result), ensure_ascii=False, indent=2))
+        found = answer_fields(result)
+        if result.assessment.level != "none" or result.outcome.replaced or result.outcome.hidden:
+            found["safety"] = safety_fields(result.assessment, result)
+        print(json.dumps(found, ensure_ascii=False, indent=2))
         return
     console = Console(highlight=False)
     _show_help(console, result.assessment)
@@ -108,25 +110,6 @@ def answer_once(
         _show_outcome(console, result, 0)
         return
     console.print(reasoning_panel(result.parsed, result.problems))
-
-
-def _safety_fields(result: TurnResult) -> dict[str, Any]:
-    """The field `safety`, where there is something to say."""
-    assessment, outcome = result.assessment, result.outcome
-    if assessment.level == "none" and not outcome.replaced and not outcome.hidden:
-        return {}
-    safety = {
-        "level": assessment.level,
-        "kinds": assessment.kinds,
-        "danger": assessment.danger if assessment.level != "none" else None,
-        "banner": assessment.banner or outcome.banner,
-        "emergency": assessment.emergency,
-        "lines": assessment.lines or outcome.lines,
-        "replaced": outcome.replaced,
-        "note": outcome.note,
-        "error": result.error,
-    }
-    return {"safety": safety}
 
 
 def _greet(console: Console, session: ChatSession) -> None:
