@@ -304,3 +304,35 @@ def wait_for(true: Any, seconds: float = 20.0) -> None:
     while not true():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.02)
+
+
+def test_a_message_without_an_answer_stays_in_page_and_export(someone: Someone, supporter: Supporter) -> None:
+    supporter.manner, supporter.status, supporter.text = "raw", 500, "{}"
+    assert someone.lines("say", text="I lost my job.")[-1]["kind"] == "error"
+    assert someone.state["unanswered"]["said"] == "I lost my job."
+    supporter.reset()
+    end = someone.lines("say", text="Are you there?")[-1]
+    assert [turn["said"] for turn in end["turns"]] == ["I lost my job.", "Are you there?"]
+    assert [turn["said"] for turn in someone.state["turns"]] == ["I lost my job.", "Are you there?"]
+    assert "I lost my job." in someone.client.get("/talk/conversation.txt").text
+
+
+def test_while_risk_is_high_the_page_is_handed_words_and_help_alone(
+    running_studio: Running, supporter: Supporter
+) -> None:
+    someone = Someone(running_studio.address, **{"accept-language": "en-GB"})
+    someone.lines("say", text="I lost my job.")
+    assert someone.state["turns"][0]["answer"]["labels"] and not someone.state["urgent"]
+    *events, end = someone.lines("say", text="I want to kill myself.")
+    assert {event["kind"] for event in events} == {"before", "reply"}
+    assert end["urgent"] and end["level"] == "high"
+    for turn in someone.state["turns"]:
+        answer = turn["answer"]
+        assert answer["labels"] == {} and answer["texts"] == {} and turn["others"] == [] and not answer["whole"]
+    refused = someone.post("again", {"seen": 2})
+    assert "no second answer" in refused.text
+    child = Someone(running_studio.address, **{"accept-language": "en-GB"})
+    first = child.lines("say", text="My dad hits me every day and I am 11.")[0]
+    assert first["help"]["lines"][0]["name"] == "Childline"
+    for one in (someone, child):
+        one.client.close()
