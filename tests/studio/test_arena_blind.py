@@ -39,7 +39,7 @@ def skeleton(answer: httpx.Response) -> str:
     page = page.replace(name.group(1), "NAME")
     page = TEXT.sub("TEXT", page)
     page = re.sub(r'(name="(?:form|csrf|shown)" (?:value|content))="[^"]*"', r"\1=RANDOM", page)
-    page = re.sub(r"Comparison \d+|yours today \d+|\d+ of \d+ still open", "COUNT", page)
+    page = re.sub(r"Comparison \d+|\d+ today|\d+ of \d+ left", "COUNT", page)
     page = re.sub(r'<img class="shot"[^>]*>\s*', "PICTURE", page)
     headers = sorted((key, value) for key, value in answer.headers.items() if key not in ("date", "content-length"))
     return f"{headers}\n{page}"
@@ -149,4 +149,4 @@ def test_a_new_arena_by_upload_and_what_is_wrong_with_files_is_said(tmp_path: Pa
         assert made.status_code == 303
         assert "A project or arena named pilot already exists" in send(name="pilot", images=str(tmp_path)).text
         assert "pilot" in client.get(made.headers["location"]).text
-        assert "no votes yet" in client.get(f"{made.headers['location']}/results").text
+        assert "No votes yet" in client.get(f"{made.headers['location']}/results").text

@@ -55,7 +55,7 @@ class Player:
         assert self.page.get_by_role("link", name="Label").count() == 0, "invited to the arena, not to labelling"
         self.page.get_by_role("link", name="Open Arena").click()
         self.page.get_by_text("can be painful").wait_for()
-        self.page.get_by_role("button", name="Begin").click()
+        self.page.get_by_role("button", name="I have read this. Start").click()
         self.ready()
 
     def ready(self) -> bool:
@@ -138,7 +138,7 @@ def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
     desk.get_by_role("link", name="New arena").click()
     desk.get_by_label("Name", exact=True).fill("pilot <b>")
     desk.get_by_label("Or files on this machine").fill(str(home / "cases.jsonl"))
-    desk.get_by_label("and the replies").fill(str(home / "replies"))
+    desk.get_by_label("Replies, one file or folder per line").fill(str(home / "replies"))
     desk.get_by_label("Folder with pictures").fill(str(pictures))
     desk.get_by_role("button", name="Create arena").click()
     desk.wait_for_url("**/arena/arenas/*")

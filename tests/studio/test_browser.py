@@ -155,6 +155,6 @@ def test_a_personal_link_lets_in_by_its_button(opened: Any, tmp_path: Path, runs
         page.wait_for_url("**/")
         page.get_by_role("link", name="Open Runs").click()
         assert page.get_by_role("heading", name="policy/tau-2").is_visible()
-        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Sign out").click()
         page.wait_for_url("**/")
         assert page.get_by_text("You need a personal link").is_visible() and wrong == []

@@ -18,7 +18,7 @@ def test_it_says_where_it_is_works_without_anything_and_ends_in_peace(tmp_path: 
         address, process = studio.address, studio.process
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
         page = httpx.get(address, headers={"accept": "text/html"})
-        assert page.status_code == 200 and "is an AI" in page.text
+        assert page.status_code == 200 and "come from an AI" in page.text
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=20)
         told = studio.log.read_text()
@@ -49,6 +49,6 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
         done = compeer("studio", "--port", str(taken.getsockname()[1]), "--data", str(tmp_path))
     assert done.returncode == 1 and "Give another --port" in done.stderr
     wrong = compeer("studio", "--runs", str(tmp_path / "nothing"))
-    assert wrong.returncode == 1 and "is no folder" in wrong.stderr
+    assert wrong.returncode == 1 and "is not a folder" in wrong.stderr
     for told in (open_to_all, done, wrong):
         assert "Traceback" not in told.stderr

@@ -124,7 +124,7 @@ def test_a_form_works_once(home: Home, address: str, caplog: pytest.LogCaptureFi
         assert hand_in(anna, page, ALL).status_code == 303
         before = home.state()
         again = hand_in(anna, page, ALL | {"history": False})
-        assert again.status_code == 409 and "sent before" in again.text
+        assert again.status_code == 409 and "already submitted" in again.text
         assert (
             anna.post(
                 f"/label/items/{page.item}/skip", data={"csrf": csrf(page.text), "form": page.field("form")}

@@ -72,7 +72,7 @@ def test_what_is_filled_in_is_kept(opened: Any, address: str, store: Store) -> N
         page.keyboard.press("3")
         page.context.set_offline(True)
         page.keyboard.press("Enter")
-        page.locator("#state").get_by_text("Not handed in: the studio does not answer").wait_for()
+        page.locator("#state").get_by_text("Not submitted: the studio is not responding").wait_for()
         page.context.set_offline(False)
         page.keyboard.press("Enter")
         page.get_by_text("Item 2 of 4").wait_for()
@@ -91,7 +91,7 @@ def test_what_is_filled_in_is_kept(opened: Any, address: str, store: Store) -> N
         page.get_by_role("dialog").get_by_text("no reason is asked").wait_for()
         page.keyboard.press("Enter")
         page.wait_for_url("**/label/rest")
-        assert page.get_by_role("link", name="988").is_visible()
+        assert page.locator(".care").get_by_role("link", name="116 123").is_visible()
         assert [one for one in wrong if "ERR_INTERNET_DISCONNECTED" not in one] == []
     with store.read() as db:
         cast = [(row.revision, row.question, row.answer) for row in db.execute(votes.select().order_by(votes.c.id))]

@@ -64,8 +64,8 @@ def come_in(page: Any, link: str, *, by_keyboard: bool = False) -> None:
     page.wait_for_url("**/")
     page.goto("/label/work")
     assert page.url.endswith("/label"), "the warning comes first"
-    assert page.get_by_text("can be painful").is_visible() and page.get_by_text("12356").is_visible()
-    press("Begin")
+    assert page.get_by_text("can be painful").is_visible() and page.locator(".care").get_by_text("116 123").is_visible()
+    press("I have read this. Start")
     page.wait_for_url("**/label/work")
     ready(page)
 

@@ -78,7 +78,7 @@ def test_every_key_that_is_used_exists_and_every_text_is_used() -> None:
 
 def test_every_refusal_and_trouble_has_its_texts() -> None:
     """Keys that are put together from a kind."""
-    from compeer.people.refusal import Kind as StoreRefusal
+    from compeer.people.refusal import RefusalKind as StoreRefusal
     from compeer.studio.access.people import RefusalKind
     from compeer.studio.rooms.talk.session import Kind
 
