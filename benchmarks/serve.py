@@ -194,15 +194,16 @@ def _raw(server: Any, body: dict[str, Any]) -> Told:
     told = Told(0.0, 0.0, 0)
     began = time.perf_counter()
 
-    def deliver(chunk: dict[str, Any]) -> None:
+    def deliver(chunk: dict[str, Any]) -> bool:
         if not told.first and chunk.get("choices") and chunk["choices"][0]["text"]:
             told.first = time.perf_counter() - began
         if timings := chunk.get("timings"):
             told.tokens, known = int(timings["predicted_n"]), int(timings["cache_n"])
             told.read = (int(timings["prompt_n"]) + known, known)
         told.whole = time.perf_counter() - began
+        return False
 
-    server.handle_completions(given, deliver)
+    server.complete(given, deliver)
     return told
 
 
