@@ -20,7 +20,7 @@ from compeer.dialogue import Dialogue
 from compeer.reasoning import parse, render
 from compeer.reasoning.schema import LABELS, STEPS
 
-pytest.importorskip("sklearn", reason="silver labels need scikit-learn: pip install 'compeer[data]'")
+pytest.importorskip("sklearn", reason="silver labels need scikit-learn: pip install '.[data]'")
 FOLDER = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "esconv"
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason=f"ESConv is not at {FOLDER}; set COMPEER_DATA to the folder of corpora"

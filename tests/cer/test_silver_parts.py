@@ -21,7 +21,7 @@ from compeer.reasoning import parse, render
 from compeer.reasoning.ontology import EMOTIONS, STRATEGIES
 from compeer.reasoning.schema import STEPS
 
-pytest.importorskip("sklearn", reason="silver labels need scikit-learn: pip install 'compeer[data]'")
+pytest.importorskip("sklearn", reason="silver labels need scikit-learn: pip install '.[data]'")
 
 from compeer.cer.silver import build_silver, text_only
 

@@ -174,7 +174,7 @@ def test_no_weights_and_no_network(tmp_path: Path) -> None:
 
 
 def test_no_engine(tmp_path: Path) -> None:
-    assert 'pip install "compeer[embedded]"' in refused(compeer(*ONCE, env=hide(tmp_path, "xllamacpp")))
+    assert 'pip install ".[embedded]"' in refused(compeer(*ONCE, env=hide(tmp_path, "xllamacpp")))
 
 
 def test_a_broken_line_in_the_middle_of_a_corpus(tmp_path: Path) -> None:

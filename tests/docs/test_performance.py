@@ -67,8 +67,8 @@ def test_a_page_without_its_marks_is_refused() -> None:
 
 
 def test_what_cannot_run_becomes_an_entry_with_its_reason() -> None:
-    lacking = Benchmark(name="judge", packages={"no_such_package": "'compeer[train]'"}, **PLAIN)  # type: ignore[arg-type]
-    assert attempt(lacking, 10).failed == "the package no_such_package is not installed: pip install 'compeer[train]'"
+    lacking = Benchmark(name="judge", packages={"no_such_package": "'.[train]'"}, **PLAIN)  # type: ignore[arg-type]
+    assert attempt(lacking, 10).failed == "the package no_such_package is not installed: pip install '.[train]'"
     broken = attempt(Benchmark(name="measure", **PLAIN), 60)  # type: ignore[arg-type]  # a module without `run`
     assert broken.failed and "has no attribute 'run'" in broken.failed
     slow = attempt(Benchmark(name="start_up", **PLAIN), 0)  # type: ignore[arg-type]

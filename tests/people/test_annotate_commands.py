@@ -81,4 +81,4 @@ def test_without_the_database_packages_the_command_says_what_to_install(tmp_path
     assert "Usage:" in compeer("annotate", "create", "--help", env=nothing).stdout
     missing = compeer("annotate", "status", env=nothing)
     assert missing.returncode == 1 and missing.stdout == "" and "Traceback" not in missing.stderr
-    assert 'pip install "compeer[studio]"' in missing.stderr
+    assert 'pip install ".[studio]"' in missing.stderr

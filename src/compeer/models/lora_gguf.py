@@ -154,7 +154,9 @@ def converted(folder: Path, weights: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent) as aside:  # whoever looks sees a whole file or none
             convert_adapter(folder, Path(aside) / target.name, weights=weights).replace(target)
     except ImportError:
-        raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer[embedded]".') from None
+        raise ModelError(
+            'Adapters for llama.cpp need the package gguf; in a checkout: pip install ".[embedded]".'
+        ) from None
     except OSError as error:
         raise ModelError(
             f"The adapter {folder} cannot be kept for llama.cpp in {target.parent}: {error.strerror or error}. "

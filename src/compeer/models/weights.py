@@ -79,7 +79,7 @@ def as_floats(path: Path) -> Path:
     try:
         return target if target.is_file() else _write_floats(path, target)
     except ImportError:
-        raise ModelError('Weights in floats need the package gguf: pip install "compeer[embedded]".') from None
+        raise ModelError('Weights in floats need the package gguf; in a checkout: pip install ".[embedded]".') from None
     except OSError as error:
         raise ModelError(_cannot_keep(error)) from error
 

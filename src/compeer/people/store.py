@@ -120,7 +120,9 @@ def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], floa
         store = Store(engine, clock)
         store.write(lambda db: _migrate(db, shown))
     except ModuleNotFoundError as missing:
-        raise UserError(f'{shown} needs the package {missing.name}: pip install "compeer[postgres]"') from missing
+        raise UserError(
+            f'{shown} needs the package {missing.name}; in a checkout: pip install ".[postgres]"'
+        ) from missing
     except (DBAPIError, OSError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise UserError(

@@ -103,7 +103,7 @@ def _connected(workers: int, address: str | None) -> tuple[Any, bool]:
     try:
         import ray
     except ImportError:
-        raise UserError('The Ray engine needs Ray: pip install "compeer[ray]".') from None
+        raise UserError('The Ray engine needs Ray; in a checkout: pip install ".[ray]".') from None
     if ray.is_initialized():
         return ray, False
     try:

@@ -42,7 +42,7 @@ def sacrebleu(language: Language = "en", order: int = ORDER) -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
-        raise UserError('BLEU needs sacrebleu: pip install "compeer[eval]".') from None
+        raise UserError('BLEU needs sacrebleu; in a checkout: pip install ".[eval]".') from None
     return BLEU(tokenize={"en": "13a", "zh": "zh"}[language], max_ngram_order=order)
 
 
