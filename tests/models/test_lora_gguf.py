@@ -180,5 +180,5 @@ def test_the_heads_of_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
     heads = heads_of(tmp_path / "other.gguf")
     assert (heads.query, heads.key) == (7, 7), "without a count of their own there are as many heads of keys"
     (tmp_path / "text.gguf").write_text("no weights at all")
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="not a GGUF file"):
         heads_of(tmp_path / "text.gguf")
