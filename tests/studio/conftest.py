@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.studio.browsing import browser
-from tests.studio.material import shelf
+from tests.studio.material import example_runs
 from tests.studio.serving import runs_studio
 
 
@@ -21,7 +21,7 @@ def opened() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shelf(tmp_path_factory.mktemp("runs"))
+    return example_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")

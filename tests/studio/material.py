@@ -164,7 +164,7 @@ document.querySelector("#told").textContent = "cookies: " + cookie + ", origin: 
 """
 
 
-def shelf(root: Path) -> Path:
+def example_runs(root: Path) -> Path:
     """Some runs as a lab would have them."""
     policy_run(root / "policy" / "paper-seed-3")
     policy_run(root / "policy" / "tau-2", 90, finished=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.studio.browsing import DESK, PHONE, browser, window
-from tests.studio.material import shelf
+from tests.studio.material import example_runs
 from tests.studio.serving import browser_of, runs_studio
 
 #: of a page; the rest is left out
@@ -27,7 +27,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
-        runs = shelf(Path(home) / "runs")
+        runs = example_runs(Path(home) / "runs")
         with runs_studio(Path(home) / "data", runs=(runs,)) as address, browser() as opened:
             with browser_of(address) as client:
                 page = client.get("/runs").text

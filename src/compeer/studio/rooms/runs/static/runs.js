@@ -21,9 +21,9 @@ function reading(drawing, place) {
 
 document.addEventListener("pointermove", (event) => {
   const drawing = event.target.closest?.("svg.panel");
-  for (const told of document.querySelectorAll("[data-last-value]")) {
-    const mine = drawing && told.closest(".panel-card").contains(drawing);
-    if (!mine && told.textContent !== told.dataset.lastValue) told.textContent = told.dataset.lastValue;
+  for (const shown of document.querySelectorAll("[data-last-value]")) {
+    const mine = drawing && shown.closest(".panel-card").contains(drawing);
+    if (!mine && shown.textContent !== shown.dataset.lastValue) shown.textContent = shown.dataset.lastValue;
   }
   if (!drawing) return;
   const box = drawing.getBoundingClientRect();

@@ -52,8 +52,7 @@ export function care({ make, say, countries, language, move }) {
       else document.querySelector(".talk-main").prepend(place);
       const words = make("p", { class: "banner-words" }, banner.words);
       const [first, ...rest] = lines(help);
-      const parts = emergency ? [first, words, ...rest] : [words, ...rest.slice(0, 1), first, ...rest.slice(1)];
-      place.replaceChildren(make("div", { class: "talk-read" }, parts));
+      place.replaceChildren(make("div", { class: "talk-read" }, emergency ? [first, words] : [words, first], rest));
     },
   };
 }

@@ -43,11 +43,11 @@ async function send(sent) {
   leaving = true;
   try {
     const reply = await post(sent.getAttribute("action"), new FormData(sent));
-    const told = await reply.json();
-    if (reply.ok && told.next) return location.assign(told.next);
+    const answered = await reply.json();
+    if (reply.ok && answered.next) return location.assign(answered.next);
     if (reply.ok) tell(says.nothing);
-    else tell(`${told.error.what} ${told.error.next}`, true);
-    if (["lapsed", "closed", "form", "not-yours"].includes(told.error?.kind) && sent === form)
+    else tell(`${answered.error.what} ${answered.error.next}`, true);
+    if (["lapsed", "closed", "form", "not-yours"].includes(answered.error?.kind) && sent === form)
       return setTimeout(() => location.assign(says.work), 4000);
   } catch {
     tell(says.away, true);
@@ -74,7 +74,7 @@ export function start({ rest, choose, complete, retract, stay, more = {} }) {
     if (!leaving && performance.now() - kept > 120_000 && performance.now() - lately < 120_000) stay();
   }, 30_000);
 
-  form.noValidate = true; // told in our own words
+  form.noValidate = true; // said in our own words
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (!complete()) return;
