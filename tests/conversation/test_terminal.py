@@ -225,3 +225,15 @@ def test_a_hangup_ends_it_quietly(chat: Chat) -> None:
         terminal.process.send_signal(signal.SIGHUP)
         assert terminal.process.wait(30) == -signal.SIGHUP
         assert "Traceback" not in terminal.text
+
+
+def test_a_pasted_text_is_one_message_and_tab_completes(chat: Chat, supporter: Supporter) -> None:
+    with chat() as terminal:
+        terminal.until(PROMPT)
+        terminal.press("\x1b[200~I lost my job.\nI told nobody.\x1b[201~\n")
+        terminal.until("alone 1.")
+        terminal.until(PROMPT)
+        assert supporter.bodies[-1]["messages"][-1]["content"] == "I lost my job.\nI told nobody."
+        terminal.press("/pi\t strategy=refl\t\n")
+        assert "Pinned: strategy=reflection of feelings." in terminal.until(PROMPT)
+    assert len(supporter.bodies) == 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 import threading
@@ -32,6 +33,7 @@ from compeer.conversation.session import ChatSession, ChatSettings, answer_field
 from compeer.errors import UserError
 from compeer.models import Model, run
 from compeer.reasoning import Control, Pins
+from compeer.reasoning.ontology import INTENSITIES, VOCABULARIES
 from compeer.reasoning.schema import KEYS
 from compeer.safety import Assessment, ConversationGuard
 
@@ -132,7 +134,8 @@ def _read(console: Console) -> str | None:
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
             with contextlib.suppress(ImportError):
-                import readline  # noqa: F401  arrow keys and history; the marks tell it that the style takes no room
+                _line_editing()
+            # the marks tell readline that the style takes no room
             bold, normal = ("\001\033[1m\002", "\001\033[0m\002") if console.color_system else ("", "")
             print()
             line = input(f"{bold}You{normal}  ").strip()
@@ -142,6 +145,21 @@ def _read(console: Console) -> str | None:
     except (EOFError, KeyboardInterrupt):
         return None
     return None if line in ("/quit", "/exit", "/q") else line
+
+
+def _line_editing() -> None:
+    """Arrow keys and history; Tab completes commands and pins; a pasted text of several lines is one message."""
+    import readline
+
+    def complete(begun: str, number: int) -> str | None:
+        return next(itertools.islice((word for word in words if word.startswith(begun)), number, None), None)
+
+    values = [f"{key}={value}" for key in KEYS for value in (one.id for one in VOCABULARIES.get(key, ()))]
+    words = [*(line.split()[0] for line in HELP.splitlines()), *(f"intensity={one}" for one in INTENSITIES), *values]
+    readline.set_completer(complete)
+    readline.set_completer_delims(" ")
+    readline.parse_and_bind("tab: complete")
+    readline.parse_and_bind("set enable-bracketed-paste on")
 
 
 async def _respond(console: Console, session: ChatSession, line: str) -> None:

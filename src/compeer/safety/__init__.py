@@ -8,7 +8,8 @@ screen              what one message tells
 context             a message as an answer to a question, and after what was said before
 crisis_path         what we say at high risk, from data/crisis_replies.jsonl
 outgoing            what a model wrote, before it is shown
-helplines, messages numbers by country and danger (data/helplines.json); banner, notice and other fixed words
+helplines           numbers by country and danger (data/helplines.json)
+messages            banner, notice and other fixed words (data/messages.json)
 guard               a second opinion from a model, where one is configured
 conversation_guard  all of it around each turn
 """

@@ -43,7 +43,7 @@ from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCAB
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import KEYS, LABELS
 from compeer.safety import Assessment
-from compeer.safety.said import said
+from compeer.safety.messages import message
 from compeer.studio.access.people import RequestRefused, StudioPerson, visit
 from compeer.studio.helplines import help_lines
 from compeer.studio.pages import pages
@@ -126,7 +126,7 @@ def picture(data: bytes) -> Picture:
 
 def opening(language: Language) -> tuple[str, str]:
     """What this is, and when to call: the two lines that open every conversation."""
-    what, call = said("opening", language).split("\n")
+    what, call = message("opening", language).split("\n")
     return what, call
 
 
