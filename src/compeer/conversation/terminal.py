@@ -108,7 +108,7 @@ def answer_once(
     console = Console(highlight=False)
     _show_help(console, result.assessment)
     if result.assessment.urgent or result.outcome.replaced:
-        console.print(Text(plain(result.reply)))
+        console.print(Text(f"\n{plain(result.reply)}\n"))
         _show_outcome(console, result, 0)
         return
     console.print(reasoning_panel(result.parsed, result.problems))
