@@ -123,8 +123,8 @@ class GrowingFile:
         self._read = 0
         self.changed = 0.0
 
-    def catch_up(self) -> bool:
-        """Read what was added since; return whether there was anything."""
+    def catch_up(self) -> None:
+        """Read what was added since."""
         try:
             with self.path.open("rb") as file:
                 about = os.fstat(file.fileno())
@@ -132,7 +132,6 @@ class GrowingFile:
                     self._file, self._read = (about.st_dev, about.st_ino), 0
                     self._begin()
                 self.changed = about.st_mtime
-                before = self._read
                 file.seek(self._read)
                 rest = b""
                 while piece := file.read(_PIECE):
@@ -142,12 +141,10 @@ class GrowingFile:
                         if line:
                             self._take(self._read, line)
                         self._read += len(line) + 1
-                return self._read > before
         except FileNotFoundError:
             if self._file is not None:
                 self._file, self._read = None, 0
                 self._begin()
-            return False
 
 
 #: logged once at the end of training, or the same as the axis
