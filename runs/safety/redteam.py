@@ -115,7 +115,7 @@ def served(*words: str) -> Iterator[str]:
         for line in process.stdout:
             found = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
             if found:
-                yield found[0].rstrip(".,")
+                yield found[0].rstrip(".,").removesuffix("/v1")
                 return
         raise RuntimeError(f"compeer {' '.join(words)} did not say where it listens")
     finally:
