@@ -86,7 +86,7 @@ def check(command: Command) -> None:
     elif words[0] == "accelerate" and "compeer.cli" in words:
         check_compeer(words[words.index("compeer.cli") + 1 :])
     elif words[0] == "inspect":
-        assert words[2] in ("compeer/sage", "compeer/esc_eval"), "the package has no other tasks"
+        assert words[2] in ("compeer/sage", "compeer/esc_eval", "compeer/vera_mh"), "the package has no other tasks"
     for word in words:
         if word.startswith("configs/"):
             assert (ROOT / word).is_file(), f"there is no {word}"
