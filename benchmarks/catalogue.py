@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-TRAIN, EVAL, STUDIO, EMBEDDED = ("'compeer[train]'", "'compeer[eval]'", "'compeer[studio]'", "'compeer[embedded]'")
-DEV = "'compeer[dev]'"
+TRAIN, EVAL, STUDIO, EMBEDDED = ("'.[train]'", "'.[eval]'", "'.[studio]'", "'.[embedded]'")
+DEV = "'.[dev]'"
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.endpoints.process import ROOT, environment
-from tests.evals.people import PeopleServer
+from tests.evals.played_roles import PeopleServer
 
 from benchmarks.measure import Ratio
 

@@ -60,7 +60,7 @@ def test_the_spec_in_the_environment_is_checked_too() -> None:
     ("words", "says"),
     [
         (("--model", "openai:m"), "openai:m needs the address of its server: --base-url"),
-        (("--model", "openai:m", "--base-url", "localhost:8000"), "is no address of a server"),
+        (("--model", "openai:m", "--base-url", "localhost:8000"), "is not the address of a server"),
         (("--model", "hf:embedded+/no/such/adapter"), "There is no adapter /no/such/adapter."),
         (("--model", "embedded+/no/such.gguf"), "There is no adapter /no/such.gguf."),
         (("--language", "fr"), "--language is en or zh, not 'fr'."),

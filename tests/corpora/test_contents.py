@@ -28,7 +28,7 @@ def test_an_unknown_corpus_or_option_is_named() -> None:
 
 
 def test_the_documentation_lists_each_corpus_with_its_licence() -> None:
-    text = (REPOSITORY / "docs" / "corpora.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
     for name, corpus in CORPORA.items():
         [row] = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
         assert corpus.licence in row and corpus.language in row
@@ -44,4 +44,4 @@ def test_the_command_imports_only_light_things_at_the_top() -> None:
     tree = ast.parse((REPOSITORY / "src" / "compeer" / "cli" / "corpus.py").read_text(encoding="utf-8"))
     names = {a.name for node in tree.body if isinstance(node, ast.Import) for a in node.names}
     names |= {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
-    assert names <= {"__future__", "collections.abc", "contextlib", "pathlib", "typing", "typer"}
+    assert names <= {"__future__", "collections.abc", "compeer.cli.options", "contextlib", "pathlib", "typing", "typer"}

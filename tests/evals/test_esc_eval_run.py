@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.command import COMPEER, compeer, environment
 from tests.evals.cast import write_cards
-from tests.evals.people import PeopleServer
+from tests.evals.played_roles import PeopleServer
 from tests.evals.test_sage_run import inspect
 
 from compeer.errors import UserError

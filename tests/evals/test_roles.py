@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.evals.cast import CARD, CARD_ZH, GOAL, PERSONA, profile, write_cards, write_profiles
-from tests.evals.people import SECRET, PeopleServer
+from tests.evals.played_roles import SECRET, PeopleServer
 
 from compeer.evals.esc_eval.evaluate import evaluate as esc_eval
 from compeer.evals.prompts import load_prompts

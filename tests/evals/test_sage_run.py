@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.cli.command import COMPEER, compeer, environment
 from tests.evals.cast import profile, write_profiles
-from tests.evals.people import PeopleServer
+from tests.evals.played_roles import PeopleServer
 
 from compeer.errors import UserError
 from compeer.evals.prompts import load_prompts

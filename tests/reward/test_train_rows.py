@@ -22,7 +22,7 @@ def silver() -> list[Item]:
     from compeer.cer.silver import build_silver
     from compeer.corpora import bundled
 
-    return list(build_silver(list(bundled.load()), per_dialogue=2))
+    return list(build_silver(list(bundled.load()), per_dialogue=3))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ smile           SMILE
 cpsycoun        CPsyCounD
 emollm          EmoLLM
 plain           your own conversations, and our own records
-bundled         our own conversations, which come along
+bundled         our first conversations, in a literary voice
+open_cer        open CER: our conversations in a plain voice, with three-step reasoning
 reading         where rows come from: files, streamed; a folder; a name on the hub
 records         labels looked up in the ontology, what a dialogue must have; images, sound and video by utterance
 importing       an import into a file: dialogues, rejections, a summary
@@ -37,6 +38,7 @@ from compeer.corpora import (
     esconv,
     escot,
     mesc,
+    open_cer,
     plain,
     smile,
     soulchat,
@@ -82,6 +84,9 @@ CORPORA: dict[str, Corpus] = {
     "emollm": Corpus(emollm.load, emollm.LICENCE, "zh", "short counselling conversations written by a model"),
     "bundled": Corpus(
         bundled.load_corpus, bundled.LICENCE, "en, zh", "our own conversations, shipped inside; needs no path"
+    ),
+    "open-cer": Corpus(
+        open_cer.load_corpus, open_cer.LICENCE, "en, zh", "our own conversations in a plain voice; needs no path"
     ),
     "plain": Corpus(plain.load, plain.LICENCE, "en, zh", "your own conversations, and our own records"),
 }

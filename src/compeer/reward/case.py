@@ -24,6 +24,7 @@ from compeer.models.request import ModelError
 from compeer.reasoning import LABELS, STEPS, Parsed, Reasoning, parse, render, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import COLON, KEYS, has_words, write_value
+from compeer.typed import from_plain
 
 _SHORTEST = 32  # characters; a text is never cut below this
 
@@ -103,7 +104,7 @@ def trial_case(quality: Literal["good", "bad"], language: Language) -> Case:
     told: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("trial_cases.json").read_bytes())[language]
     written = told[quality]
     output = render(Reasoning.of(written["texts"], written["labels"], language), written["reply"])
-    history = msgspec.convert(told["history"], tuple[PastTurn, ...])
+    history = from_plain(told["history"], tuple[PastTurn, ...])
     return case_of_parsed(f"{quality}-{language}", language, history, told["reference"], parse(output))
 
 

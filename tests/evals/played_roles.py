@@ -1,6 +1,6 @@
 """Seekers, supporters and judges behind a real port, in a process of their own: rules instead of models.
 
-    python -m tests.evals.people --latency 1 --log bodies.jsonl
+    python -m tests.evals.played_roles --latency 1 --log bodies.jsonl
 
 The model's name says who answers: a name with "seeker", "judge" or anything else (a supporter). Every answer is a
 function of the request, so that two runs can be compared. The log has every request as it came, flushed before the
@@ -135,7 +135,7 @@ class PeopleServer:
 
     def __enter__(self) -> PeopleServer:
         words = [f"--{name}={value}" for name, value in self.options.items()]
-        command = [sys.executable, "-m", "tests.evals.people", *words]
+        command = [sys.executable, "-m", "tests.evals.played_roles", *words]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.base_url = self.process.stdout.readline().removeprefix("listening on ").strip()

@@ -1,0 +1,111 @@
+"""Open CER: our own conversations and moments in a plain voice, with three-step reasoning, free for any use.
+
+    for dialogue in load("en"):
+        ...
+
+Files beside this one: `conversations` of whole dialogues (en-*.jsonl, zh-*.jsonl), single `moments` (en1 to en3, zh1),
+`contrast-*.jsonl` (the same moment answered under other strategies) and `crisis-*.jsonl`, which is never learned from.
+Written by one language model under a written guide and read turn by turn by another, which kept, edited or dropped each
+row (`second_reader`); `readings/` has its counts and scores. No person and no clinician has checked them. Facts about
+laws, money and medicine were written from memory. The supporter is a program and claims no life of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from compeer.dialogue import Dialogue, Steps, Utterance, read_rows
+from compeer.reasoning.ontology import LANGUAGES, Language
+
+LICENCE = "CC BY 4.0"
+FOLDER = Path(__file__).parent
+
+
+class WrittenConversation(msgspec.Struct, frozen=True):
+    """A conversation as it was written. `second_reader`: kept, edited or dropped."""
+
+    id: str
+    language: Language
+    utterances: tuple[Utterance, ...]
+    situation: str | None = None
+    second_reader: str = ""
+    edits: str = ""
+
+
+class WrittenMoment(msgspec.Struct, frozen=True):
+    """A single moment: what was said, three steps with their labels, and the reply."""
+
+    language: Language
+    history: tuple[dict[str, str], ...]
+    history_step: str
+    stage: str
+    emotion_step: str
+    sentiment: str
+    emotion: str
+    intensity: int
+    strategy_step: str
+    strategy: str
+    reply: str
+    second_reader: str = ""
+    edits: str = ""
+
+
+def load(language: Language | None = None, *, crisis: bool = False) -> Iterator[Dialogue]:
+    """The dialogues, in one language or in both; with `crisis` those that are never learned from, and no others."""
+    for one in LANGUAGES if language is None else (language,):
+        for path in sorted(FOLDER.glob(f"crisis-{one}*.jsonl" if crisis else f"{one}*.jsonl")):
+            yield from _read(path, crisis)
+
+
+def load_corpus(path: Path, language: Language | None = None) -> Iterator[Dialogue]:
+    """The same as an importer; the path is not needed, they lie here."""
+    return load(language)
+
+
+def _read(path: Path, crisis: bool) -> Iterator[Dialogue]:
+    whole = "-" in path.stem.removeprefix("crisis-")  # en-a: conversations; en1: moments
+    if whole:
+        for row in read_rows(path, WrittenConversation):
+            if row.second_reader != "dropped":
+                yield _dialogue(f"open-cer/{row.id}", row.language, row.utterances, row.situation, crisis)
+        return
+    for number, moment in enumerate(read_rows(path, WrittenMoment), start=1):
+        if moment.second_reader != "dropped":
+            yield _dialogue(f"open-cer/{path.stem}-{number:02d}", moment.language, _turns(moment), None, crisis)
+
+
+def _dialogue(
+    name: str, language: Language, utterances: tuple[Utterance, ...], situation: str | None, crisis: bool
+) -> Dialogue:
+    return Dialogue(
+        id=name,
+        source="open-cer",
+        licence=LICENCE,
+        language=language,
+        utterances=utterances,
+        situation=situation,
+        helpful=True,
+        crisis=crisis,
+        extra={"voice": "plain", "author": "language model, second reader: language model"},
+    )
+
+
+def _turns(moment: WrittenMoment) -> tuple[Utterance, ...]:
+    said = [
+        Utterance(speaker="seeker" if turn["role"] == "user" else "supporter", text=turn["content"])
+        for turn in moment.history
+    ]
+    reply = Utterance(
+        speaker="supporter",
+        text=moment.reply,
+        stage=moment.stage,
+        sentiment=moment.sentiment,
+        emotion=moment.emotion,
+        intensity=moment.intensity,
+        strategy=moment.strategy,
+        reasoning=Steps(history=moment.history_step, emotion=moment.emotion_step, strategy=moment.strategy_step),
+    )
+    return (*said, reply)
