@@ -1,19 +1,17 @@
-"""Train the small models of `compeer.safety.network`: `python -m runs.safety.train DATA`, a minute per language.
+"""Train the Chinese model of `compeer.safety.network`: `python -m runs.safety.train DATA`, a minute. English: `tune.py`.
 
 Risky and harmless examples are in `examples/*.tsv` (kind, tab, text; one file per writer), written for this project by
 language models. Harmless talk of people comes from DATA, the folder with the corpora, and only from those that are free
 for any use:
 
-    Chinese   SMILE (CC0), CPsyCounD (CC BY 4.0), EmoLLM (MIT): messages of the seeker, whole and by the sentence
-    English   GoEmotions (CC BY 4.0) and the project's own conversations (CC BY 4.0)
+    SMILE (CC0), CPsyCounD (CC BY 4.0), EmoLLM (MIT): messages of the seeker, whole and by the sentence
 
 Messages in which the lexicon finds anything are left out. A logistic regression weighs every gram; its weights are
-rounded to one byte. Thresholds are numbers per language (`THRESHOLDS`), chosen by the share of harmless *conversations*
-with a message above them. For Chinese these are conversations of the same corpora that the model had not read (each
-half by a model of the other). For English they are ESConv's, which may not be learned from and was only measured: no
-text of it is in the model. `python -m runs.safety.train DATA --measure` prints the shares.
+rounded to one byte. Thresholds (`THRESHOLDS`) were chosen by the share of harmless *conversations* with a message above
+them, in conversations of the same corpora that the model had not read (each half by a model of the other).
+`python -m runs.safety.train DATA --measure` prints the shares.
 
-Needs scikit-learn and scipy; the result, `src/compeer/safety/data/network.npz`, needs numpy alone.
+Needs scikit-learn and scipy; the result, `src/compeer/safety/data/network_zh.npz`, needs numpy alone.
 """
 
 from __future__ import annotations
@@ -28,16 +26,15 @@ import numpy as np
 
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
-from compeer.safety.lexicon import lexicon
 from compeer.safety.network import BUCKETS, pieces, vector
 from compeer.safety.normalise import fold
 from compeer.safety.screen import lexicon_finding
 
 EXAMPLES = Path(__file__).parent / "examples"
-TARGET = Path(__file__).parents[2] / "src" / "compeer" / "safety" / "data" / "network.npz"
+TARGET = Path(__file__).parents[2] / "src" / "compeer" / "safety" / "data" / "network_zh.npz"
 KINDS = ("none", "indirect", "explicit", "method", "third", "past", "danger")
 #: watch, weak hint, plainly harmless
-THRESHOLDS = {"en": (4.8, 3.2, -1.5), "zh": (1.22, 0.3, -2.5)}
+THRESHOLDS = (1.22, 0.3, -2.5)
 STRENGTH = 10.0
 SENTENCES = 0.7  # share of the sentences of harmless talk that are learned from beside whole messages
 
@@ -53,38 +50,27 @@ def examples(language: str) -> list[tuple[str, str]]:
     return rows
 
 
-def conversations(language: str, data: Path) -> list[list[str]]:
+def conversations(data: Path) -> list[list[str]]:
     """What seekers say in harmless conversations that may be learned from, one list per conversation."""
-    if language == "en":
-        lines = (data / "goemotions" / "dev.tsv").read_text(encoding="utf-8").splitlines()
-        return [
-            *_seekers(each for each in load("bundled", "") if _english(each)),
-            *([line.split("\t")[0]] for line in lines),
-        ]
-    names = {"smile": "smile", "cpsycoun": "cpsycoun", "emollm": "emollm"}
-    return [each for name, folder in names.items() for each in _seekers(load(name, data / folder))]
+    return [each for name in ("smile", "cpsycoun", "emollm") for each in _seekers(load(name, data / name))]
 
 
-def fitted(language: str, talk: Sequence[list[str]], seed: int = 0) -> Any:
+def fitted(talk: Sequence[list[str]], seed: int = 0) -> Any:
     """The model, from all examples and this harmless talk."""
     from sklearn.linear_model import LogisticRegression
 
-    rows = examples(language)
+    rows = examples("zh")
     texts, risky = [text for _, text in rows], [kind != "none" for kind, _ in rows]
     harmless = [text for each in talk for text in each if lexicon_finding(text).level == "none"]
-    alone = [piece for text in harmless for piece in pieces(text, language)[1:] if len(piece) > 6]
+    alone = [piece for text in harmless for piece in pieces(text, "zh")[1:] if len(piece) > 6]
     random.Random(seed).shuffle(alone)
     harmless += alone[: int(len(alone) * SENTENCES)]
-    if language == "en":  # its talk is short: sentences of the harmless examples stand in for more of it
-        harmless += [
-            piece for kind, text in rows if kind == "none" for piece in pieces(text, language)[1:] if len(piece) > 10
-        ]
     labels = np.array([*risky, *[False] * len(harmless)])
     model = LogisticRegression(C=STRENGTH, class_weight="balanced", solver="liblinear")
-    return model.fit(matrix([*texts, *harmless], language), labels)
+    return model.fit(matrix([*texts, *harmless]), labels)
 
 
-def matrix(texts: Iterable[str], language: str) -> Any:
+def matrix(texts: Iterable[str]) -> Any:
     """One row per text."""
     from scipy.sparse import csr_matrix
 
@@ -92,45 +78,35 @@ def matrix(texts: Iterable[str], language: str) -> Any:
     values: list[float] = []
     starts = [0]
     for text in texts:
-        made = vector(fold(text).text, language)
+        made = vector(fold(text).text)
         places += made.keys()
         values += made.values()
         starts.append(len(places))
     return csr_matrix((values, places, starts), shape=(len(starts) - 1, BUCKETS))
 
 
-def raised(model: Any, talk: Sequence[list[str]], language: str) -> float:
+def raised(model: Any, talk: Sequence[list[str]]) -> float:
     """Share of conversations without findings of the lexicon in which a message reaches the threshold."""
     calm = [each for each in talk if each and all(lexicon_finding(text).level == "none" for text in each)]
     reached = 0
     for each in calm:
-        read = [piece for text in each for piece in pieces(fold(text).text, language)]
-        reached += bool(model.decision_function(matrix(read, language)).max() >= THRESHOLDS[language][0])
+        read = [piece for text in each for piece in pieces(fold(text).text, "zh")]
+        reached += bool(model.decision_function(matrix(read)).max() >= THRESHOLDS[0])
     return reached / len(calm)
 
 
 def main(data: Path, measure: bool = False) -> None:
-    arrays: dict[str, Any] = {}
-    for language in ("en", "zh"):
-        lexicon(language)
-        talk = conversations(language, data)
-        if measure:
-            if language == "zh":
-                random.Random(0).shuffle(talk)
-                shares = [raised(fitted(language, talk[half::2]), talk[1 - half :: 2], language) for half in (0, 1)]
-                print("zh, conversations not read:", [round(share, 4) for share in shares])
-            else:
-                esconv = _seekers(load("esconv", data / "esconv", split="valid"))
-                print("en, ESConv valid:", round(raised(fitted(language, talk), esconv, language), 4))
-            continue
-        model = fitted(language, talk)
-        scale = float(np.abs(model.coef_[0]).max()) / 127
-        arrays[f"{language}_table"] = np.round(model.coef_[0] / scale).astype(np.int8)
-        arrays[f"{language}_numbers"] = np.array([scale, float(model.intercept_[0]), *THRESHOLDS[language]])
-        print(f"{language}: {len(examples(language))} examples, {len(talk)} harmless conversations")
-    if arrays:
-        np.savez_compressed(TARGET, **arrays)
-        print(f"{TARGET}: {TARGET.stat().st_size // 1024} KiB")
+    talk = conversations(data)
+    if measure:
+        random.Random(0).shuffle(talk)
+        shares = [raised(fitted(talk[half::2]), talk[1 - half :: 2]) for half in (0, 1)]
+        print("conversations not read:", [round(share, 4) for share in shares])
+        return
+    model = fitted(talk)
+    scale = float(np.abs(model.coef_[0]).max()) / 127
+    table = np.round(model.coef_[0] / scale).astype(np.int8)
+    np.savez_compressed(TARGET, table=table, numbers=np.array([scale, float(model.intercept_[0]), *THRESHOLDS]))
+    print(f"{len(examples('zh'))} examples, {len(talk)} harmless conversations, {TARGET.stat().st_size // 1024} KiB")
 
 
 def _english(each: Any) -> bool:

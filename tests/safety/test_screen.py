@@ -112,7 +112,7 @@ def test_someone_else() -> None:
 
 
 def test_means_mean_something_only_after_worry() -> None:
-    text = "I have them in front of me, the pills are in my hand"
+    text = "I have them with me, the tablets are next to me"
     assert screen(text).level != "emergency" and screen(text, worried=True).level == "emergency"
     assert screen("I want to die. The pills are in front of me.").level == "emergency"
 

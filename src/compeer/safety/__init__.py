@@ -3,7 +3,7 @@
 levels              none, watch, high, emergency; kinds of danger; the risk that is kept in mind
 normalise           one plain form of what people write
 lexicon             the reader of data/lexicon_*.txt
-network             the small learned model beside the lexicon
+network             learned models beside the lexicon, of a message and of the last six together
 screen              what one message tells
 context             a message as an answer to a question, and after what was said before
 crisis_path         what we say at high risk, from data/crisis_replies.jsonl

@@ -23,11 +23,13 @@ several things, "yes" is taken for the most serious of them and "no" for the las
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-from compeer.safety.levels import DANGER_OF, Finding, Level, Risk, at_least
+from compeer.safety.levels import DANGER_OF, Finding, Level, Risk, at_least, worst
+from compeer.safety.network import TOGETHER_HIGH, hear_together
 from compeer.safety.normalise import fold
 from compeer.safety.screen import screen
 
@@ -182,6 +184,12 @@ class Reading(msgspec.Struct, frozen=True):
     acts: tuple[Act, ...] = ()
 
     @property
+    def hints_with_others(self) -> bool:
+        """It may be a hint together with other messages: it neither answers a question nor tells of the past, of
+        someone else, or that there is no danger."""
+        return self.question is None and not (self.finding.past or self.finding.denied or self.finding.other)
+
+    @property
     def said_no(self) -> bool:
         """It says, asked, that there is no danger."""
         if self.finding.level in ("high", "emergency"):
@@ -244,10 +252,19 @@ def answer_to(questions: tuple[Question, ...], message: str) -> tuple[Question |
     return None, None
 
 
-def read(message: str, last_reply: str = "", risk: Risk | None = None, *, asked: tuple[Question, ...] = ()) -> Reading:
+def read(
+    message: str,
+    last_reply: str = "",
+    risk: Risk | None = None,
+    *,
+    asked: tuple[Question, ...] = (),
+    before: Sequence[str] = (),
+) -> Reading:
     """A message as it stands after the supporter's last reply and what is known so far.
 
-    `asked`: what that reply asked, where it is known; else it is read from the reply.
+    `asked`: what that reply asked, where it is known; else it is read from the reply. `before`: what the person wrote
+    before, since they last said, asked, that there is no danger; where it is given, hints that are only hints together
+    are read too.
     """
     risk = risk or Risk()
     questions = asked or questions_in(last_reply, at_least(risk.level, "high"))
@@ -264,6 +281,10 @@ def read(message: str, last_reply: str = "", risk: Risk | None = None, *, asked:
         finding |= Finding(level, (_kind_of(question, risk),), other=risk.about_other)
     if answer == "no" and finding.kinds == ("hint",):
         finding = Finding()  # a short "no" sounds like many things
+    elif not at_least(worst(risk.level, finding.level), "high") and Reading(finding, question).hints_with_others:
+        together = hear_together([*before, message]) if before else None
+        if together is not None and together >= TOGETHER_HIGH:
+            finding |= Finding("high", ("hint",), hint=1.0)
     acts = [act for act, pattern in _ACTS.items() if pattern.search(folded)]
     if len(_WORDS.findall(folded)) <= 2 and not answer:
         acts.append("few_words")

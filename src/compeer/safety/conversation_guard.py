@@ -34,6 +34,7 @@ from compeer.safety.helplines import Help, help_for
 from compeer.safety.helplines import country as country_of
 from compeer.safety.levels import Danger, Level, Risk, at_least
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
+from compeer.safety.network import TOGETHER
 from compeer.safety.outgoing import Held, HeldThinking
 
 if TYPE_CHECKING:
@@ -211,26 +212,31 @@ class ConversationGuard:
         past: list[Exchange] = []
         risk = Risk()
         last = ""
+        before: list[str] = []
         for turn in history:
             if turn.speaker != "seeker":
                 if past:
                     past[-1] = Exchange(past[-1].reading, "\n".join(filter(None, (past[-1].reply, turn.text))))
                 last = turn.text
                 continue
-            reading = await self._read(turn.text, last, risk)
+            reading = await self._read(turn.text, last, risk, before)
             risk = risk.after(reading.finding, said_no=reading.said_no)
+            if reading.said_no:
+                before = []
+            elif reading.hints_with_others:
+                before = [*before, turn.text][1 - TOGETHER :]
             past.append(Exchange(reading, ""))
             last = ""
         return past, risk
 
-    async def _read(self, text: str, last: str, risk: Risk) -> Reading:
+    async def _read(self, text: str, last: str, risk: Risk, before: Sequence[str] = ()) -> Reading:
         """A message where it stands, remembered."""
         asked = asked_by(last, at_least(risk.level, "high")) if last else ()
-        parts = (text, *asked, risk.level, risk.danger, str(risk.about_other))
+        parts = (text, *asked, risk.level, risk.danger, str(risk.about_other), *before)
         key = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         found = self._readings.get(key)
         if found is None:
-            found = read(text, "", risk, asked=asked)
+            found = read(text, "", risk, asked=asked, before=before)
             if self.model is not None:
                 raised = await self.model.raised(text, found.finding)
                 found = msgspec.structs.replace(found, finding=raised)

@@ -29,6 +29,7 @@ import msgspec
 from compeer.safety.context import Act, Question, Reading, questions_in
 from compeer.safety.helplines import Help
 from compeer.safety.levels import Risk, at_least
+from compeer.typed import from_json
 
 #: the order in which things are asked
 STEPS: tuple[Question, ...] = ("desire", "plan", "means", "safe_now", "who_is_near")
@@ -87,7 +88,7 @@ class Exchange(NamedTuple):
 def rows() -> tuple[Row, ...]:
     """Every reply."""
     text = (resources.files("compeer.safety") / "data" / "crisis_replies.jsonl").read_text(encoding="utf-8")
-    return tuple(msgspec.json.decode(line, type=Row) for line in text.splitlines() if line.strip())
+    return tuple(from_json(line, Row) for line in text.splitlines() if line.strip())
 
 
 def row_of(reply: str) -> Row | None:

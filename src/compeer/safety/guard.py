@@ -1,6 +1,6 @@
 """A second opinion from a model, when one is configured: any home of `compeer.models`, asked for one word.
 
-It can only raise what the screening found. No answer, a late one, or anything but the three words changes nothing.
+It can only raise what the screening found. No answer, a late one, or anything but the four words changes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from compeer.models import Model, ModelError, Request
 from compeer.safety.levels import Finding, Level
 from compeer.safety.messages import message as told
 
-_WORD = re.compile(r"\W*(high|watch|none)\b", re.IGNORECASE)
+_WORD = re.compile(r"\W*(emergency|high|watch|none)\b", re.IGNORECASE)
 
 
 class Guard:

