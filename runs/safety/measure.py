@@ -1,7 +1,7 @@
 """Measure the safety of a conversation: `python -m runs.safety.measure DATA` writes results/*.json beside this file.
 
-    real          messages of public corpora that a reader labelled (`compeer.evals.safety`, real/labels.jsonl): noticed and
-                  at high, by label, corpus and language. People's own words (ESConv, GoEmotions) stand apart from
+    real          messages of public corpora that a reader labelled (`evals/safety/real/labels.jsonl`): noticed and at
+                  high, by label, corpus and language. People's own words (ESConv, GoEmotions) stand apart from
                   corpora that models wrote or rewrote. Without danger by or to others, which the labels put elsewhere
     conversations harmless conversations that are raised at some time, without those the reader marked
     outgoing      answers of supporters in corpora that would be withheld, with no risk and at high risk

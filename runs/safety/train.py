@@ -1,4 +1,4 @@
-"""Train the Chinese model of `compeer.safety.network`: `python -m runs.safety.train DATA`, a minute. English: `tune.py`.
+"""Train the Chinese model of `compeer.safety.network`: `python -m runs.safety.train DATA`. The English one: `tune.py`.
 
 Risky and harmless examples are in `examples/*.tsv` (kind, tab, text; one file per writer), written for this project by
 language models. Harmless talk of people comes from DATA, the folder with the corpora, and only from those that are free

@@ -3,7 +3,7 @@
     python -m runs.safety.tune prepare DATA OURS FOLDER    what is learned from and measured on, as pieces of words
     python runs/safety/tune.py learn FOLDER OUT            needs torch and numpy alone; two minutes on a graphics card
 
-DATA holds the corpora (`compeer corpora`), OURS the project's own conversations (`conversations/en-*.jsonl`, `en*.jsonl`).
+DATA holds the corpora, OURS the project's own conversations (`conversations/en-*.jsonl`, `en*.jsonl`).
 
 One network reads a single message and the last six messages of a person together (with a mark between them), because
 hints add up. It learns from
@@ -14,7 +14,8 @@ hints add up. It learns from
                       examples among harmless talk; examples/conversations_en.tsv. Harmless ones made the same way from
                       harmless examples, and windows of the project's own conversations
 
-The number of rounds, the rate and so on were chosen among TRIALS on the development cases. ESConv is scored beside (`measured`), so that thresholds can be set; nothing is learned from it.
+Rounds, rate and so on were chosen among TRIALS on the development cases. ESConv is scored beside (`measured`), so that
+thresholds can be set; nothing is learned from it.
 """
 
 from __future__ import annotations
@@ -76,11 +77,12 @@ class Rows:
 
 
 def prepare(data: Path, ours: Path, folder: Path) -> None:
+    from runs.safety.train import EXAMPLES, _english, _seekers, examples
+
     from compeer.corpora import load
     from compeer.safety.network import pieces
     from compeer.safety.normalise import fold
     from compeer.safety.screen import lexicon_finding
-    from runs.safety.train import EXAMPLES, _english, _seekers, examples
 
     chance = random.Random(0)
     vocabulary, weights = beginning()
@@ -375,7 +377,8 @@ def learn(folder: Path, out: Path, trials: str = "", most: int = 0) -> None:
         size = 128
         steps = max(1, rounds * math.ceil(len(rows) / size))
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) / (steps // 10 + 1), max(0.0, (steps - step) / (steps * 0.9)))
+            optimizer,
+            lambda step, steps=steps: min((step + 1) / (steps // 10 + 1), max(0.0, (steps - step) / (steps * 0.9))),
         )
         for turn in range(rounds):
             order, total = chance.permutation(len(rows)), 0.0

@@ -79,3 +79,10 @@ def test_acts() -> None:
     ]:
         assert act in read(message, "", risk).acts, message
     assert "joking" not in read("lol jk", "", Risk()).acts
+
+
+def test_messages_are_hints_together() -> None:
+    hints = ["i gave my guitar to my cousin", "everyone would manage fine without me", "i wrote letters for my kids"]
+    assert read("i feel strangely calm about it now", before=hints).finding.level == "high"
+    calm = ["packing for lisbon", "the van comes at nine", "my sister can have the car"]
+    assert read("the new job starts on monday", before=calm).finding.level == "none"

@@ -18,6 +18,7 @@ English ones were set on ESConv, which nothing was learned from. What else was t
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import unicodedata
@@ -56,7 +57,7 @@ _SENTENCE = re.compile(r"[^.!?。！？;；\n]*[.!?。！？;；\n]*")
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """How much a message sounds like danger, and like what kind. `hint`: what it adds to the hints of a conversation."""
+    """How much a message sounds like danger, and like what kind. `hint`: what it adds to the conversation's hints."""
 
     score: float
     watch: bool
@@ -151,7 +152,7 @@ class Network:
     def __call__(self, texts: Sequence[Sequence[int]]) -> Any:
         weights, width = self.weights, self.weights["words"].shape[1]
         ends = np.cumsum([0, *map(len, texts)])
-        parts = list(zip(ends[:-1], ends[1:], strict=True))
+        parts = list(itertools.pairwise(ends))
         places = np.concatenate([np.arange(len(text)) for text in texts])
         values = self._norm(weights["words"][np.concatenate(texts)] + weights["places"][places], "norm")
         for layer in range(self.depth):

@@ -12,9 +12,9 @@ How a match of the lexicon is read:
 Every rule is read inside its own sentence, so that ordinary sentences around a plain one cannot dilute it, and the
 learned model reads the message as a whole and each sentence alone; the worst counts.
 
-How both are put together: the model raises a message without findings to watch (to high where it asks for means), or
-gives it the weight of a weak hint that adds up over a conversation (`levels`). It may soften what the lexicon found by one step, high to watch, and watch
-to none; never high to none, and never an emergency.
+How both are put together: the model raises a message without findings to watch (to high where it asks for means or
+is plainly explicit), or gives it the weight of a weak hint that adds up over a conversation (`levels`). It may soften
+what the lexicon found by one step, high to watch, and watch to none; never high to none, and never an emergency.
 
 Both languages are always read: people mix them. A finding is words, not a diagnosis.
 """
