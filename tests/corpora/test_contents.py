@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def test_every_corpus_of_the_design_is_there() -> None:
     assert list(CORPORA) == [
         "esconv", "failed_esconv", "escot", "mesc", "avamerg", "soulchat", "smile", "cpsycoun", "emollm",
-        "bundled", "plain",
+        "bundled", "open-cer", "plain",
     ]  # fmt: skip
 
 
