@@ -34,7 +34,7 @@ from typing import Any
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
-from compeer.safety import ConversationGuard, Said, at_least
+from compeer.safety import ConversationGuard, Level, Said, at_least
 from compeer.safety.outgoing import review
 from compeer.safety.screen import screen
 from compeer.statistics import share_figure
@@ -106,18 +106,18 @@ def text_of(row: dict[str, Any], data: Path) -> str:
             return str(_lines(path)[dialogue]["dialog"][message]["text"])
         return str(_json(path)[dialogue]["dialog"][message]["content"])
     if corpus in ("mesc", "goemotions"):
-        return _table(path)[str(dialogue), str(message)]
+        return str(_table(path)[str(dialogue), str(message)])
     if corpus == "escot":
         one = _json(path)[dialogue]
         if path.stem == "val":
             return str(one["original_data"]["dialog"][message]["content"])
-        return re.sub(r"^(?:supporter|seeker): ", "", _PREFIX.split(one["input"])[message])
+        return re.sub(r"^(?:supporter|seeker): ", "", str(_PREFIX.split(one["input"])[message]))
     if corpus == "esc_eval":
         return str(_json(path)[dialogue]["base"])
     if corpus == "smile":
         return str(_lines(path)[dialogue]["dialog"][message]["content"])
     if corpus == "cpsycoun":
-        return _paragraphs(path)[message]
+        return str(_paragraphs(path)[message])
     if corpus == "emollm":
         return str(_json(path)[dialogue]["conversation"][message]["input"])
     one = _by_id(path)[str(dialogue)]
@@ -126,7 +126,7 @@ def text_of(row: dict[str, Any], data: Path) -> str:
 
 def real(data: Path) -> dict[str, Any]:
     """Noticed and at high, on labelled messages."""
-    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    groups: dict[str, list[tuple[Level, str]]] = defaultdict(list)
     changed = 0
     for row in map(json.loads, LABELS.read_text(encoding="utf-8").splitlines()):
         if row["sample"] != "A" or "harm" in row:
@@ -245,7 +245,7 @@ def outgoing(data: Path) -> dict[str, Any]:
             if turn.speaker != "seeker"
         ]
         for level in ("none", "high"):
-            held = [review(text, level) is not None for text in texts]  # type: ignore[arg-type]
+            held = [review(text, level) is not None for text in texts]
             every[level] += held
             found[f"{' '.join((name, *options.values()))}, risk {level}"] = share(held)
     return found | {f"all, risk {level}": share(held) for level, held in every.items()}

@@ -378,7 +378,9 @@ def learn(folder: Path, out: Path, trials: str = "", most: int = 0) -> None:
         steps = max(1, rounds * math.ceil(len(rows) / size))
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer,
-            lambda step, steps=steps: min((step + 1) / (steps // 10 + 1), max(0.0, (steps - step) / (steps * 0.9))),
+            lambda step, steps=steps: min(  # type: ignore[misc]
+                (step + 1) / (steps // 10 + 1), max(0.0, (steps - step) / (steps * 0.9))
+            ),
         )
         for turn in range(rounds):
             order, total = chance.permutation(len(rows)), 0.0
