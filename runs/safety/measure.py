@@ -202,9 +202,7 @@ def conversations(data: Path) -> dict[str, Any]:
 def _harmless(data: Path) -> Iterator[tuple[str, Callable[[int, Dialogue], str], str, list[Dialogue], set[str]]]:
     valid = dialogues("esconv", data, split="valid")
     yield "esconv valid", lambda place, _: f"valid.txt:{place}", "en", valid, marked("esconv", "valid.txt")
-    smile = dialogues("smile", data)
-    yield "smile", lambda place, _: f"smilechat_sample800.jsonl:{place}", "zh", smile, marked("smile")
-    for corpus in ("cpsycoun", "emollm"):
+    for corpus in ("smile", "cpsycoun", "emollm"):  # by text: rejected dialogues would shift their places
         texts = _marked_texts(corpus, data)
         each = dialogues(corpus, data)
         skip = {
