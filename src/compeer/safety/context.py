@@ -6,6 +6,7 @@ secrecy, thanking, leaving...), by which the crisis path picks its next words.
 
 Questions, after the steps that crisis lines teach:
 
+    taken        have you taken something, or hurt yourself?
     desire       are you thinking about killing yourself?
     plan         have you thought about how or when?
     means        do you have it with you?
@@ -13,8 +14,10 @@ Questions, after the steps that crisis lines teach:
     safe_now     are you safe right now?                    here "no" is the alarming answer
     who_is_near  is anyone with you?                        no answer to it changes the level
 
-An answer is yes, no or unsure. Yes and unsure to desire are high, yes to means is an emergency, and so is "I already
-did". A "no" never lowers the level by itself: it is remembered as having been asked (`levels`). Where one reply asks
+An answer is yes, no or unsure. Yes and unsure to desire are high, yes to means or to having taken something is an
+emergency, and so is "I already did". After such a question whatever is not plainly a no counts as unsure: people answer
+"since monday", "what do you think", "8". A no with a harmless reason ("it's a song", 是搬家) takes back what was only
+suspected. A "no" never lowers the level by itself: it is remembered as having been asked (`levels`). Where one reply asks
 several things, "yes" is taken for the most serious of them and "no" for the last.
 """
 
@@ -33,7 +36,7 @@ from compeer.safety.network import TOGETHER_HIGH, hear_together
 from compeer.safety.normalise import fold
 from compeer.safety.screen import screen
 
-Question = Literal["desire", "plan", "means", "in_danger", "safe_now", "who_is_near"]
+Question = Literal["taken", "desire", "plan", "means", "in_danger", "safe_now", "who_is_near"]
 Answer = Literal["yes", "no", "unsure"]
 Act = Literal[
     "joking",
@@ -49,26 +52,31 @@ Act = Literal[
     "teenager",
 ]
 #: from the most serious on
-_SERIOUS: tuple[Question, ...] = ("means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
+_SERIOUS: tuple[Question, ...] = ("taken", "means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
 
 _ASKS: dict[Question, re.Pattern[str]] = {
+    "taken": re.compile(
+        r"have you (?:already )?(?:taken (?:something|anything|them|it\b|any (?:pills|medication|tablets)|an overdose|pills)|swallowed|drunk (?:something|anything)|(?:hurt|harmed|cut) yourself"
+        r"|done (?:something|anything) to)|did you (?:take (?:something|anything|them|any|the|all)|swallow|hurt yourself|cut yourself|do something to)"
+        r"|are you (?:hurt|bleeding|injured)|(?:吃|喝|吞)了?(?:什么|药|多少)|(?:是不是|有没有)(?:吃|喝|吞|伤|割|做)|受伤了?[吗嘛]|伤(?:到|了)自己"
+    ),
     "means": re.compile(
         r"(?:do you have|have you got|is there|are there|with you|near you|around you|in reach|to hand|have access|got)"
         r"[^?]{0,60}(?:pills|means|weapon|gun|knife|blade|rope|medication|something to|anything|what you would|it with)"
         r"|(?:have|get|got) (?:away|distance|space)[^?]{0,30}from (?:it|them)|put it (?:away|out of reach)"
         r"|(?:手边|身边|旁边|手里|家里)[^？?]{0,12}(?:药|刀|绳|东西|工具|能伤|危险)"
-        r"|(?:准备|买|拿)(?:了|好)[^？?]{0,6}(?:药|刀|绳|工具|东西)|离它远|拿远|放远"
+        r"|(?:准备|买|拿)(?:了|好)[^？?]{0,6}(?:药|刀|绳|工具|东西)|离它远|拿远|放远|离你(?:远|近)|(?:刀|药|绳子?|瓶)[^？?]{0,8}在哪"
     ),
     "plan": re.compile(
-        r"\bplans?\b|(?:thought|think|know|decided|worked out)[^?]{0,20}(?:how|when|where)\b|how or when|what you would do"
+        r"\bplans?\b|time in mind|when (?:would|will) you|(?:thought|think|know|decided|worked out)[^?]{0,20}(?:how|when|where)\b|how or when|what you would do"
         r"|(?:going to|intend to|ready to|about to) (?:do it|act|kill|end)|act on (?:it|them|these|those)|do today"
         r"|计划|打算(?:怎么|什么时候|好)|(?:怎么做|什么时候|用什么(?:方式|方法|办法)|具体)|想好(?:了)?(?:怎么|什么时候)|付诸|会去做"
     ),
     "desire": re.compile(
-        r"suicid|kill(?:ing)? yourself|(?:end|tak)(?:e|ing) your (?:own )?life|want(?:ing)? to die|wish you were dead"
+        r"suicid|kill(?:ing)? yourself|end(?:ing)? (?:their|things|it all)|about to do (?:something )?to yourself|(?:end|tak)(?:e|ing) your (?:own )?life|want(?:ing)? to die|wish you were dead"
         r"|not want(?:ing)? to (?:live|be alive|be here)|hurt(?:ing)? yourself"
         r"|harm(?:ing)? yourself|thoughts of (?:dying|death|not being)|wanting to be dead|wishing you were dead"
-        r"|自杀|轻生|结束(?:自己的?)?生命|想死|想过死|不想活|伤害自己|自残|死的念头|了结(?:自己|生命)|结束自己|寻短见"
+        r"|不活了|活不下去|离开人世|跳下去|自杀|轻生|结束(?:自己的?)?生命|想死|想过死|不想活|伤害自己|自残|死的念头|了结(?:自己|生命)|结束自己|寻短见"
     ),
     "in_danger": re.compile(r"\bdanger\b(?![^?]*\bsafe\b)|(?<!没)有(?:没有)?危险|危险吗"),
     "safe_now": re.compile(r"(?:are|do|feel\w*)\b[^?]{0,20}\bsafer?\b|你[^？?]{0,10}安全|安全吗"),
@@ -121,7 +129,7 @@ _ALREADY = re.compile(
     r"(?:i |ive |have |yes |yeah |think i )*already (?:did|have|done|took|taken|started|tried|cut|swallowed|doing)(?! (?:told|said|"
     r"called|talked|tried (?:that|calling|everything)|have (?:a|an|one)|thought|heard))|(?:its|it is) (?:already )?(?:done|too late)"
     r"|\btoo late\b|(?:i )?(?:just )?did it(?: already| just now| tonight)?\W*$|already in (?:me|my system)"
-    r"|已经(?:吃|吞|喝|割|做|服|开始|动手|跳|划|死过?|晚|来不及|点|打开|准备)|(?:刚|刚刚|刚才)(?:吃|吞|喝|割|服|做)|来不及了|太迟了"
+    r"|已经(?:吃|吞|喝|割|做|服|开始|动手|跳|划|死过?|晚|来不及|点|打开|准备)|(?:刚|刚刚|刚才)(?:吃|吞|喝|割|服|做|咽)|来不及了|太迟了"
     r"|(?:都|全)(?:吃|吞)(?:了|下去)|^\W*(?:我)?(?:吃|吞|割|做)了\W*$"
 )
 _ACTS: dict[Act, re.Pattern[str]] = {
@@ -172,6 +180,50 @@ _ACTS: dict[Act, re.Pattern[str]] = {
         r"grounded)|in (?:middle|high) school|我(?:今年|才|只有)?(?:1[0-7]|十[一二三四五六七]?)岁|初[一二三]|高[一二三]|小学|初中生|高中生|中学生"
     ),
 }
+#: a yes anywhere in a short answer
+_YES_INSIDE = re.compile(
+    r"\b(?:yes+|ye+ah*|yep+|yup+|ya|afraid so|both|i have|i did|i am|ive been|only every|every (?:day|night)|all the time)\b"
+    r"|是的|有的|想过|确实|对啊|嗯嗯|都有|每天"
+)
+#: where something is, as an answer to whether it is within reach
+_HERE = re.compile(
+    r"\b(?:in|on|by|under|at) (?:the|my|dads|moms|mums|his) (?:\w+ )?(?:table|hands?|lap|drawer|nightstand|pocket|bag|car|truck|seat|kitchen|garage|bed|desk|counter|"
+    r"pillow|cabinet|closet)\b|in front of me|right here|next to me|beside me|with me|over here|within reach|(?:im|i am) (?:holding|looking at) (?:it|them)"
+    r"|(?:在|放)(?:我)?(?:桌|手|床|抽屉|包|车|身边|身上|旁边|面前|这|枕头|腿上|口袋)|拿着|握着|就在|够得着|枕头底下"
+)
+#: a time that is now, as an answer to when
+_SOON = re.compile(
+    r"\b(?:tonight|now|today|soon|this (?:evening|afternoon|morning)|in (?:an?|one|\d+|a few) (?:hours?|minutes?)|(?:when|once|after|till|until) (?:everyone|they|he|she|mum|mom|dad)"
+    r"|then i do it|before (?:morning|tomorrow|they))\b|今晚|今天|现在|马上|待会|等(?:他们|大家|都|会|过)|一会儿|天亮(?:之?前)"
+)
+#: harmless reasons
+_HARMLESS = re.compile(
+    r"\b(?:songs?|lyrics?|movie|series|novel|video ?game|meme|quote|band|album|cards? for|moving (?:out|house|to)|new (?:job|flat|place|house)|retir\w+|quit(?:ting)? (?:my|the) job|"
+    r"antihistamines?|allerg\w+|hay ?fever|vitamins?|fish oil|paracetamol for|ibuprofen for|for (?:my|a) (?:headache|tooth\w*|back|period|cold|knee)|dentist|surgery|bungee|skydiv\w+|"
+    r"diet|haircut|boss fight|speedrun|homework|halloween|costume|onions?|kebab|hungry)\b"
+    r"|首歌|歌词|台词|小说里|打游戏|作业|特辣|雪道|滑雪|绑行李|睡觉|搬家|搬去|调去|辞职|离职|散伙|合伙|外卖|过敏|感冒药|维生素|钙片|鱼油|褪黑素|布洛芬|段子|梗|台词|蹦极|跳伞|减肥|剪头|毕业|退休|扫墓|上坟|清明"
+)
+#: a wish to be dead without doing anything, beside a no
+_PASSIVE = re.compile(
+    r"(?:didnt|never|not|dont) wak\w+ up|(?:everything|it all|it) to (?:just )?stop|be all right with it|wouldnt mind (?:if|dying|not)|not be here|if i (?:died|disappeared|was gone)"
+    r"|不醒|醒不过来|消失|停下来|不在了|无所谓死|死了也(?:好|行|罢)"
+)
+#: not answering
+_EVADES = re.compile(
+    r"^\W*(?:so anyway|anyway\W*$|my (?:boss|job|work|car|day|class|teacher|landlord|flat)\b|can we|did i)|something else|why would you ask|change the subject|dont want to (?:answer|say|talk about (?:it|that))|why (?:do|does) .{0,30} ask|聊点别的|换个话题|不想(?:回答|说)|别问"
+)
+#: someone else is meant
+_OTHERS = re.compile(
+    r"\b(?:my|a) (?:\w+ )?(?:mate|friend|brother|sister|son|daughter|wife|husband|girlfriend|boyfriend|mum|mom|dad|roommate|cousin)\b.*\b(?:he|she|they|him|her)\b|(?:是|我)(?:我)?(?:老公|老婆|朋友|同学|弟|妹|哥|姐|儿子|女儿|室友|爸|妈).{0,30}(?:他|她|写|说)"
+)
+#: it was so once, and is not now
+_ONCE = re.compile(
+    r"(?:long time|ages|years) ago|很久以前|过去的事|(?:back then|years ago|when i was|used to).{0,60}\b(?:now no|not now|not any ?more|not (?:for|in) \w+ years)|now no\b|(?:以前|那时|当年|年轻).{0,30}(?:现在不|现在没|早就不)|现在不想|现在没有了"
+)
+_CLEAR_NO = re.compile(
+    rf"{_LEAD}(?:{_NO_EN})(?![a-z])|^(?:\W*\w+){{0,3}}\W+no+(?:pe)?\b(?! (?:idea|clue|one|body|point))|\b(?:god no|hell no|no no|not suicidal|nothing like that|never would|would never|of course not|not at all)\b"
+    rf"|^\W*(?:哈+|嗐|害|啊|哎|天|喂|笑死|神经病吧?|想哪去了|想多了|误会)*\W*(?:{_NO_ZH})|想哪去了|想多了|你想啥|误会|不是不是|^.{{0,6}}没有没有"
+)
 _WORDS = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")
 
 
@@ -182,6 +234,7 @@ class Reading(msgspec.Struct, frozen=True):
     question: Question | None = None
     answer: Answer | None = None
     acts: tuple[Act, ...] = ()
+    explained: bool = False  # a no with a harmless reason: what was only suspected is taken back
 
     @property
     def hints_with_others(self) -> bool:
@@ -196,7 +249,7 @@ class Reading(msgspec.Struct, frozen=True):
             return False
         if self.question == "safe_now":
             return self.answer == "yes"
-        return self.question in ("desire", "in_danger") and self.answer == "no"
+        return self.question in ("taken", "plan", "means", "desire", "in_danger") and self.answer == "no"
 
 
 def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
@@ -215,7 +268,10 @@ def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
             if _ASKS[question].search(plain):
                 found.append(question)
                 break
-    if not worried and not {"desire", "safe_now"} & set(found):
+    about_dying = bool(_ASKS["desire"].search(reply.lower().replace("’", "'"))) and "?" in reply.replace("？", "?")
+    if about_dying and not {"taken", "means", "plan", "desire"} & set(found):
+        found.append("desire")  # "You told me you think of killing yourself. How long has that been so?"
+    if not worried and not {"taken", "desire", "safe_now"} & set(found) and not about_dying:
         return ()
     return tuple(dict.fromkeys(found))
 
@@ -232,7 +288,9 @@ def answer_to(questions: tuple[Question, ...], message: str) -> tuple[Question |
     serious = next(one for one in _SERIOUS if one in questions)
     last = questions[-1]
     if "safe_now" in questions:
-        if re.search(f"{_NOT_SAFE_EN}|^.{{0,6}}(?:{_NOT_SAFE_ZH})", text):
+        if re.search(
+            rf"\b(?:roof|ledge|bridge|tracks|edge)\b|(?:^|\W)no\W*$|{_NOT_SAFE_EN}|^.{{0,6}}(?:{_NOT_SAFE_ZH})", text
+        ):
             return "safe_now", "no"
         if re.search(f"{_SAFE_EN}|^.{{0,6}}(?:{_SAFE_ZH})", text):
             return "safe_now", "yes"
@@ -268,15 +326,42 @@ def read(
     """
     risk = risk or Risk()
     questions = asked or questions_in(last_reply, at_least(risk.level, "high"))
-    about_self = any(one in questions for one in ("desire", "plan", "means", "in_danger", "safe_now"))
+    about_self = any(one in questions for one in ("taken", "desire", "plan", "means", "in_danger", "safe_now"))
     worried = at_least(risk.level, "watch") or about_self
     finding = screen(message, worried=worried)
     question, answer = answer_to(questions, message)
     folded = fold(message).text
+    direct = next((one for one in ("taken", "means", "plan", "desire") if one in questions), None)
+    explained = False
+    if direct is not None and not finding.other:
+        if _EVADES.search(folded) and not _YES_INSIDE.search(folded):
+            finding |= Finding("watch", ("hint",), hint=0.5)  # no answer is remembered, and the question comes again
+        elif _OTHERS.search(folded) and _CLEAR_NO.search(folded):
+            question, answer = direct, "no"
+            finding |= Finding("watch", ("third",), other=True, hint=1.0)
+        elif _ONCE.search(folded):
+            question, answer = direct, "no"
+            finding = Finding("watch", ("wish",), past=True)
+        elif _HARMLESS.search(folded) and not (_YES_INSIDE.search(folded) and not _CLEAR_NO.search(folded)):
+            question, answer, explained = direct, "no", True
+            finding = Finding(denied=True)
+        elif answer == "unsure" or not (
+            _CLEAR_NO.search(folded) or (answer == "no" and re.search(f"{_SAFE_EN}|{_SAFE_ZH}", folded))
+        ):
+            question, answer = _pressed(direct, question, answer, folded)
+        elif _PASSIVE.search(folded):
+            question, answer = direct, "no"
+            finding |= Finding("watch", ("wish",), hint=1.0)
+        else:
+            question, answer = direct, "no"
+            only_suspected = set(risk.kinds) <= {"hint", "mention", "third"}
+            explained = only_suspected and len(_WORDS.findall(folded)) > 4 and not at_least(finding.level, "high")
+            if explained:
+                finding = Finding(denied=True)
     in_own_danger = risk.danger == "suicide" and not risk.about_other
     if in_own_danger and (about_self or at_least(risk.level, "high")) and _ALREADY.search(folded):
         finding |= Finding("emergency", ("ingestion",))
-        answer, question = answer or "yes", question or (questions[0] if questions else None)
+        answer, question = "yes", question or (questions[0] if questions else None)
     elif level := _level_of(question, answer):
         finding |= Finding(level, (_kind_of(question, risk),), other=risk.about_other)
     if answer == "no" and finding.kinds == ("hint",):
@@ -290,7 +375,24 @@ def read(
         acts.append("few_words")
     if "joking" in acts and not at_least(risk.level, "watch"):
         acts.remove("joking")
-    return Reading(finding, question, answer, tuple(acts))
+    return Reading(finding, question, answer, tuple(acts), explained)
+
+
+def _pressed(
+    direct: Question, question: Question | None, answer: Answer | None, folded: str
+) -> tuple[Question | None, Answer | None]:
+    """The answer to a direct question that is not plainly a no: where it is, when it will be, yes somewhere inside, or
+    anything else, which is unsure."""
+    if direct in ("means", "desire", "plan") and _HERE.search(folded):
+        return "means", "yes"
+    if direct == "plan" and _SOON.search(folded):
+        return "means", "yes"  # a plan for now is as grave as means in hand
+    short = len(_WORDS.findall(folded)) <= 24
+    if direct == "taken" and answer != "no" and short:
+        return "taken", "yes"
+    if answer is None or (answer == "no" and short):
+        return direct, "yes" if _YES_INSIDE.search(folded) and short else "unsure"
+    return question, answer
 
 
 def _level_of(question: Question | None, answer: Answer | None) -> Level | None:
@@ -303,7 +405,7 @@ def _level_of(question: Question | None, answer: Answer | None) -> Level | None:
         return {"no": "emergency", "unsure": "high", "yes": None}[answer]
     if answer == "no":
         return None
-    return "emergency" if question == "means" and answer == "yes" else "high"
+    return "emergency" if question in ("means", "taken") and answer == "yes" else "high"
 
 
 def _kind_of(question: Question | None, risk: Risk) -> str:
@@ -312,4 +414,4 @@ def _kind_of(question: Question | None, risk: Risk) -> str:
         return next(kind for kind, danger in DANGER_OF.items() if danger == risk.danger)
     if risk.about_other:
         return "third"
-    return {"means": "means", "plan": "plan"}.get(str(question), "wish")
+    return {"means": "means", "plan": "plan", "taken": "ingestion"}.get(str(question), "wish")

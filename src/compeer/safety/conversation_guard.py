@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from compeer.safety.context import Reading, read
+from compeer.safety.context import Question, Reading, read
 from compeer.safety.crisis_path import Exchange, PathReply, asked_by, gentle_question, next_reply
 from compeer.safety.helplines import Help, help_for
 from compeer.safety.helplines import country as country_of
@@ -213,14 +213,18 @@ class ConversationGuard:
         risk = Risk()
         last = ""
         before: list[str] = []
+        open_question: tuple[Question, ...] = ()
         for turn in history:
             if turn.speaker != "seeker":
                 if past:
                     past[-1] = Exchange(past[-1].reading, "\n".join(filter(None, (past[-1].reply, turn.text))))
                 last = turn.text
                 continue
-            reading = await self._read(turn.text, last, risk, before)
-            risk = risk.after(reading.finding, said_no=reading.said_no)
+            asked = asked_by(last, at_least(risk.level, "high")) if last else ()
+            asked = asked or open_question  # "are you going to tell my mum?" is no answer: the question stays open
+            reading = await self._read(turn.text, asked, risk, before)
+            risk = risk.after(reading.finding, said_no=reading.said_no, explained=reading.explained)
+            open_question = asked if asked and turn.text.rstrip().endswith(("?", "？")) else ()
             if reading.said_no:
                 before = []
             elif reading.hints_with_others:
@@ -229,9 +233,8 @@ class ConversationGuard:
             last = ""
         return past, risk
 
-    async def _read(self, text: str, last: str, risk: Risk, before: Sequence[str] = ()) -> Reading:
+    async def _read(self, text: str, asked: tuple[Question, ...], risk: Risk, before: Sequence[str] = ()) -> Reading:
         """A message where it stands, remembered."""
-        asked = asked_by(last, at_least(risk.level, "high")) if last else ()
         parts = (text, *asked, risk.level, risk.danger, str(risk.about_other), *before)
         key = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         found = self._readings.get(key)

@@ -104,6 +104,10 @@ class Finding(msgspec.Struct, frozen=True):
         )
 
 
+def _taken_back(risk: Risk) -> Level:
+    return "none" if risk.level in ("none", "watch") or set(risk.kinds) <= {"hint", "mention", "third"} else "watch"
+
+
 class Risk(msgspec.Struct, frozen=True):
     """What is known of the danger so far.
 
@@ -124,8 +128,9 @@ class Risk(msgspec.Struct, frozen=True):
     def danger(self) -> Danger:
         return self.dangers[0] if self.dangers else "suicide"
 
-    def after(self, finding: Finding, *, said_no: bool = False) -> Risk:
+    def after(self, finding: Finding, *, said_no: bool = False, explained: bool = False) -> Risk:
         """The risk once another message has been read. `said_no`: it answers a question about safety with no.
+        `explained`: with a harmless reason, which takes back what was only suspected and nothing that was told.
 
         >>> risk = Risk().after(Finding("high", ("wish",)))
         >>> risk.after(Finding(denied=True)).level
@@ -139,6 +144,10 @@ class Risk(msgspec.Struct, frozen=True):
                 level = worst(level, added)  # type: ignore[arg-type]
         if level != "none":
             return self._raised(finding, level, hints)
+        if explained and not {"selfharm", "plan", "means"} & set(self.kinds):
+            return msgspec.structs.replace(
+                Risk() if self.level == "watch" else self, level=_taken_back(self), asked=True
+            )
         if said_no:
             return msgspec.structs.replace(self, asked=True, calm=0, hints=0.0)
         if self.level == "none" or finding.denied or not self.asked:
