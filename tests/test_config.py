@@ -57,5 +57,5 @@ def test_an_error_names_the_file_or_the_field(tmp_path: Path, text: str, overrid
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="missing.yaml"):
+    with pytest.raises(UserError, match=r"missing\.yaml"):
         load(tmp_path / "missing.yaml", TrainingSettings)

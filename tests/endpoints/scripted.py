@@ -32,7 +32,7 @@ class Script:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.answer = ANSWERERS[options.answer]
-        self.log = Path(options.log).open("ab", buffering=0) if options.log else None
+        self.log = Path(options.log).open("ab", buffering=0) if options.log else None  # noqa: SIM115
         self.counters: Counter[str] = Counter()
         self.failed: set[bytes] = set()
 

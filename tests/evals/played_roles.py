@@ -78,7 +78,7 @@ class People:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.log = Path(options.log).open("ab", buffering=0) if options.log else None
+        self.log = Path(options.log).open("ab", buffering=0) if options.log else None  # noqa: SIM115
         self.requests = self.in_flight = self.most = 0
 
     async def chat(self, request: web.Request) -> web.Response:

@@ -42,7 +42,7 @@ COMMANDS = {
     "serve": Place(
         "compeer.cli.conversation",
         "serve",
-        "Serve the conversation to any OpenAI client, with reasoning and control. docs/conversation.md has the protocol.",
+        "Serve the conversation to any OpenAI client, with reasoning and control: docs/conversation.md.",
     ),
     "studio": Place(
         "compeer.cli.conversation",

@@ -174,7 +174,7 @@ def serve(
     ] = None,
     log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
 ) -> None:
-    """Serve the conversation to any OpenAI client, with reasoning and control. The protocol: docs/conversation.md."""
+    """Serve the conversation to any OpenAI client, with reasoning and control: docs/conversation.md."""
     leave_cores_to_the_model()
     import asyncio
 
