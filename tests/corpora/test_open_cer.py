@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.cli.command import compeer
 
 from compeer.corpora import load, open_cer
 from compeer.corpora.reading import Rejected
@@ -113,3 +114,9 @@ def test_more_varied_than_esconv_and_none_of_it_taken_from_there() -> None:
     assert distinct_2(ours) >= distinct_2(theirs[: len(ours)])
     long = {text for text in theirs if len(words(text)) >= 6}
     assert not long & set(ours)
+
+
+def test_the_command_needs_no_path(tmp_path: Path) -> None:
+    done = compeer("corpus", "import", "open-cer", "--out", str(tmp_path / "own.jsonl"))
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "own.jsonl").read_text("utf-8").splitlines()) == len(DIALOGUES)

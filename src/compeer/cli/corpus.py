@@ -30,7 +30,7 @@ def import_(
     name: Annotated[
         str,
         typer.Argument(
-            help="bundled, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
+            help="bundled, open-cer, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
             show_default=False,
         ),
     ],
@@ -39,7 +39,9 @@ def import_(
     ],
     path: Annotated[
         Path | None,
-        typer.Argument(help="File, corpus folder, or name on the hub. Not needed for bundled.", show_default=False),
+        typer.Argument(
+            help="File, corpus folder, or name on the hub. Not needed for bundled and open-cer.", show_default=False
+        ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split of a folder or hub name, for example train.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of dialogues.")] = None,
@@ -56,7 +58,7 @@ def import_(
 
     with _errors(), _progress(name) as watch:
         options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
-        if path is None and name != "bundled":
+        if path is None and name not in ("bundled", "open-cer"):
             raise UserError(f"Where is {name}? Give its file or folder: compeer corpus import {name} PATH --out {out}")
         outcomes = load(name, path or Path(), **options)
         summary = importing.run(outcomes, str(out), rejects=rejects, limit=limit, watch=watch)
