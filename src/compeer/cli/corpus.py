@@ -30,7 +30,8 @@ def import_(
     name: Annotated[
         str,
         typer.Argument(
-            help="bundled, open-cer, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm or plain.",
+            help="bundled, open-cer, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm, "
+            "or plain.",
             show_default=False,
         ),
     ],
