@@ -330,7 +330,7 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
         assert "sent nothing." in page.locator(".turn").last.inner_text()
         for manner, status in (("cut", 200), ("raw", 400)):
             supporter.manner, supporter.text, supporter.status = manner, "broken", status
-            send(page, f"Now {manner}.", wait=False)
+            send(page, f"Please try again, number {status}.", wait=False)
             page.locator("#trouble", has_text="did not answer").wait_for()
             idle(page)
             assert page.get_by_role("button", name="Get an answer").is_visible()
