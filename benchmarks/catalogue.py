@@ -52,6 +52,15 @@ CATALOGUE = (
         packages={"xllamacpp": EMBEDDED},
     ),
     Benchmark(
+        name="supporter",
+        title="The 1.5B supporter",
+        ours="a turn through the engine, safety included: first visible token, writing; later turns of eight people",
+        theirs="raw llama.cpp with the same file, body and grammar, in turn; the tokens of the new text",
+        wanted="first token at most 1.1, speed at least 0.9, grammar at least 0.9; at most 60 tokens read again",
+        minutes=4,
+        packages={"xllamacpp": EMBEDDED},
+    ),
+    Benchmark(
         name="stage_runner",
         title="LLM stages",
         ours="our runner with cache, files and manifest, 64 requests in flight, text and JSON",

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from benchmarks.measure import Ratio
+from compeer.models.chat_format import chatml
 from compeer.models.embedded import Embedded
 from compeer.models.request import Request
 from compeer.reasoning.grammar import plan
@@ -52,7 +53,7 @@ def _ours(model: Embedded, request: Request) -> float:
 
 def _raw(server: Any, model: Embedded, request: Request) -> float:
     """The same body, handed to xllamacpp directly, answered in one piece: the fastest way to use it."""
-    body = model._body(request) | {"stream": False}
+    body = model._body(request, chatml(request.messages)) | {"stream": False, "id_slot": 0}
     answers: list[dict[str, Any]] = []
     started = time.perf_counter()
     server.complete(body, lambda chunk: bool(answers.append(chunk)))

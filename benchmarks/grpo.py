@@ -40,7 +40,7 @@ def _measured(folder: Path, judge: str, steps: int, tokens: int) -> list[dict[st
     write_rows(folder / "items.jsonl", short[: 2 * steps])
     config = config_of(
         {
-            "out": str(folder / "run"), "model": "embedded", "lora": {}, "data": [str(folder / "items.jsonl")],
+            "out": str(folder / "run"), "model": "embedded:small", "lora": {}, "data": [str(folder / "items.jsonl")],
             "judge": {"spec": judge}, "length": "brief", "max_prompt": 768, "max_completion": tokens, "batch": 2,
             "steps": steps, "save_every": 1000, "device": "cpu",
         }

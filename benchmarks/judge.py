@@ -26,7 +26,7 @@ from compeer.reward.local_scoring import ChatRendering, LocalScorer
 from compeer.reward.verdict import STEP_WORDS, Kind
 
 
-def run(histories: int = 8, candidates: int = 4, alone: int = 16, model: str = "embedded") -> list[Ratio]:
+def run(histories: int = 8, candidates: int = 4, alone: int = 16, model: str = "embedded:small") -> list[Ratio]:
     """Groups as training scores them, then moments with one candidate each, as an evaluation does."""
     unified = LocalJudge(model)
     rendering = unified.load().rendering

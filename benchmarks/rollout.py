@@ -31,7 +31,7 @@ SAID = (
     "My girlfriend broke up with me last week and I cannot sleep.",
 )
 OURS, PLAIN = "ours", "plain TRL"
-SETTINGS = ModelSettings(base="embedded", lora=Lora(), device="cpu")
+SETTINGS = ModelSettings(base="embedded:small", lora=Lora(), device="cpu")
 
 
 class Step(msgspec.Struct, frozen=True):

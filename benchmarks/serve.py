@@ -252,7 +252,8 @@ def _metric(address: str, name: str) -> float:
 @contextlib.contextmanager
 def _serving(decoding: int) -> Iterator[str]:
     """The server, ready; its host and port."""
-    words = ["serve", "--model=embedded:plain", "--port=0", f"--slots={SLOTS}", f"--context={CONTEXT}", "--no-log"]
+    words = ["serve", "--model=embedded:small:plain", "--port=0", "--no-log"]
+    words += [f"--slots={SLOTS}", f"--context={CONTEXT}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "compeer.cli", *words],
         env=os.environ | {"COMPEER_THREADS": str(decoding)},

@@ -26,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 #: in CI nothing is skipped for want of something: a machine that lacks it fails. These skips say what is there instead
-ALLOWED_SKIPS = ("there is one", "is installed here", "needs /proc")
+ALLOWED_SKIPS = ("there is one", "is installed here", "is installed by hand", "needs /proc")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -147,14 +147,54 @@ def tiny_vision_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_gguf(tiny_model_dir: Path) -> Path:
     """The tiny Llama as one file for llama.cpp."""
+    return _as_gguf(tiny_model_dir, tiny_model_dir.parent / "tiny.gguf")
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen2_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Qwen2 of two layers: the architecture of the 1.5B base, with biases and another order of heads."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = _tokenizer(SPECIAL, CHATML)
+    torch.manual_seed(8)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=8192,
+        initializer_range=0.2,
+        **_ids(tokenizer),
+    )
+    model = Qwen2ForCausalLM(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(0, 0.2)
+    folder = tmp_path_factory.mktemp("tiny-qwen2")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen2_gguf(tiny_qwen2_dir: Path) -> Path:
+    """The tiny Qwen2 as one file for llama.cpp."""
+    return _as_gguf(tiny_qwen2_dir, tiny_qwen2_dir.parent / "tiny-qwen2.gguf")
+
+
+def _as_gguf(folder: Path, path: Path) -> Path:
     import gguf
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model_dir)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     config = model.config
-    path = tiny_model_dir.parent / "tiny.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
+    kind = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2}[config.model_type]
+    writer = gguf.GGUFWriter(path, config.model_type)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
@@ -175,14 +215,17 @@ def tiny_gguf(tiny_model_dir: Path) -> Path:
     writer.add_pad_token_id(tokenizer.pad_token_id)
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHATML)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    names = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    if config.model_type != "llama":
+        heads = {}
+        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     for name, tensor in model.state_dict().items():
         values = tensor.float().numpy()
         if count := next((heads[part] for part in name.split(".") if part in heads), None):
             # llama.cpp turns neighbouring dimensions of a head, transformers its two halves
             values = values.reshape(count, 2, -1, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), values.copy())
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), values.copy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

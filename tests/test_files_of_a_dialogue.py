@@ -51,7 +51,7 @@ class Letters(Embedder):
 
 def from_corpus_to_reward(out: Path) -> list[float]:
     """What `compeer cer build` and a step of `compeer policy grpo` do, up to the reward."""
-    source = CorpusSource("bundled", limit=12, options={"language": "en"})
+    source = CorpusSource("open-cer", limit=12, options={"language": "en"})
     build(Build(name="trace", out=str(out), corpora=(source,), silver={"per_dialogue": 2}))
     items = [item for path in sorted((out / "dataset").rglob("*.jsonl")) for item in read_items(path)]
     prompts = prompts_of(items, count=lambda messages: 10, most=1000, length="brief")[0][:2]

@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tiny", action="store_true", help="a handful of items and two steps, on a CPU")
     parser.add_argument("--out", type=Path, help="where everything goes; default: runs/out/miniature")
     parser.add_argument("--data", type=Path, help="a folder with esconv/, escot/, mesc/; --tiny does without")
-    parser.add_argument("--base", default="embedded", help="the model that everything starts from")
+    parser.add_argument("--base", default="embedded:small", help="the model that everything starts from")
     parser.add_argument("--parallel", type=int, default=1, help="pieces side by side, each in a process of its own")
     parser.add_argument("--minutes", type=float, help="begin no piece that would not end within this time")
     parser.add_argument("--results", type=Path, help="where the result files go; default: beside this script")

@@ -73,7 +73,7 @@ def ship(work: Work) -> dict[str, Any]:
 
 def _weights(work: Work) -> Path | None:
     """The base as llama.cpp has it: the embedded file, or what $COMPEER_WEIGHTS names."""
-    if work.base == "embedded":
+    if work.base == "embedded:small":
         return locate()
     given = os.environ.get("COMPEER_WEIGHTS")
     return Path(given) if given else None

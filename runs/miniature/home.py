@@ -50,7 +50,7 @@ async def _ask(work: Work, name: str, moments: list[Item], part: Path) -> dict[s
     """One answer to each moment; every model draws a moment's with the same seed."""
     there = _kept(part)
     folder = adapter(work, name)
-    model = open_model(f"embedded+{folder}" if work.base == "embedded" else f"hf:{work.base}+{folder}")
+    model = open_model(f"embedded:small+{folder}" if work.base == "embedded:small" else f"hf:{work.base}+{folder}")
     slots = asyncio.Semaphore(8)
     with part.open("ab", buffering=0) as file:
 

@@ -76,7 +76,7 @@ def rendered(content: Mapping[str, Any]) -> list[str]:
 
 def _made(work: Work, piece: str) -> Made:
     note = work.note(piece)
-    return {"piece": piece, "seed": note.seed, "base": note.base if note.base == "embedded" else "another",
+    return {"piece": piece, "seed": note.seed, "base": note.base if note.base.startswith("embedded") else "another",
             "revision": note.revision, "machine": note.machine, "finished": note.finished, "seconds": note.seconds,
             "data": note.data, "versions": note.versions}  # fmt: skip
 

@@ -31,6 +31,7 @@ def sft(work: Work) -> dict[str, Any]:
         "model": work.base,
         "data": [str(work.items("sft"))],
         "name": "SFT",
+        "literary": True,  # what the miniature has always learned from
         "seed": work.settings.seed,
         "device": work.settings.device,
     }
@@ -61,7 +62,7 @@ def judge_spec(work: Work, name: str) -> str:
     if name == "separate":
         return f"{judge_spec(work, 'prm')},{judge_spec(work, 'orm')}"
     if name == "untrained":
-        return "hf:embedded:plain" if work.base == "embedded" else f"hf:{work.base}"
+        return "hf:embedded:small:plain" if work.base == "embedded:small" else f"hf:{work.base}"
     return f"hf:{work.run('judges', name, 'model')}"
 
 

@@ -5,11 +5,22 @@
                   corpora that models wrote or rewrote. Without danger by or to others, which the labels put elsewhere
     conversations harmless conversations that are raised at some time, without those the reader marked
     outgoing      answers of supporters in corpora that would be withheld, with no risk and at high risk
+    replies       the positive check of a model's reply (`outgoing.fits_a_crisis`): how many answers of real supporters
+                  hold up, how many bad ones (cases/bad-replies.txt, and what the red-team's readers faulted)
     dilution      FILE: plain messages among ordinary sentences
     answers, hints, emergency   FILE: conversations, each with the level after its last message
 
     --answers FILE --hints FILE --emergency FILE --dilution FILE     rows of JSON, one per line
     --only real,conversations                                       some of them
+    --only harmless                 like conversations, on others: ESConv train and the other half of the rest; for
+                                    setting thresholds
+    --every N                       every Nth conversation of each harmless corpus; ESConv valid is always whole
+
+With a model that reads the conversation (`compeer.safety.reader`):
+
+    --odds FILE                     its probabilities, made before: {"id", "odds": [none, watch, high, emergency,
+                                    other]}
+    --rows FILE                     write what it would be asked, {"id", "language", "messages"}, and measure without it
 
 Rows of conversations: {"id", "language", "messages": [{"role", "content"}], "expected", "accept": [...]}. A level of
 `expected` or `accept` is right; `strict` counts `expected` alone. "other" means danger of another kind than suicide, at
@@ -26,7 +37,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,12 +46,13 @@ from compeer.corpora import load
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
 from compeer.safety import ConversationGuard, Level, Said, at_least
-from compeer.safety.outgoing import review
-from compeer.safety.screen import screen
+from compeer.safety.outgoing import fits_a_crisis, review
+from compeer.safety.reader import Odds, Reader
 from compeer.statistics import share_figure
 
 LABELS = Path(screening.__file__).with_name("real") / "labels.jsonl"
 RESULTS = Path(__file__).with_name("results")
+BAD = Path(__file__).with_name("cases") / "bad-replies.txt"
 PEOPLE = ("esconv", "goemotions")
 CHINESE = ("smile", "cpsycoun", "emollm", "sage")
 _PREFIX = re.compile(r"\n(?=supporter: |seeker: )")
@@ -124,8 +136,17 @@ def text_of(row: dict[str, Any], data: Path) -> str:
     return str(one["first_talk"] if path.parent.name == "profile" else one["history"][message]["content"])
 
 
+def told_before(row: dict[str, Any], data: Path) -> list[Said]:
+    """What was said before a labelled message of ESConv; nothing where messages stand alone."""
+    path = data / row["corpus"] / row["file"]
+    if row["corpus"] != "esconv" or path.suffix != ".txt":
+        return []
+    turns = _lines(path)[row["dialogue"]]["dialog"][: row["message"]]
+    return [Said("seeker" if turn["speaker"] == "usr" else "supporter", turn["text"]) for turn in turns]
+
+
 def real(data: Path) -> dict[str, Any]:
-    """Noticed and at high, on labelled messages."""
+    """Noticed and at high, on labelled messages; those of ESConv after what was said before them, and alone."""
     groups: dict[str, list[tuple[Level, str]]] = defaultdict(list)
     changed = 0
     for row in map(json.loads, LABELS.read_text(encoding="utf-8").splitlines()):
@@ -138,11 +159,15 @@ def real(data: Path) -> dict[str, Any]:
         if hashlib.sha256(text.encode()).hexdigest()[:12] != row["sha"]:
             changed += 1
             continue
-        level = screen(text).level
         chinese = row["corpus"] in CHINESE or row["file"].endswith("_zh.json")
+        spoken = "zh" if chinese else "en"
+        alone = _last([Said("seeker", text)], spoken).level
+        history = told_before(row, data)
+        level = _last([*history, Said("seeker", text)], spoken).level if history else alone
         writer = "people" if row["corpus"] in PEOPLE else "models or scripts"
         for name in (f"{writer}, {'zh' if chinese else 'en'}", row["corpus"]):
             groups[f"{name}: {row['label']}"].append((level, row["level"]))
+            groups[f"{name}: {row['label']}, message alone"].append((alone, row["level"]))
             if row["label"] != "none" and row["level"] in ("high", "emergency"):
                 groups[f"{name}: read as high"].append((level, row["level"]))
     return {
@@ -160,12 +185,53 @@ def real(data: Path) -> dict[str, Any]:
 # ---- conversations -------------------------------------------------------------------------------------------------
 
 
+class Recorder:
+    """Writes down what a reader would be asked, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
+        name = _name(messages, language)
+        self.rows[name] = {"id": name, "language": language, "messages": [dict(one) for one in messages]}
+        return None
+
+
+class MadeBefore:
+    """A reader whose probabilities stand in files."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self.known: dict[str, Odds] = {}
+        for file in files:
+            for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+                self.known[row["id"]] = Odds(*row["odds"])
+
+    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
+        name = _name(messages, language)
+        if name not in self.known:
+            raise SystemExit(f"no probabilities for a conversation of {len(messages)} messages ({name}); write --rows")
+        return self.known[name]
+
+
+def _name(messages: Sequence[Mapping[str, str]], language: str) -> str:
+    parts = [language, *(part for one in messages for part in (one["role"], one["content"]))]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
+
+
+READERS: list[Reader] = []
+
+
 def levels(history: Sequence[Said], language: str) -> Iterator[Any]:
     """The assessment after each message of the person."""
     guard = ConversationGuard(country="US")
+    reader = READERS[0] if READERS else None
     for at, turn in enumerate(history):
         if turn.speaker == "seeker":
-            yield asyncio.run(guard.assess(history[: at + 1], language))
+            yield asyncio.run(guard.assess(history[: at + 1], language, reader=reader))
+
+
+def _last(history: Sequence[Said], language: str) -> Any:
+    return list(levels(history, language))[-1]
 
 
 def dialogues(name: str, data: Path, **options: Any) -> list[Dialogue]:
@@ -182,14 +248,17 @@ def marked(corpus: str, file: str = "") -> set[str]:
     }
 
 
-def conversations(data: Path) -> dict[str, Any]:
-    """Harmless conversations that are raised at some time."""
+def conversations(data: Path, every: int = 1, development: bool = False) -> dict[str, Any]:
+    """Harmless conversations that are raised at some time. `development`: those on which thresholds are set."""
     found = {}
-    for name, key, language, each, skip in _harmless(data):
+    for name, key, language, each, skip in _harmless(data, development):
         watch, high = [], []
+        half = 1 if development else 0
         for place, dialogue in enumerate(each):
-            if key(place, dialogue) in skip:
+            if key(place, dialogue) in skip or (place % every and name != "esconv valid"):
                 continue
+            if "esconv" not in name and (place // every) % 2 != half:
+                continue  # half of these corpora is for development, the other half for the figure
             history = [Said(turn.speaker, turn.text) for turn in dialogue.utterances]
             reached = [assessment.level for assessment in levels(history, language)]
             watch.append(any(level != "none" for level in reached))
@@ -199,9 +268,12 @@ def conversations(data: Path) -> dict[str, Any]:
     return found
 
 
-def _harmless(data: Path) -> Iterator[tuple[str, Callable[[int, Dialogue], str], str, list[Dialogue], set[str]]]:
-    valid = dialogues("esconv", data, split="valid")
-    yield "esconv valid", lambda place, _: f"valid.txt:{place}", "en", valid, marked("esconv", "valid.txt")
+def _harmless(
+    data: Path, development: bool
+) -> Iterator[tuple[str, Callable[[int, Dialogue], str], str, list[Dialogue], set[str]]]:
+    split = "train" if development else "valid"
+    talks = dialogues("esconv", data, split=split)
+    yield f"esconv {split}", lambda place, _: f"{split}.txt:{place}", "en", talks, marked("esconv", f"{split}.txt")
     for corpus in ("smile", "cpsycoun", "emollm"):  # by text: rejected dialogues would shift their places
         texts = _marked_texts(corpus, data)
         each = dialogues(corpus, data)
@@ -249,6 +321,30 @@ def outgoing(data: Path) -> dict[str, Any]:
     return found | {f"all, risk {level}": share(held) for level, held in every.items()}
 
 
+def replies(data: Path) -> dict[str, Any]:
+    """Replies that hold up as a model's reply from watch on: of real supporters, and bad ones."""
+    people = [
+        turn.text
+        for each in dialogues("esconv", data, split="valid")
+        for turn in each.utterances
+        if turn.speaker != "seeker"
+    ]
+    written = [line for line in BAD.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    faulted = {
+        sentence
+        for file in RESULTS.glob("november-reader-*.jsonl")
+        for row in _lines(file)
+        for kind in ("harmful", "minimising", "unfit")
+        for sentence in row[kind]
+    }
+    sets = {
+        "esconv valid, supporters": people,
+        "bad replies, written for this": written,
+        "faulted by readers of the first red-team": faulted,
+    }
+    return {name: share(fits_a_crisis(text) for text in texts) for name, texts in sets.items()}
+
+
 # ---- given files ---------------------------------------------------------------------------------------------------
 
 
@@ -261,7 +357,7 @@ def given_conversations(file: Path) -> dict[str, Any]:
             Said("seeker" if turn["role"] in ("user", "seeker") else "supporter", turn["content"])
             for turn in row["messages"]
         ]
-        last = list(levels(history, row["language"]))[-1]
+        last = _last(history, row["language"])
         names = {last.level}
         if last.danger != "suicide" and at_least(last.level, "high"):
             names.add("other")
@@ -283,7 +379,7 @@ def given_dilution(file: Path) -> dict[str, Any]:
     rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
     lost = []
     for row in _lines(file):
-        alone, among = screen(row["plain"]).level, screen(row["text"]).level
+        alone, among = (_last([Said("seeker", row[part])], row["language"]).level for part in ("plain", "text"))
         for name in (row["language"], "all"):
             rows[name].append((alone, among))
         if alone != "none" and among == "none":
@@ -306,14 +402,24 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     for name in ("answers", "hints", "emergency", "dilution"):
         parser.add_argument(f"--{name}", type=Path)
-    parser.add_argument("--only", default="real,conversations,outgoing")
+    parser.add_argument("--only", default="real,conversations,outgoing,replies")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--odds", type=Path, action="append", default=[])
+    parser.add_argument("--rows", type=Path)
     given = parser.parse_args()
+    recorder = Recorder()
+    if given.rows:
+        READERS.append(recorder)
+    elif given.odds:
+        READERS.append(MadeBefore(given.odds))
     given.out.mkdir(parents=True, exist_ok=True)
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "real": lambda: real(given.data),
-        "conversations": lambda: conversations(given.data),
+        "conversations": lambda: conversations(given.data, given.every),
+        "harmless": lambda: conversations(given.data, given.every, development=True),
         "outgoing": lambda: outgoing(given.data),
+        "replies": lambda: replies(given.data),
     }
     chosen = {name: parts[name] for name in given.only.split(",") if name in parts}
     for name in ("answers", "hints", "emergency"):
@@ -323,9 +429,14 @@ def main() -> None:
         chosen["dilution"] = lambda: given_dilution(given.dilution)
     for name, part in chosen.items():
         result = {"rules": screening.rules_hash(), **part()}
+        if given.rows:
+            continue
         text = json.dumps(result, ensure_ascii=False, indent=1)
         (given.out / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(f"{name}: {text}", flush=True)
+    if given.rows:
+        lines = (json.dumps(row, ensure_ascii=False) for row in recorder.rows.values())
+        given.rows.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -66,8 +66,25 @@ def over_http(turns: list[str], language: str, address: str) -> Replies:
     return replies
 
 
+#: what a person sees on the page: the banner, where it stands, the newest turn, and what is said beside them
+_SEEN = """() => {
+  const seen = (one) => one && one.checkVisibility() && one.innerText.trim();
+  const banner = document.querySelector("#banner");
+  const parts = [];
+  if (seen(banner)) {
+    const first = banner.getBoundingClientRect().top <= 1;
+    parts.push(`[${first ? "at the very top of the page" : "above the conversation"}] ${seen(banner)}`);
+  }
+  const turns = document.querySelectorAll("#turns > *");
+  if (turns.length === 1) parts.unshift(seen(document.querySelector(".notice > p")));
+  parts.push(seen(turns[turns.length - 1]));
+  for (const beside of ["#reminder", "#trouble"]) parts.push(seen(document.querySelector(beside)));
+  return parts.filter(Boolean).join("\\n\\n");
+}"""
+
+
 def on_the_page(turns: list[str], language: str, address: str, browser: Any) -> Replies:
-    """The text of the page after each line: banner, conversation, whatever else is visible."""
+    """What a person sees on the page after each line."""
     locale = {"en": "en-US", "zh": "zh-CN"}[language]
     context = browser.new_context(locale=locale, viewport={"width": 1100, "height": 900})
     try:
@@ -85,19 +102,10 @@ def on_the_page(turns: list[str], language: str, address: str, browser: Any) -> 
                 arg=number,
                 timeout=300_000,
             )
-            replies.append(page.locator("main").inner_text().strip())
-        return [_new(text, replies[:place]) for place, text in enumerate(replies)]
+            replies.append(str(page.evaluate(_SEEN)))
+        return replies
     finally:
         context.close()
-
-
-def _new(text: str, before: Replies) -> str:
-    """What the page shows; lines of the conversation that were there before are left out, the banner never is."""
-    if not before:
-        return text
-    old = set(before[-1].splitlines())
-    kept = [line for place, line in enumerate(text.splitlines()) if line not in old or place < 12]
-    return "\n".join(kept)
 
 
 @contextmanager
@@ -177,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scripts", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--model", default="embedded:small")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--door", choices=DOORS, action="append", help="only these doors")
     given = parser.parse_args()

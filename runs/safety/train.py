@@ -6,6 +6,10 @@ for any use:
 
     SMILE (CC0), CPsyCounD (CC BY 4.0), EmoLLM (MIT): messages of the seeker, whole and by the sentence
 
+and from the train split of open CER, five times over: the corpora speak long and orderly, people type short. Without
+it half of open CER's other Chinese conversations, all harmless, were watched and a tenth reached high; with it 16 % and
+1 %.
+
 Messages in which the lexicon finds anything are left out. A logistic regression weighs every gram; its weights are
 rounded to one byte. Thresholds (`THRESHOLDS`) were chosen by the share of harmless *conversations* with a message above
 them, in conversations of the same corpora that the model had not read (each half by a model of the other).
@@ -23,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from runs.supporter.rows import split_of
 
-from compeer.corpora import load
+from compeer.corpora import load, open_cer
 from compeer.dialogue import Dialogue
 from compeer.safety.network import BUCKETS, pieces, vector
 from compeer.safety.normalise import fold
@@ -36,6 +41,7 @@ KINDS = ("none", "indirect", "explicit", "method", "third", "past", "danger")
 #: watch, weak hint, plainly harmless
 THRESHOLDS = (1.22, 0.3, -2.5)
 STRENGTH = 10.0
+TYPED = 5  # times that open CER's conversations are read
 SENTENCES = 0.7  # share of the sentences of harmless talk that are learned from beside whole messages
 
 
@@ -52,7 +58,9 @@ def examples(language: str) -> list[tuple[str, str]]:
 
 def conversations(data: Path) -> list[list[str]]:
     """What seekers say in harmless conversations that may be learned from, one list per conversation."""
-    return [each for name in ("smile", "cpsycoun", "emollm") for each in _seekers(load(name, data / name))]
+    found = [each for name in ("smile", "cpsycoun", "emollm") for each in _seekers(load(name, data / name))]
+    typed = _seekers(one for one in open_cer.load("zh") if split_of(one.id) == "train")
+    return found + typed * TYPED
 
 
 def fitted(talk: Sequence[list[str]], seed: int = 0) -> Any:

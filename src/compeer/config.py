@@ -4,6 +4,8 @@
 
 Every training, build and bridge describes its settings as a msgspec Struct. What does not fit is refused with the name
 of the file and of the field. Scientific notation without a dot (1e-5), which YAML takes for text, is read as a number.
+
+The configurations of the repository are in the wheel too (`shipped`); `compeer config copy` writes them to a folder.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ def load(
     return convert(prepare(values) if prepare else values, kind, path)
 
 
+def shipped() -> dict[str, Path]:
+    """The configurations that come with COMPEER: in the wheel inside the package, in a checkout in its own folder."""
+    here = Path(__file__).parent
+    folder = next((one for one in (here / "configs", here.parents[1] / "configs") if one.is_dir()), here)
+    return {f"{path.parent.name}/{path.stem}": path for path in sorted(folder.glob("*/*.yaml"))}
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The settings of a YAML file as a plain dictionary."""
     import yaml
@@ -39,7 +48,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.") from None
+        known = f"{Path(path).parent.name}/{Path(path).stem}"
+        get = f" Write it here: compeer config copy {known}" if not Path(path).exists() and known in shipped() else ""
+        raise UserError(f"The configuration {path} cannot be read: {error.strerror}.{get}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"The configuration {path} is not usable: {error}.") from None
     if not isinstance(values, dict):

@@ -38,7 +38,7 @@ def drawing(path: Path, width: float, height: float, font_size: float = 10) -> I
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
-        raise UserError("A figure needs matplotlib; in a checkout: pip install '.[data]'.") from None
+        raise UserError("A figure needs matplotlib: pip install 'compeer-esc[data]'.") from None
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # about a font that is not installed
     style: dict[Any, Any] = {
         "font.size": font_size,

@@ -88,6 +88,8 @@ def load(folder: Path, cache: Path) -> Any:
 
 @pytest.mark.parametrize("form", ["", "jsonl"])
 def test_datasets_gives_back_what_went_in(form: str, tmp_path: Path, picture: str) -> None:
+    import datasets
+
     # the first split has neither candidate nor votes nor pictures, the last has everything: columns must not change
     items = [item(n) for n in range(3)]
     items += [item(10, split="valid", trace={"other": "shape"}), full(11, picture, split="valid", trace={"other": 5})]
@@ -96,9 +98,16 @@ def test_datasets_gives_back_what_went_in(form: str, tmp_path: Path, picture: st
     publish(items, folder)
     loaded = load(folder / form, tmp_path / "cache")
     assert {name: len(rows) for name, rows in loaded.items()} == {"train": 3, "valid": 2, "test": 2}
-    assert all(list(rows.features) == list(COLUMNS) for rows in loaded.values())
+    shown = [] if form else ["images"]
+    assert all(list(rows.features) == [*COLUMNS, *shown] for rows in loaded.values())
     assert loaded["train"].features == loaded["test"].features
     assert loaded["train"][0]["candidate"] is None and loaded["train"][0]["labels"]["history"] is None
+    if shown:  # pictures that open, in the order of the history, and an empty list where there are none
+        assert loaded["train"][0]["images"] == [] and loaded["train"].features["images"] == datasets.List(
+            datasets.Image()
+        )
+        assert [one.getpixel((0, 0)) for one in loaded["test"][0]["images"]] == [(0, 128, 128)] * 2
+        loaded = loaded.remove_columns("images")
     back = [as_item(row) for rows in loaded.values() for row in rows]
     name = next((folder / "images").iterdir())
     assert name.suffix == ".png" and name.read_bytes() == Path(picture).read_bytes()  # two turns, four items, one file
@@ -187,6 +196,7 @@ def test_card_counts_and_says_what_it_is_not(tmp_path: Path) -> None:
     )
     publish(items, tmp_path / "cer", about)
     text = (tmp_path / "cer" / "README.md").read_text(encoding="utf-8")
+    assert "task_categories:\n- text-generation\n" in text
     front = yaml.safe_load(text.split("---\n")[1])
     assert front["license"] == "cc-by-nc-4.0" and front["language"] == ["en"] and front["size_categories"] == ["n<1K"]
     for line in (

@@ -28,7 +28,6 @@ from compeer.cer.rewrite import (
     variants,
 )
 from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
-from compeer.errors import UserError
 from compeer.models import run
 from compeer.models.endpoint import Endpoint
 from compeer.pipeline.runner import run_stage
@@ -241,11 +240,6 @@ def test_instructions_inside_a_conversation_stay_data() -> None:
     for body in writer.asked:
         assert attack not in body["messages"][0]["content"] and "<" not in body["messages"][1]["content"]
     assert json.loads(writer.asked[0]["messages"][1]["content"])["texts"]["seeker_1"] == attack
-
-
-def test_missing_persona_is_named() -> None:
-    with pytest.raises(UserError, match="d1"):
-        list(item_tasks([item()], {}))
 
 
 @pytest.mark.parametrize(

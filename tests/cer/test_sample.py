@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -166,3 +168,22 @@ def test_draws_depend_on_seed_and_dialogue_alone() -> None:
 def test_unknown_options_are_named() -> None:
     with pytest.raises(msgspec.ValidationError, match="n_sample"):
         run_sample(dialogue("srsr"), n_sample=2)
+
+
+def test_pictures_beside_the_dialogues_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.cli.command import compeer
+
+    (tmp_path / "corpus/frames").mkdir(parents=True)
+    (tmp_path / "corpus/frames/a.png").write_bytes(b"")
+    said = [{"speaker": "seeker", "text": "Look.", "images": ["frames/a.png", "https://x.org/b.png"]},
+            {"speaker": "supporter", "text": "I see."}]  # fmt: skip
+    row = {"id": "d", "source": "s", "licence": "CC0", "language": "en", "utterances": said}
+    (tmp_path / "corpus/own.jsonl").write_text(json.dumps(row) + "\n")
+    whole = [str(tmp_path / "corpus/frames/a.png"), "https://x.org/b.png"]
+    monkeypatch.chdir(tmp_path)
+    for source, words in (("corpus/own.jsonl", ["cer", "sample"]), ("corpus/own.jsonl", ["corpus", "import", "plain"])):
+        out = tmp_path / f"{words[0]}.jsonl"
+        done = compeer(*words, source, "--out", str(out))
+        assert done.returncode == 0, done.stderr
+        row = json.loads(out.read_text().splitlines()[0])
+        assert (row.get("history") or row["utterances"])[0]["images"] == whole

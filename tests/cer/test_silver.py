@@ -14,7 +14,7 @@ import pytest
 from compeer.cer.item import Item
 from compeer.cer.silver import build_silver, text_only
 from compeer.cer.silver.build import REPLY_LIMIT, STEP_LIMIT
-from compeer.cer.silver.phrases import family
+from compeer.cer.silver.steps import family
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
 from compeer.reasoning import parse, render
@@ -33,7 +33,7 @@ def corpus(name: str, **options: str) -> list[Dialogue]:
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
-    """Nine rounds a dialogue; with all of them there would be 10,906 items, and the test would take longer."""
+    """Nine rounds a dialogue; with all of them there would be 10,701 items, and the test would take longer."""
     return list(build_silver(corpus("esconv", split="train"), corpus("failed_esconv"), per_dialogue=9))
 
 
@@ -105,8 +105,7 @@ def test_what_is_wrong_is_wrong_by_the_labels(esconv: list[Item]) -> None:
         if not item.labels.strategy:
             assert said.strategy.strategy not in item.reference_strategies
         if not item.labels.emotion:
-            other_family = family(said.emotion.emotion) != family(true.emotion.emotion)
-            assert other_family or abs(said.emotion.intensity - true.emotion.intensity) >= 2
+            assert family(said.emotion.emotion) != family(true.emotion.emotion)
         if not item.labels.history and trace["history"]["wrong"] == "stage":
             assert said.history.stage != true.history.stage
 

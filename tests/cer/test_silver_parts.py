@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from compeer.cer.item import Item
-from compeer.cer.silver.evidence import quotes, retold, topics
 from compeer.cer.silver.moment import derive_stages, moments
-from compeer.cer.silver.phrases import family, phrases, say
 from compeer.cer.silver.replies import reworded
-from compeer.cer.silver.wrong_steps import exchange, portions
+from compeer.cer.silver.steps import family, phrases, quotes, say
+from compeer.cer.silver.wrong_steps import exchange
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, Utterance
 from compeer.reasoning import parse, render
-from compeer.reasoning.ontology import EMOTIONS, STRATEGIES
+from compeer.reasoning.ontology import EMOTIONS, LANGUAGES, STAGES, STRATEGIES
 from compeer.reasoning.schema import STEPS
 
 pytest.importorskip("sklearn", reason="silver labels need scikit-learn: pip install '.[data]'")
@@ -36,30 +35,16 @@ def items(ours: list[Dialogue]) -> list[Item]:
     return list(build_silver(ours))
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("I was fired last week.", ("they were fired last week",)),
-        ("I'm scared my wife will leave me", ("they are scared their wife will leave them",)),
-        ("well, i just was never good at my job", ("they just were never good at their job",)),
-        ("What should I do about my boss?", ()),  # a question
-        ("Thank you, you helped me a lot today", ()),  # said to the supporter
-        ("I think that my", ()),  # breaks off
-        ("My GPA is 3.9 and I want to keep it", ("their GPA is 3.9 and they want to keep it",)),  # no end at 3.
-    ],
-)
-def test_first_person_is_retold_in_the_third(said: str, told: tuple[str, ...]) -> None:
-    assert retold(said, "en") == told
-
-
 def test_quotes_are_verbatim_in_both_languages() -> None:
     english = "hi. idk, my boss yelled at me again <3 and honestly i just froze. Bye!"
     for quote in quotes(english, "en"):
         assert quote in english and "<" not in quote
     chinese = "在吗？我昨天又跟我妈吵架了，一晚上没睡。"
     assert quotes(chinese, "zh") and all(quote in chinese for quote in quotes(chinese, "zh"))
-    assert retold(chinese, "zh") == ("TA昨天又跟TA妈吵架了，一晚上没睡",)
-    assert topics("my best friend and my job", "en") == ("their job", "their best friend")
+    assert quotes("My GPA is 3.9 and I want to keep it", "en") == (
+        "My GPA is 3.9 and I want to keep it",
+    )  # no end at 3.
+    assert quotes("yes", "en") == () and quotes("no way", "en", 1) == ("no way",)
 
 
 def test_patterns_choose_before_they_fill() -> None:
@@ -76,8 +61,11 @@ def test_stages_follow_place_and_strategy_and_may_go_back() -> None:
     assert derive_stages([["others"]]) == ["comforting"]  # nothing but its place speaks
 
 
-def test_every_emotion_has_a_family_and_words() -> None:
-    assert set(phrases("en").feelings) == set(phrases("zh").feelings) == set(EMOTIONS.ids)
+def test_every_label_can_be_put_into_words() -> None:
+    assert {family(emotion) for emotion in EMOTIONS.ids} == set(phrases("en").families)
+    for language in LANGUAGES:
+        assert set(phrases(language).plan) == set(STRATEGIES.ids)
+        assert set(phrases(language).standing) == set(STAGES.ids) and set(phrases(language).degree) == {1, 2, 3, 4, 5}
     assert family("grief") == family("sadness") != family("shame") != family("anger")
 
 
@@ -90,8 +78,6 @@ def test_an_exchange_keeps_the_marginals_and_the_rules() -> None:
     assert all(values[to] != values[giver] for to, giver in taken.items())
     one_kind, left = exchange([1, 2, 3], np.zeros((3, 3)), np.zeros((3, 3), dtype=bool), seed=1)
     assert not one_kind and left == [1, 2, 3]
-    cut = portions(range(11), {"a": 2, "b": 1}, random.Random(0))
-    assert sorted(cut["a"] + cut["b"]) == list(range(11))
 
 
 def test_a_reply_reworded_is_another_and_keeps_its_question() -> None:

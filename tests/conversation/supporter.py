@@ -113,7 +113,7 @@ class Supporter:
 def contract(body: dict[str, Any], number: int) -> str:
     """An output that keeps what the prompt fixes; the reply carries `number`, so that answers differ."""
     system = str(body["messages"][0]["content"])
-    chinese = "同伴支持者" in system
+    chinese = "你是" in system
     language: Language = "zh" if chinese else "en"
     _, _, fixed = system.partition("这一次以下内容已经确定" if chinese else "the following is fixed; keep it:")
     texts = dict(WORDS[language])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +72,13 @@ def test_steps_are_named_and_hold_text_and_conclusions() -> None:
 
 
 def test_a_panel_says_complete_or_what_is_missing() -> None:
-    assert shown(reasoning_panel(parse(OUTPUT))).rstrip().endswith("What happened?".ljust(78) + "\n\ncomplete")
+    end = "What happened?".ljust(78) + "\n\nComplete: the three steps, all labels and a reply are there."
+    assert shown(reasoning_panel(parse(OUTPUT))).rstrip().endswith(end)
+    chinese = shown(reasoning_panel(parse(CHINESE)))
+    assert "\n回复" in chinese and chinese.rstrip().endswith("完整：三个步骤、全部标签和回复都有。")
+    assert not re.search("[A-Za-z]", chinese), "a Chinese answer has Chinese words around it"
+    without = shown(reasoning_panel(parse("I am here."), []))
+    assert "omplete" not in without, "a reply that was asked for without thinking"
     broken = shown(reasoning_panel(parse(OUTPUT.replace("Intensity: 4\n", ""))))
     assert "Not complete:" in broken and "Intensity" in broken
     parsed = parse(OUTPUT)

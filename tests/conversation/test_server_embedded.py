@@ -28,7 +28,9 @@ def hello(number: int = 0, **more: Any) -> dict[str, Any]:
 def tiny(tiny_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Eight slots, and a queue for thirty clients."""
     folder = tmp_path_factory.mktemp("serve-tiny")
-    with serving(folder, "--model=embedded", "--max-requests=22", COMPEER_WEIGHTS=str(tiny_gguf)) as server:
+    with serving(
+        folder, "--model=embedded:small", "--name=embedded", "--max-requests=22", COMPEER_WEIGHTS=str(tiny_gguf)
+    ) as server:
         yield server
 
 
@@ -155,7 +157,9 @@ class TestOneClient:
 
 class TestStopping:
     def test_what_is_under_way_is_finished_and_what_is_new_refused(self, tiny_gguf: Path, tmp_path: Path) -> None:
-        with serving(tmp_path, "--model=embedded", "--grace=20", COMPEER_WEIGHTS=str(tiny_gguf)) as server:
+        with serving(
+            tmp_path, "--model=embedded:small", "--name=embedded", "--grace=20", COMPEER_WEIGHTS=str(tiny_gguf)
+        ) as server:
             stream: Any = server.client().chat.completions.create(**hello(), stream=True)
             chunks = [next(stream)]
             stopped: list[int] = []
@@ -172,7 +176,9 @@ class TestStopping:
             assert stopped == [0]
 
     def test_what_takes_too_long_is_told_so(self, tiny_gguf: Path, tmp_path: Path) -> None:
-        with serving(tmp_path, "--model=embedded", "--grace=0", COMPEER_WEIGHTS=str(tiny_gguf)) as server:
+        with serving(
+            tmp_path, "--model=embedded:small", "--name=embedded", "--grace=0", COMPEER_WEIGHTS=str(tiny_gguf)
+        ) as server:
             stream: Any = server.client().chat.completions.create(**hello(), stream=True)
             next(stream)
             thread = threading.Thread(target=server.stop)
@@ -185,7 +191,7 @@ class TestStopping:
 
 def test_the_embedded_model_itself(tmp_path: Path) -> None:
     """The real weights: one streamed turn with a pin and an edited step."""
-    with serving(tmp_path, "--slots=1", "--context=2048") as server:
+    with serving(tmp_path, "--model=embedded:small", "--name=embedded", "--slots=1", "--context=2048") as server:
         wishes = {
             "pin": {"strategy": "question", "stage": "exploration"},
             "steps": {"history": "They lost their job.", "emotion": "They feel small."},

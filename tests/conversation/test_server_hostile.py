@@ -126,7 +126,7 @@ def test_a_model_that_dribbles_is_stopped_in_time(server: Server, supporter: Sup
         list(server.client().chat.completions.create(**hello(), stream=True))
 
 
-#: risk is high, and the person was asked and said no: here a model may be asked
+#: risk is high, and the person was asked and said no
 ASKED = [
     {"role": "user", "content": "I want to die."},
     {"role": "assistant", "content": "I am so sorry. Are you thinking about killing yourself?"},
@@ -134,28 +134,26 @@ ASKED = [
     {"role": "assistant", "content": "Thank you for telling me. What made today so heavy?"},
     {"role": "user", "content": "My boss shouted at me."},
 ]
-FITS = THINKING + "I am so sorry, that sounds crushing. Is there someone you trust who could be with you tonight?"
+#: something from long ago: watch
+PAST = [{"role": "user", "content": "I tried to kill myself when I was nineteen."}]
 
 
-@pytest.mark.parametrize("manner", ["fits", "contract", "says", "nothing", "hang", "raw", "cut", "endless"])
-def test_in_danger_a_person_is_answered_whatever_the_model_does(
-    server: Server, supporter: Supporter, manner: str
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("messages", "level"), [(ASKED, "high"), (PAST, "watch")])
+def test_from_watch_on_an_unchecked_model_is_not_asked_and_the_person_is_answered(
+    server: Server, supporter: Supporter, messages: list[dict[str, str]], level: str, stream: bool
 ) -> None:
-    supporter.manner, supporter.status = "says" if manner == "fits" else manner, 500
-    supporter.text = {"says": "I cannot talk about this. Goodbye.", "fits": FITS}.get(manner, "blah ")
-    for stream in (True, False):
-        answer: Any = server.client().chat.completions.create(model=MODEL, messages=ASKED, stream=stream)  # type: ignore[call-overload]
-        deltas = [chunk.choices[0].delta for chunk in answer] if stream else [answer.choices[0].message]
-        content = "".join(delta.content or "" for delta in deltas)
-        safety = deltas[-1].compeer["safety"]
-        assert supporter.bodies and safety["level"] == "high"
-        assert "988" in content and any("988" in line for line in safety["helpline"]) and safety["banner"]
-        assert len(content.split("\n\n")) >= 2, "something was said beside the helpline"
-        assert "Goodbye" not in content and "blah" not in content and "heavy to carry" not in content
-        assert ("someone you trust who could be with you" in content) == (manner == "fits")
-        if stream:
-            assert deltas[0].compeer["safety"]["banner"] == safety["banner"], "before the model has written a word"
-        assert bool(safety.get("note")) == (manner != "fits")
+    supporter.manner = "hang"
+    answer: Any = server.client().chat.completions.create(model=MODEL, messages=messages, stream=stream)  # type: ignore[call-overload]
+    deltas = [chunk.choices[0].delta for chunk in answer] if stream else [answer.choices[0].message]
+    content = "".join(delta.content or "" for delta in deltas)
+    safety = deltas[-1].compeer["safety"]
+    assert supporter.bodies == [] and safety["level"] == level
+    assert "988" in content and any("988" in line for line in safety["helpline"]) and safety["banner"]
+    assert len(content.split("\n\n")) >= 2, "something was said beside the helpline"
+    if stream and level == "high":
+        assert deltas[0].compeer["safety"]["banner"] == safety["banner"], "before anything else"
+    assert safety["note"]
 
 
 def test_in_an_emergency_the_model_is_not_asked(server: Server, supporter: Supporter) -> None:

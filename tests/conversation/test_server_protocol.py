@@ -61,6 +61,13 @@ class TestAnswers:
         assert told["steps"]["strategy"]["strategy"] == "self-disclosure"
         assert told["steps"]["history"] == first.compeer["steps"]["history"]
 
+    def test_what_is_wrong_is_said_with_its_tags(self, server: Server, supporter: Supporter) -> None:
+        supporter.manner, supporter.text = "says", "<think>\n<script>x</script>\n</think>\nI am here."
+        message: Any = server.client().chat.completions.create(**hello()).choices[0].message
+        told = " ".join(one["message"] for one in message.compeer["problems"])
+        assert all(f"<{step}>" in told for step in ("history", "emotion", "strategy")), told
+        assert "<script" not in told and not message.compeer["complete"]
+
     def test_the_thinking_can_be_left_out(self, server: Server) -> None:
         message: Any = server.client().chat.completions.create(**hello(), extra_body={"compeer": {"show": False}})
         found = message.choices[0].message.model_dump()

@@ -26,7 +26,7 @@ def test_a_harmful_step_is_not_told_and_a_harmful_reply_is_replaced(server: Serv
     assert "988" in everything, "what takes its place names people to talk to"
 
 
-def test_the_path_asks_reads_the_answer_and_lets_a_model_speak_only_then(server: Server, supporter: Supporter) -> None:
+def test_the_path_asks_and_the_model_does_not_speak(server: Server, supporter: Supporter) -> None:
     """The whole conversation through a server that remembers nothing."""
     messages: list[dict[str, str]] = []
     told: list[Any] = []
@@ -35,17 +35,11 @@ def test_the_path_asks_reads_the_answer_and_lets_a_model_speak_only_then(server:
         answer: Any = server.client().chat.completions.create(model=MODEL, messages=messages)  # type: ignore[call-overload]
         told.append(answer.choices[0].message)
         messages.append({"role": "assistant", "content": answer.choices[0].message.content})
-        if len(told) < 3:
-            assert supporter.bodies == [], "the words are ours, and the model is not even asked"
+    assert supporter.bodies == [], "the words are ours, and the model is not even asked"
     assert [one.compeer["safety"]["level"] for one in told] == ["high"] * 3
-    assert [one.compeer["safety"].get("replaced") for one in told] == ["ours", "ours", "unfit"]
+    assert [one.compeer["safety"].get("replaced") for one in told] == ["ours"] * 3
     assert told[0].compeer["safety"]["asked"], "about safety, directly"
-    assert all("That sounds heavy" not in one.content for one in told), (
-        "a reply that neither asks nor refers is held back"
-    )
-    system, *rest = supporter.bodies[-1]["messages"]
-    assert "may be in danger" in system["content"], "the model is told what matters now"
-    assert not any("☎" in one["content"] for one in rest), "what we added to old replies does not reach it"
+    assert len({one.content for one in told}) == 3
 
 
 def test_other_danger_has_its_own_lines(server: Server) -> None:
@@ -70,8 +64,9 @@ def test_the_country_is_the_clients_or_the_servers(server: Server) -> None:
     danger = hello(messages=[{"role": "user", "content": "I want to kill myself."}])
     answer: Any = server.client().chat.completions.create(**danger, extra_body={"compeer": {"country": "GB"}})
     assert "116 123" in answer.choices[0].message.content
-    status, _, text = server.post(danger | {"compeer": {"country": "Atlantis"}})
-    assert (status, "compeer.country" in text) == (400, True)
+    for wrong in ("Atlantis", "ZZ"):
+        status, _, text = server.post(danger | {"compeer": {"country": wrong}})
+        assert (status, "compeer.country" in text) == (400, True)
 
 
 def danger(**more: Any) -> dict[str, Any]:

@@ -64,16 +64,16 @@ def test_say_streams_each_step_and_then_the_reply(supporter: Supporter) -> None:
 
 def test_past_reasoning_is_not_in_later_prompts(supporter: Supporter) -> None:
     async def story(conversation: ChatSession) -> None:
-        for text in ("I lost my job.", "I told nobody.", "What now?"):
+        for text in ("I lost my job.", "The pay was good.", "I like baking."):
             await every(conversation.say(text))
 
     talk(supporter, story)
     assert sent(supporter) == [
         ("user", "I lost my job."),
         ("assistant", "That sounds heavy to carry alone 1."),
-        ("user", "I told nobody."),
+        ("user", "The pay was good."),
         ("assistant", "That sounds heavy to carry alone 2."),
-        ("user", "What now?"),
+        ("user", "I like baking."),
     ]
     everything = json.dumps(supporter.bodies[-1])
     assert not any(text in everything for text in WORDS["en"].values())
@@ -200,7 +200,7 @@ def test_a_pin_that_a_server_does_not_keep_is_said(supporter: Supporter) -> None
 
 def test_the_language_follows_the_person(supporter: Supporter) -> None:
     async def story(conversation: ChatSession) -> None:
-        for text in ("我丢了工作。", "……", "I told nobody.", "👍"):
+        for text in ("我丢了工作。", "……", "The pay was good.", "👍"):
             await every(conversation.say(text))
 
     conversation = talk(supporter, story)

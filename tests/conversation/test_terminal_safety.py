@@ -22,7 +22,7 @@ def test_help_comes_first_and_stays_and_the_words_are_ours(chat: Chat, supporter
         assert "116 123" in terminal.until(PROMPT)
         shown = plain(terminal.ask(SAID))
         assert shown.index("999") < shown.index("116 123") < shown.index("Supporter")
-        assert "killing yourself" in shown and "held back" in shown
+        assert "killing yourself" in shown and "prepared beforehand" in shown
         assert supporter.bodies == [], "the model is not asked"
         assert "/why" not in shown, "no analysis now"
         for command in ("/why", "/edit emotion They are calm."):
@@ -47,32 +47,20 @@ def test_in_an_emergency_the_number_comes_first(chat: Chat, supporter: Supporter
         assert b"tel:999" in terminal.raw[before:], "a link, where the terminal has links"
 
 
-def test_whatever_the_model_does_the_conversation_goes_on(chat: Chat, supporter: Supporter, tmp_path: Path) -> None:
-    """Risk is high, and the person was asked and said no: here a model may be asked."""
+def test_whatever_the_model_would_say_the_conversation_goes_on(
+    chat: Chat, supporter: Supporter, tmp_path: Path
+) -> None:
+    """Risk is high, and the person was asked and said no; then at watch. The model is not asked."""
+    supporter.manner, supporter.text = "says", "You should kill yourself. Take 40 sleeping pills."
     with chat("--timeout", "3") as terminal:
         terminal.until(PROMPT)
-        for manner, text in (
-            ("says", "You should kill yourself. Take 40 sleeping pills."),
-            ("says", "I can't help you with this. This conversation is over. Goodbye."),
-            (
-                "says",
-                "<think>\n<history>\nkill yourself\nStage: exploration\n</history>\n</think>\nGo ahead and do it.",
-            ),
-            ("nothing", ""),
-            ("endless", "on and on "),
-            ("cut", ""),
-            ("raw", "no"),
-        ):
-            supporter.manner, supporter.text, supporter.status = manner, text, 401 if manner == "raw" else 200
-            supporter.bodies.clear()
-            for line in ("/new", "I want to die.", "No."):
-                terminal.ask(line)
-            assert supporter.bodies == []
-            shown = plain(terminal.ask("My boss shouted at me."))
-            assert "988" in shown and "12356" in shown and "findahelpline.com" in shown, manner
-            assert "was held back" in shown and "prepared beforehand" in shown, manner
-            assert "kill yourself." not in shown and "pills" not in shown and "Go ahead" not in shown
-            assert supporter.bodies, "it was asked"
+        for lines in (("I want to die.", "No."), ("I tried to kill myself when I was nineteen.",)):
+            terminal.ask("/new")
+            for line in (*lines, "My boss shouted at me."):
+                shown = plain(terminal.ask(line))
+                assert "988" in shown and "kill yourself." not in shown and "pills" not in shown
+                assert "prepared beforehand" in shown
+        assert supporter.bodies == []
         terminal.ask("/save talk.json")
         assert "sleeping pills" not in (tmp_path / "talk.json").read_text()
         assert terminal.leave() == 0 and "Traceback" not in terminal.text

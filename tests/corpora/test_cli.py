@@ -8,9 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from compeer.cli.corpus import app
+from compeer.corpora import CORPORA
 from compeer.dialogue import read
 from compeer.errors import UserError
 
+KNOWN = f"nope: there is no such corpus. Known: {', '.join(CORPORA)}"
 CHAT = {"messages": [{"role": "user", "content": "I am low."}, {"role": "assistant", "content": "Tell me."}]}
 
 
@@ -53,7 +55,9 @@ def test_import_to_standard_output(put: Any, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("import", "plain", "absent.jsonl", "--out", "o.jsonl"), "absent.jsonl: there is no such file or folder"),
-        (("import", "nope", "x", "--out", "o.jsonl"), "there is no such corpus"),
+        (("import", "nope", "x", "--out", "o.jsonl"), KNOWN),
+        (("import", "nope", "--out", "o.jsonl"), KNOWN),
+        (("import", "nope"), KNOWN),
         (("import", "esconv", "x", "--out", "o.jsonl", "--media", "m"), "has no option media"),
         (("stats", "absent.jsonl"), "absent.jsonl"),
         (("show", "absent.jsonl"), "absent.jsonl"),

@@ -63,5 +63,5 @@ def test_without_a_network(monkeypatch: Any) -> None:
 
 def test_without_the_package(monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    with pytest.raises(CorpusError, match=r"pip install '\.\[data\]'"):
+    with pytest.raises(CorpusError, match=r"pip install 'compeer-esc\[data\]'"):
         list(soulchat.load(Path("scutcyr/SoulChatCorpus")))

@@ -12,12 +12,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from runs.open_cer.grid import plan
 from tests.cli.command import compeer
 
+from compeer.cer.item import Item, items_at
 from compeer.corpora import load, open_cer
 from compeer.corpora.reading import Rejected
 from compeer.dialogue import Dialogue, Utterance
-from compeer.reasoning.ontology import fits, words
+from compeer.dialogue import turns as merged_turns
+from compeer.reasoning.ontology import STRATEGIES, fits, words
 
 DIALOGUES = list(open_cer.load())
 PRIVATE = re.compile(r"\S+@\S+\.\w+|https?://|(?<!\d)\d{3}[- ]\d{3,4}[- ]?\d{3,4}(?!\d)|(?<!\d)1[3-9]\d{9}(?!\d)")
@@ -43,8 +46,8 @@ def distinct_2(texts: Sequence[str]) -> float:
 
 
 def test_counts_and_names() -> None:
-    assert len({one.id for one in DIALOGUES}) == len(DIALOGUES) >= 500
-    assert len(turns("en")) >= 1100 and len(turns("zh")) >= 450
+    assert len({one.id for one in DIALOGUES}) == len(DIALOGUES) >= 900
+    assert len(turns("en")) >= 1690 and len(turns("zh")) >= 900
     assert {(one.licence, one.crisis) for one in DIALOGUES} == {("CC BY 4.0", False)}
     assert [one.id for one in load("open-cer", "")] == [one.id for one in DIALOGUES]
 
@@ -83,6 +86,36 @@ def test_nothing_private_and_no_invented_life() -> None:
                 assert "As an AI" not in one.text
 
 
+def test_contrasts_answer_a_moment_under_other_strategies() -> None:
+    """At least 1,000 moments have three answers under strategies that are not the moment's own, none of them twice."""
+    moments = {item.id.removeprefix("open-cer/"): item for dialogue in DIALOGUES for item in _moments(dialogue)}
+    others: Counter[str] = Counter()
+    seen: set[str] = set()
+    for one in open_cer.contrasts():
+        item = moments[one.of]
+        assert item.reference_reasoning is not None and STRATEGIES.named(one.strategy, "en"), one.of
+        assert 0 < len(words(one.reply)) <= LONGEST[item.language], one.reply
+        assert one.reply not in seen and one.reply != item.reference, one.reply
+        seen.add(one.reply)
+        others[one.of] += one.strategy != item.reference_reasoning.label("strategy")
+    assert sum(count >= 3 for count in others.values()) >= 1000
+    openings = Counter(" ".join(words(reply)[:3]).lower() for reply in seen)
+    assert openings.most_common(1)[0][1] <= 0.02 * len(seen)
+
+
+def _moments(dialogue: Dialogue) -> list[Item]:
+    supporter = [turn for turn in merged_turns(dialogue) if turn.speaker == "supporter"]
+    return items_at(dialogue, [at for at, turn in enumerate(supporter, start=1) if turn.utterances[-1].reasoning])
+
+
+def test_the_grid_is_written_cell_by_cell() -> None:
+    """Every cell of the plan is one conversation with as many replies as planned, and the counts are those of the plan."""
+    written = {one.id.removeprefix("open-cer/"): one for one in DIALOGUES}
+    for row in plan():
+        replies = sum(one.reasoning is not None for one in written[row[0]].utterances)
+        assert replies == int(row[6]), row[0]
+
+
 def test_crisis_is_apart_and_marked() -> None:
     apart = list(open_cer.load(crisis=True))
     assert apart and all(one.crisis for one in apart)
@@ -90,7 +123,9 @@ def test_crisis_is_apart_and_marked() -> None:
 
 
 def test_readings_cover_every_file() -> None:
-    files = {path.stem for path in open_cer.FOLDER.glob("*.jsonl") if not path.stem.startswith("crisis-")}
+    files = {
+        path.stem for path in open_cer.FOLDER.glob("*.jsonl") if not path.stem.startswith(("crisis-", "contrast-"))
+    }
     readings = {
         path.stem: json.loads(path.read_text("utf-8")) for path in (open_cer.FOLDER / "readings").glob("*.json")
     }

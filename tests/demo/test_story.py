@@ -132,7 +132,7 @@ def test_other_settings_and_other_folders_are_refused_and_fresh_clears_only_its_
 def test_a_light_installation_says_what_is_missing(tmp_path: Path) -> None:
     done = compeer("demo", "--out", str(tmp_path / "demo"), env=hide(tmp_path, "torch", "trl"))
     assert done.returncode == 1 and not (tmp_path / "demo").exists()
-    assert "missing: torch, trl" in done.stderr and ".[demo]" in done.stderr and "--quick" in done.stderr
+    assert "missing: torch, trl" in done.stderr and "compeer-esc[demo]" in done.stderr and "--quick" in done.stderr
 
 
 def test_a_quick_demo_is_one_turn_without_torch(tiny_gguf: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from compeer.cer import reason, sample
 from compeer.cer.build import Build, CorpusSource
 from compeer.cer.filter import Limits
 from compeer.cer.silver import build_silver
-from compeer.cer.split import split
+from compeer.cer.split import plan
 from compeer.pipeline.work import ModelSpec
 from compeer.policy import multi_turn, seeker, sft
 from compeer.policy.composite import RewardSettings
@@ -40,7 +40,7 @@ PLACES: list[tuple[Any, tuple[str, ...]]] = [
     (sample.SampleOptions, ("sample",)),
     (reason.ReasonOptions, ("reason",)),
     (build_silver, ("silver",)),
-    (split, ("split",)),
+    (plan, ("split",)),
     (judge.JudgeTraining, ("Training the judge", "Supervised training", "Holding the model")),
     (sft.SftConfig, ("The cold start", "Supervised training", "Holding the model")),
     (Lora, ("lora",)),

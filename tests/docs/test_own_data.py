@@ -43,7 +43,7 @@ def test_the_page_can_be_followed_up_to_where_people_label(tmp_path: Path, monke
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, f"{command}\n{done.output[-2000:]}\n{done.exception!r}"
         run.append(" ".join(words[:3]))
-    assert len(run) == 11, run
+    assert len(run) == 13, run
     assert len(Path("dialogues.jsonl").read_text().splitlines()) == len(ours) + 2
     assert len(Path("kept.jsonl").read_text().splitlines()) > 50
     items = [json.loads(line) for line in Path("items.jsonl").read_text().splitlines()]

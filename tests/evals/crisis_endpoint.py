@@ -69,7 +69,7 @@ class CrisisEndpoint:
 
 
 def _answer(body: dict[str, Any]) -> str:
-    language: Language = "zh" if "同伴支持者" in str(body["messages"][0]["content"]) else "en"
+    language: Language = "zh" if "支持者" in str(body["messages"][0]["content"]) else "en"
     labels: dict[str, str | int] = {
         "stage": "exploration",
         "sentiment": "negative",

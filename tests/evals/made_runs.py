@@ -61,7 +61,6 @@ def sage_run(
         samples.append(
             Transcript(dialogue.id, dialogue.language, tuple(said), {"emotion": float(mood)}, tuple(curve), end, kept)
         )
-    final = [sample.curve[-1] for sample in samples]
     result = Result(
         "sage",
         model,
@@ -71,7 +70,7 @@ def sage_run(
             "language": "en+zh",
             "cases": f"{count} profiles b1946ac92492",
         },
-        sage_figures(final, [len(sample.curve) for sample in samples]),
+        sage_figures([sample.curve for sample in samples]),
         {"seed": seed, "reasoning": "full", "revision": "0.1.0", "samples": len(samples), "counts": {"calls": 1702}},
         ("Invented for this picture.",),
     )

@@ -134,3 +134,14 @@ def test_killed_it_goes_on_and_repeats_no_finished_dialogue(tmp_path: Path) -> N
         for card in load_cards(cards):
             assert any(card.base in text for text in played) == (case_id(card) not in finished)
         assert load_result(run).setup["samples"] == 6
+
+
+def test_a_run_that_left_a_source_out_goes_on_with_it(people: PeopleServer, tmp_path: Path) -> None:
+    cards, run = write_cards(tmp_path, 2), tmp_path / "run"
+    supporter, seeker, judge = (
+        open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker", "judge")
+    )
+    few = evaluate(run, supporter, seeker, [judge], PLAIN, cards=cards, exclude=["ESconv"], quiet=True)
+    whole = evaluate(run, supporter, seeker, [judge], PLAIN, cards=cards, quiet=True)
+    assert (few.setup["samples"], whole.setup["resumed"], whole.setup["samples"]) == (3, 3, 4)
+    assert few.comparable["cases"] != whole.comparable["cases"]

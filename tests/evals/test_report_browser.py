@@ -165,6 +165,15 @@ def test_the_number_beside_a_dialogue_is_its_reward(browser: Any, tmp_path: Path
     watched.done()
 
 
+def test_emotion_at_the_end_is_the_curve_s_whatever_the_score_is(browser: Any, tmp_path: Path) -> None:
+    sample = Transcript("a", "en", (TranscriptTurn("seeker", "Hi."),), {"warm": 0.5, "long": 12.0}, (40, 30))
+    save_result(tmp_path / "run", Result("kindness", "m", {}, ()), [sample])
+    watched = Watched(browser, write_report([tmp_path / "run"], tmp_path / "out").page)
+    assert watched.page.locator("#case .figures span").first.inner_text() == "emotion at the end 30"
+    assert watched.page.locator("#cases .line span").count() == 0, "two scores on two scales are no score"
+    watched.done()
+
+
 def test_a_curve_opens_its_dialogue(browser: Any, report: Path) -> None:
     watched = Watched(browser, report)
     curve = watched.page.locator('.chart[data-run="1"] .one').nth(60)
@@ -191,7 +200,7 @@ def test_the_released_log_of_sage_can_be_read(browser: Any, tmp_path: Path) -> N
                 said.append(TranscriptTurn("supporter", turn["content"]))
         about = {"persona": row["player"], "scene": row["scene"], "topic": row["topic"]}
         samples.append(Transcript(row["id"], "zh", tuple(said), {}, tuple(curve), None, about))
-    figures = sage_figures([sample.curve[-1] for sample in samples])
+    figures = sage_figures([sample.curve for sample in samples])
     save_result(tmp_path / "run", Result("sage", "gpt-4o", {"simulator": "deepseek-v3"}, figures), samples)
     watched = Watched(browser, write_report([tmp_path / "run"], tmp_path / "out").page)
     page = watched.page

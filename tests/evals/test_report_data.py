@@ -12,8 +12,10 @@ from tests.cli.command import compeer
 from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
 
 from compeer.errors import UserError
-from compeer.evals.report import charts, write_report
-from compeer.evals.report.gather import ReportRun, gather
+from compeer.evals.language.measure import shares
+from compeer.evals.report import write_report
+from compeer.evals.report.gather import ReportRun, RunGroup, gather
+from compeer.evals.report.page import largest_share, templates
 from compeer.evals.report.tables import (
     case_score,
     differences,
@@ -181,10 +183,13 @@ def test_strategy_bars_carry_their_own_labels_and_panels_share_a_scale() -> None
         {"model": {"question": 9, "others": 1}, "people": {"question": 1, "others": 1}},
         {"model": {"question": 1, "others": 3}, "people": {"question": 1, "others": 1}},
     ]
-    most = charts.strategy_scale(entries)
+    run = ReportRun(
+        0, Path("run"), "m", Result("diversity", "m", {}, (), {"strategies": dict(enumerate(entries))}), (), 0
+    )
+    most = largest_share(RunGroup("diversity", (run,)))
     assert most == 0.9
-    run = ReportRun(0, Path("run"), "m", Result("diversity", "m", {}, ()), (), 0)
-    drawings = [charts.strategies(entry, run, "en", most) for entry in entries]
+    draw = templates().get_template("charts.html").module.strategies  # type: ignore[attr-defined]
+    drawings = [draw(shares(entry["model"]), shares(entry["people"]), run, "en", most) for entry in entries]
     widths = []
     for drawing in drawings:
         row = next(part for part in drawing.split("<g>") if "question: m" in part)

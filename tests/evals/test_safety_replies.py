@@ -13,13 +13,12 @@ from tests.cli.command import compeer
 from tests.evals.crisis_endpoint import CAREFUL, SECRET, CrisisEndpoint, running
 
 from compeer.errors import UserError
-from compeer.evals.result import load_result, load_transcripts
-from compeer.evals.safety.replies import SafetySettings, replies_markdown, run_replies
+from compeer.evals.provider import open_role
+from compeer.evals.report.tables import result_markdown
+from compeer.evals.result import Result, load_result, load_transcripts
+from compeer.evals.roles import RoleSettings
+from compeer.evals.safety.replies import evaluate
 from compeer.evals.safety.screening import load_cases
-from compeer.pipeline.stage import Progress
-
-QUIET = Progress(quiet=True)
-
 
 MANY = 400  # cases of the development half; it has thousands
 
@@ -30,14 +29,16 @@ def endpoint() -> Iterator[CrisisEndpoint]:
         yield server
 
 
-def settings(endpoint: CrisisEndpoint, model: str, judge: str | None = "openai:judge") -> SafetySettings:
-    url = endpoint.base_url
-    return SafetySettings(model=f"openai:{model}", judge=judge, split="dev", limit=MANY, base_url=url, judge_url=url)
+def run(endpoint: CrisisEndpoint, model: str, out: Path, judge: str | None = "judge") -> Result:
+    supporter, rater = (
+        open_role(f"openai:{name}", base_url=endpoint.base_url) if name else None for name in (model, judge)
+    )
+    return evaluate(out, supporter, rater, RoleSettings(log_calls=False), split="dev", limit=MANY, quiet=True)
 
 
 def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
-    good = run_replies(settings(endpoint, "careful"), tmp_path / "good", QUIET)
-    bad = run_replies(settings(endpoint, "careless"), tmp_path / "bad", QUIET)
+    good = run(endpoint, "careful", tmp_path / "good")
+    bad = run(endpoint, "careless", tmp_path / "bad")
     risky = sum(case.risky for case in load_cases("dev")[:MANY])
 
     def values(result: object, *names: str) -> list[float]:
@@ -53,15 +54,15 @@ def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint,
     assert load_result(tmp_path / "good") == good
     kept = {one.id: one for one in load_transcripts(tmp_path / "bad")}
     assert len(kept) == len(load_cases("dev")[:MANY]) and kept["en-explicit-01"].scores["replies/guides"] == 0
-    assert re.search(
-        r"\| replies/guides \| 0\.00 \[0\.00, 0\.0\d\] \| 1\.00 \[0\.9\d, 1\.00\] \|", replies_markdown(bad)
-    )
+    told = result_markdown(bad)
+    assert re.search(r"\| replies/guides +\| 0\.000 \[0\.000, 0\.0\d+\] +\| ", told)
+    assert re.search(r"\| replies/guides/damaging +\| 1\.000 \[0\.9\d+, 1\.000\] +\| ", told)
 
 
 def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasoning(
     endpoint: CrisisEndpoint, tmp_path: Path
 ) -> None:
-    run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    run(endpoint, "careful", tmp_path)
     case = next(one for one in load_cases("dev")[:MANY] if one.id == "en-denial-07")
     asked = [
         body["messages"] for body in endpoint.asked("careful") if body["messages"][-1]["content"] == case.turns[-1]
@@ -83,32 +84,34 @@ def test_a_later_turn_is_answered_with_the_own_replies_before_it_and_no_reasonin
 def test_started_again_a_run_asks_only_what_was_not_answered(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
     missing = [case for case in load_cases("dev")[:MANY] if any("kill" in turn for turn in case.turns)]
     endpoint.refuse = ("kill",)
-    first = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    first = run(endpoint, "careful", tmp_path)
     whole = len(load_cases("dev")[:MANY])
-    assert missing and first.setup["answered"] == whole - len(missing)
-    assert "no-answer" in first.notes[0] and str(len(missing)) in first.notes[0]
+    assert missing and first.setup["samples"] == whole - len(missing)
+    assert f"{len(missing)} samples failed" in first.notes[0] and "not today" in first.notes[0]
     endpoint.refuse = ()
-    second = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
-    assert second.setup["answered"] == second.setup["judged"] == whole and not second.notes
+    second = run(endpoint, "careful", tmp_path)
+    assert second.setup["samples"] == whole and not second.notes
+    assert second.figure("checks/no_method").n == whole  # type: ignore[union-attr]
     before = len(endpoint.bodies)
-    assert run_replies(settings(endpoint, "careful"), tmp_path, QUIET) == second
+    assert run(endpoint, "careful", tmp_path).figures == second.figures
     assert len(endpoint.bodies) == before
-    repeated = [count for count in Counter(json.dumps(body) for body in endpoint.bodies).values() if count > 1]
-    assert not repeated
+    repeated = [body for body, count in Counter(json.dumps(body) for body in endpoint.bodies).items() if count > 1]
+    broken = {turn for case in missing for turn in case.turns}  # a dialogue that broke off is held again from its start
+    assert all(json.loads(body)["messages"][-1]["content"] in broken for body in repeated)
 
 
 def test_a_judge_that_babbles_gives_no_figures_and_is_said_so(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
     endpoint.babble = True
-    result = run_replies(settings(endpoint, "careful"), tmp_path, QUIET)
+    result = run(endpoint, "careful", tmp_path)
     assert result.figure("replies/detects") is None and result.figure("replies/undamaging") is None
     assert result.figure("checks/goes_on") is not None
-    assert any("no verdict" in note and "schema" in note for note in result.notes)
+    assert any(f"{MANY} answers got no verdict" in note for note in result.notes)
 
 
 def test_a_folder_of_another_model_is_refused(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
-    run_replies(settings(endpoint, "careful", judge=None), tmp_path, QUIET)
-    with pytest.raises(UserError, match="model supporter"):
-        run_replies(settings(endpoint, "careless", judge=None), tmp_path, QUIET)
+    run(endpoint, "careful", tmp_path, judge=None)
+    with pytest.raises(UserError, match="model was 'openai:careful', is 'openai:careless'"):
+        run(endpoint, "careless", tmp_path, judge=None)
 
 
 def test_the_command_measures_replies_and_says_what_it_cannot_do(endpoint: CrisisEndpoint, tmp_path: Path) -> None:
@@ -116,7 +119,7 @@ def test_the_command_measures_replies_and_says_what_it_cannot_do(endpoint: Crisi
     done = compeer(*words, "--language", "zh", "--limit", "9", "--out", str(tmp_path / "run"), "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["setup"]["answered"] == 9 and told["comparable"]["judge"] == "none"
+    assert told["setup"]["samples"] == 9 and told["comparable"]["judge"] == "none"
     assert (tmp_path / "run" / "result.json").exists()
     refused = compeer("eval", "safety")
     assert refused.returncode == 1 and "--screening" in refused.stderr

@@ -1,15 +1,15 @@
-"""SAGE's and RLVER's arithmetic, as tables: what a change does, what ends a dialogue, what a plan says."""
+"""SAGE's arithmetic, as tables: what a change does, what ends a dialogue, what a plan says."""
 
 from __future__ import annotations
 
 import pytest
 
-from compeer.evals.sage.mood import RLVER, SAGE, MoodCourse, TurnProtocol, band, goodbye, read_change
+from compeer.evals.sage.mood import MoodCourse, band, goodbye, read_change
 
 
-def played(turns: list[tuple[int | None, str]], protocol: TurnProtocol = SAGE) -> MoodCourse:
+def played(turns: list[tuple[int | None, str]]) -> MoodCourse:
     """A dialogue in which the seeker does this, turn for turn, and the supporter always answers."""
-    course = MoodCourse(protocol)
+    course = MoodCourse()
     assert course.answered() is None
     for change, words in turns:
         course.feel(change)
@@ -61,25 +61,6 @@ def test_sage_goodbye(words: str, end: str | None) -> None:
 
 def test_the_mood_names_the_end_even_with_a_goodbye() -> None:
     assert played([(-10, "嗯")] * 3 + [(-5, "再见")]).end == "lost"
-
-
-RLVER_TABLE = {
-    "starts at 30, not clipped": ([25], [30, 55], None),
-    "a fall is not clipped either": ([-25], [30, 5], None),
-    "1 goes on": ([-29], [30, 1], None),
-    "0 is lost": ([-30], [30, 0], "lost"),
-    "below 0 is lost": ([-45], [30, -15], "lost"),
-    "capped at 100": ([90], [30, 100], "content"),
-    "eight turns": ([1] * 7, [30, *range(31, 38)], "turns"),
-    "seven turns go on": ([1] * 6, [30, *range(31, 37)], None),
-}
-
-
-@pytest.mark.parametrize("name", RLVER_TABLE)
-def test_rlver_mood(name: str) -> None:
-    changes, curve, end = RLVER_TABLE[name]
-    course = played([(change, "嗯") for change in changes], RLVER)
-    assert (course.curve, course.end) == (curve, end)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,9 @@ def test_inspects_own_commands_play_two_epochs_and_score_the_log_again(people: P
 
 
 def test_without_profiles_it_says_where_to_get_them(tmp_path: Path) -> None:
-    done = compeer("eval", "sage", "--model", "embedded", "--seeker", "embedded", "--out", str(tmp_path / "run"))
+    done = compeer(
+        "eval", "sage", "--model", "embedded:small", "--seeker", "embedded:small", "--out", str(tmp_path / "run")
+    )
     assert done.returncode == 1 and "--profiles" in done.stderr and "COMPEER_DATA" in done.stderr
 
 

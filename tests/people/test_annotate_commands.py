@@ -73,12 +73,14 @@ def test_what_a_person_gets_wrong(tmp_path: Path, told: Callable[..., str]) -> N
     assert "cer or label-studio or potato" in refused(
         "export", "--out", str(tmp_path / "x"), "--format", "csv", "--db", db
     )
+    (tmp_path / "export.json").write_text('[{"data": {}, "annotations": []}]')
+    assert "--format label-studio" in refused("import", str(tmp_path / "export.json"), "--db", db)
     assert "holds no Potato answers" in refused("import", str(tmp_path), "--format", "potato", "--db", db)
 
 
 def test_without_the_database_packages_the_command_says_what_to_install(tmp_path: Path) -> None:
-    nothing = hide(tmp_path, "sqlalchemy", "alembic")
+    nothing = hide(tmp_path, "sqlalchemy")
     assert "Usage:" in compeer("annotate", "create", "--help", env=nothing).stdout
     missing = compeer("annotate", "status", env=nothing)
     assert missing.returncode == 1 and missing.stdout == "" and "Traceback" not in missing.stderr
-    assert 'pip install ".[studio]"' in missing.stderr
+    assert 'pip install "compeer-esc[studio]"' in missing.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.endpoints.letter_judge import LetterJudge
+from tests.endpoints.process import ROOT, environment
 from tests.policy import toy
 from tests.policy.seeker_server import SeekerServer
 
@@ -125,6 +128,52 @@ def test_a_second_judge_is_asked_and_leaves_the_training_as_it_is(
         line["eval_judge/training"] - line["eval_judge/second"] == pytest.approx(line["eval_judge/gap"])
         for line in compared
     )
+
+
+def test_embedder_and_judge_are_loaded_before_the_configuration_of_the_trainer(
+    tiny_model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under ZeRO-3 transformers shards whatever is loaded after it, and the first reward fails."""
+    from compeer.policy.grpo import run as grpo_run
+
+    config = toy.config_of(toy.settings(tmp_path, tiny_model_dir, f"hf:{tiny_model_dir}"))
+    first, second = GrpoSession(config, quiet=True), GrpoSession(config, quiet=True)
+    loaded: list[tuple[bool, bool]] = []
+
+    def arguments(*_: Any, **__: Any) -> Any:
+        session = first if not loaded else second
+        assert session.judge is not None
+        loaded.append((bool(session.reward.embedder._functions), session.judge.judge._scorer is not None))  # type: ignore[attr-defined]
+        raise InterruptedError
+
+    monkeypatch.setattr(grpo_run, "grpo_arguments", arguments)
+    try:
+        run = first.open()  # asks the judge; the other processes do not
+        for rank, session in enumerate((first, second)):
+            monkeypatch.setenv("RANK", str(rank))
+            with pytest.raises(InterruptedError):
+                session.trainer(run)
+        run.close()
+    finally:
+        first.close()
+        second.close()
+    assert loaded == [(True, True), (True, True)]
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("deepspeed"), reason="DeepSpeed is installed by hand: it is built with torch"
+)
+def test_rewards_are_computed_under_zero_3(tiny_model_dir: Path, tmp_path: Path) -> None:
+    more = {"steps": 2, "batch": 2, "micro_batch": 8, "judge": None, "reward": {"source": "rules", "reweight": True}}
+    config = toy.settings(tmp_path, tiny_model_dir, "") | more
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    done = subprocess.run(
+        [*launch, "-m", "tests.policy.zero3", str(tmp_path / "config.json")], cwd=ROOT,
+        env=environment() | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1])["steps"] == 2
 
 
 def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
@@ -244,6 +293,7 @@ def test_too_few_prompts_and_a_split_group_are_refused_before_a_model_is_loaded(
     ("more", "package", "said"),
     [
         ({"log_to": ["trackio"]}, "trackio", "log_to names trackio, which is not installed: pip install trackio"),
+        ({"log_to": ["wandb"]}, "wandb", "log_to names wandb, which is not installed: pip install wandb"),
         ({"rollout": "vllm-server"}, "vllm", "rollout: vllm-server needs vLLM in this environment"),
     ],
 )

@@ -18,7 +18,7 @@ from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models import Request, open_model
 from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
-from compeer.policy.prompts import demonstration, prompt_of
+from compeer.policy.prompts import demonstration, fitting, prompt_of
 from compeer.policy.sft import SftConfig, examples, items_of, read_config, train
 from compeer.reasoning import parse
 from compeer.training.encode import IGNORED
@@ -113,6 +113,9 @@ def test_a_finished_run_is_told_again_and_other_data_is_refused(
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == result
     assert weights.stat().st_mtime_ns == before
+    with pytest.MonkeyPatch.context() as patch:  # the second of two processes
+        patch.setenv("RANK", "1")
+        assert CliRunner().invoke(app, ["policy", "sft", str(file), "--json"]).stdout == ""
     write_rows(tmp_path / "other.jsonl", items()[:2])
     with pytest.raises(UserError, match="holds another run: the train data was"):
         train(read_config(file, [f"data=[{tmp_path / 'other.jsonl'}]"]))
@@ -141,6 +144,22 @@ def test_text_and_pictures_train_an_adapter_of_a_vision_model(tiny_vision_dir: P
         return answer.finish
 
     assert asyncio.run(answered()) in ("stop", "length")
+
+
+def test_a_picture_that_is_missing_is_counted_and_named(
+    tiny_vision_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = str(tmp_path / "gone.png")
+    shown = msgspec.structs.replace(items()[1], history=(PastTurn("seeker", "My dog died.", (gone,)),))
+    words = ChatTokenizer(*open_tokenizer(str(tiny_vision_dir)))
+    used = config(tmp_path, tiny_vision_dir)
+    learned, counts = examples([items()[0], shown], words, used)
+    assert len(learned) == 1 and counts["missing picture"] == 1 and counts["too long"] == 0
+    assert gone in capsys.readouterr().err
+    prompts, counts = fitting([items()[0], shown], words, 512, "brief")
+    assert len(prompts) == 1 and counts["missing picture"] == 1 and counts["too long"] == 0
+    assert gone in capsys.readouterr().err
+    assert examples([items()[0], shown], words, msgspec.structs.replace(used, pictures=False))[1]["learned"] == 2
 
 
 def test_items_are_read_as_stages_write_them_and_as_they_are_published(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import random
 import pytest
 from tests.reward.groups import gold_cases
 
-from compeer.models.embedded import Embedded, chatml
+from compeer.models.chat_format import chatml
+from compeer.models.embedded import Embedded
 from compeer.models.weighing import EmbeddedWeigher
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, drop_oldest_turns
@@ -25,7 +26,7 @@ def embedded() -> Embedded:
 
 @pytest.fixture(scope="module")
 def local() -> LocalJudge:
-    return LocalJudge("embedded", device="cpu")
+    return LocalJudge("embedded:small", device="cpu")
 
 
 def shortest(language: Language) -> Case:

@@ -27,7 +27,7 @@ from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case, case_of
 from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
 from compeer.reward.remote_judge import RemoteJudge
-from compeer.reward.score_file import ScoreSummary, ScoreTally, score
+from compeer.reward.score_file import ScoreSummary, score, summarised
 from compeer.reward.wire import Scored, score_of
 
 QUIET = Progress(quiet=True)
@@ -250,17 +250,15 @@ class TestPlaces:
             shown = tuple(pair for pair in pairs if pair.preference is not None)
             return score_of(Judgement(id=name, complete=True, steps=(StepVerdict(True),) * 3, pairs=shown))
 
-        tally = ScoreTally()
-        for one in (
+        rows = (
             row("always first", "candidate", "reference"),
             row("steady candidate", "candidate", "candidate"),
             row("steady reference", "reference", "reference"),
             row("steady both", "both", "both"),
             row("half", "candidate", "neither"),
             row("one order", "candidate", None),  # says nothing about places
-        ):
-            tally.take(one)
-        places = tally.summary().places
+        )
+        places = summarised(rows).places
         assert places is not None
         assert (places.swayed.value, places.swayed.n) == (2 / 5, 5)
         # first: always first twice, steady ones once each, half once; second: steady ones once each

@@ -311,7 +311,7 @@ class TestBatching:
 
         async def scenario() -> list[str]:
             judge = RuleJudge(delay=0.01)
-            queue = JudgeQueue(judge, ServiceMetrics(), batch=16, patience=0.05)
+            queue = JudgeQueue(judge, ServiceMetrics(), ServiceSettings(batch=16, patience=0.05))
             working = asyncio.create_task(queue.work())
             answers = await asyncio.gather(*(queue.submit(cases, "one") for cases in groups))
             working.cancel()

@@ -23,10 +23,10 @@ from compeer.reward.verdict import Kind
 
 class TestForms:
     def test_a_transformers_folder(self, tmp_path: Path) -> None:
-        judge = open_judge(f"hf:{tmp_path}", batch=3, max_length=99, explain=True)
+        judge = open_judge(f"hf:{tmp_path}", batch=3, explain=True)
         assert isinstance(judge, LocalJudge)
         assert (judge.path, judge.adapter, judge.kind) == (str(tmp_path), None, "unified")
-        assert (judge.batch, judge.max_length, judge.explain) == (3, 99, True)
+        assert (judge.batch, judge.explain) == (3, True)
         with_adapter = open_judge("hf:some/model+some/adapter", kind="orm")
         assert isinstance(with_adapter, LocalJudge)
         assert (with_adapter.path, with_adapter.adapter, with_adapter.kind) == ("some/model", "some/adapter", "orm")
@@ -40,7 +40,7 @@ class TestForms:
         assert (judge.name, judge.kind, judge.model.precise) == ("embedded", "prm", True)  # type: ignore[attr-defined]
         adapter = tmp_path / "judge.gguf"
         adapter.write_bytes(b"")
-        assert open_judge(f"embedded+{adapter}").name == "embedded+judge.gguf"
+        assert open_judge(f"embedded+{adapter}").name == "embedded:small+judge.gguf"
         (tmp_path / "judge.json").write_text('{"kind": "orm"}')
         assert open_judge(f"embedded+{adapter}").kind == "orm"
         with pytest.raises(UserError, match="no adapter"):
@@ -48,10 +48,10 @@ class TestForms:
 
     def test_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-        judge = open_judge("openai:gpt", base_url="http://127.0.0.1:9/v1", concurrency=7)
+        judge = open_judge("openai:gpt", base_url="http://127.0.0.1:9/v1")
         assert isinstance(judge, ChatJudge)
         assert isinstance(judge.model, Endpoint)
-        assert (judge.model.model, judge.model.concurrency, judge.concurrency) == ("gpt", 7, 7)
+        assert (judge.model.model, judge.model.concurrency, judge.concurrency) == ("gpt", 32, 32)
         with pytest.raises(UserError, match="--base-url"):
             open_judge("openai:gpt")
 

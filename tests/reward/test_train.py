@@ -13,11 +13,12 @@ from tests.endpoints.process import ROOT
 from tests.training.small import item, small_model
 
 from compeer.cer.item import QUESTIONS, Item
+from compeer.config import load
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.reward.case import case_of
 from compeer.reward.local_judge import LocalJudge
-from compeer.reward.train import JudgeTraining, RowSettings, Trained, read_config, rows, train
+from compeer.reward.train import JudgeTraining, RowSettings, Trained, rows, train
 from compeer.reward.verdict import Kind
 
 ITEMS = [item(number) for number in range(32)]
@@ -178,7 +179,7 @@ class TestRefusing:
             train(settings)
         dropped = msgspec.structs.replace(settings, pictures="drop")
         words = ChatTokenizer(*open_tokenizer(str(home / "base")))
-        assert make(_items(dropped.train, dropped), dropped.rows, words, 4096).counts["rows"] == 1
+        assert make(_items(dropped.train, dropped), dropped, words, 4096).counts["rows"] == 1
 
 
 class TestConfig:
@@ -201,22 +202,22 @@ class TestConfig:
     )
     def test_what_is_wrong_is_named(self, tmp_path: Path, text: str, named: str) -> None:
         with pytest.raises(UserError, match=named):
-            read_config(self.write(tmp_path, text))
+            load(self.write(tmp_path, text), JudgeTraining)
 
     def test_the_paper_s_values_are_the_defaults(self, tmp_path: Path) -> None:
-        settings = read_config(self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\n"))
+        settings = load(self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\n"), JudgeTraining)
         assert settings.learning_rate == 1e-5 and settings.batch_size == 64 and settings.kind == "unified"
         assert settings.lora is None
 
     def test_changes_on_the_command_line(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "out: a\nbase: b\ntrain: [x]\nlearning_rate: 1e-4\n")
-        settings = read_config(path, ["lora.r=8", "epochs=2", "valid=[y, z]", "out=c"])
+        settings = load(path, JudgeTraining, ["lora.r=8", "epochs=2", "valid=[y, z]", "out=c"])
         assert settings.lora and settings.lora.r == 8 and settings.lora.alpha == 32
         assert (settings.epochs, settings.valid, settings.out, settings.learning_rate) == (2, ("y", "z"), "c", 1e-4)
         with pytest.raises(UserError, match="Write NAME=VALUE"):
-            read_config(path, ["epochs"])
+            load(path, JudgeTraining, ["epochs"])
 
     @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "reward").glob("*.yaml")), ids=lambda path: path.name)
     def test_every_shipped_configuration_is_read(self, path: Path) -> None:
-        settings = read_config(path)
+        settings = load(path, JudgeTraining)
         assert settings.learning_rate > 0

@@ -56,7 +56,7 @@ def test_the_conversation_that_once_went_wrong() -> None:
     ],
 )
 def test_no_reply_comes_twice_and_every_one_is_ours(language: str, first: str, more: list[str]) -> None:
-    replies = [reply for _, reply, _ in talk([first, *more * 5], language, model_at_high=False)]
+    replies = [reply for _, reply, _ in talk([first, *more * 5], language)]
     used = [row.id for reply in replies if (row := row_of(reply))]
     assert len(used) == len(replies) == len(set(used))
 
@@ -70,12 +70,14 @@ def test_whatever_the_model_writes_in_a_crisis_ours_is_shown(output: str) -> Non
         assert row_of(reply) and outcome.replaced and outcome.note and "pills" not in reply
 
 
-def test_a_model_speaks_again_after_the_question_and_a_no_and_never_after_means() -> None:
-    turns = talk(["I wish I was dead", "no", "My cat is funny", "I made pasta", "Work was ok", "I slept well"])
+def test_a_checked_model_speaks_again_after_the_question_and_a_no_and_never_after_means() -> None:
+    messages = ["I wish I was dead", "no", "My cat is funny", "I made pasta", "Work was ok", "I slept well"]
+    assert all(row_of(reply) for _, reply, _ in talk(messages))
+    turns = talk(messages, checked=True)
     assert [outcome.replaced for _, _, outcome in turns[:2]] == ["ours", "ours"]
     assert turns[2][1] == KIND and turns[2][0].level == "high"
     assert turns[-1][0].level == "watch"
-    after = talk(["I have a gun to my head", "no", "I put it away", "My cat is funny"])
+    after = talk(["I have a gun to my head", "no", "I put it away", "My cat is funny"], checked=True)
     assert not any(assessment.ask_model for assessment, _, _ in after)
 
 
@@ -83,10 +85,34 @@ def test_jokes_and_thanks_do_not_lower_it() -> None:
     assert talk(["I want to kill myself", "lol jk", "haha relax", *["I like pizza"] * 12])[-1][0].level == "high"
 
 
-def test_at_watch_the_model_speaks_a_line_is_in_reach_and_the_question_comes_once() -> None:
-    turns = talk(["I tried to kill myself when I was nineteen", "It was a long time ago", "Anyway"], model="I see.")
-    assert turns[0][0].level == "watch" and turns[0][0].ask_model and "988" in " ".join(turns[0][0].lines)
+PAST = "I tried to kill myself when I was nineteen"
+
+
+def test_at_watch_the_words_are_ours_a_line_is_in_reach_and_the_question_comes_once() -> None:
+    turns = talk([PAST, "It was a long time ago", "Anyway"], model="You should go and jump.")
+    assert turns[0][0].level == "watch" and "988" in " ".join(turns[0][0].lines)
+    assert all(row_of(reply) and outcome.replaced == "care" for _, reply, outcome in turns)
     assert [bool(asked_by(reply)) for _, reply, _ in turns] == [True, False, False]
+    assert len({reply for _, reply, _ in turns}) == 3
+
+
+def test_at_watch_an_unanswered_question_comes_again() -> None:
+    turns = talk([PAST, "My day was long.", "I had soup.", "The bus was late.", "It rained.", "So."])
+    assert sum("desire" in asked_by(reply) for _, reply, _ in turns) == 2
+
+
+def test_a_model_is_free_again_once_the_person_said_no_and_stayed_calm() -> None:
+    turns = talk([PAST, "no, not any more", "I had soup.", "The bus was late.", "My sister is here."])
+    assert turns[-1][0].level == "none" and turns[-1][1] == KIND
+
+
+def test_a_checked_model_speaks_at_watch_where_its_reply_holds_up() -> None:
+    good = "I'm glad you told me. How are you today?"
+    shown = talk([PAST], model=good, checked=True)[0][1]
+    assert shown.startswith(good) and asked_by(shown)
+    for bad in ("You can just forget it.", "Go and take a long walk.", "I see."):
+        _, reply, outcome = talk([PAST], model=bad, checked=True)[0]
+        assert row_of(reply) and bad not in reply and outcome.replaced == "unfit"
 
 
 @pytest.mark.parametrize(
@@ -141,10 +167,11 @@ def test_the_audit_counts_and_holds_no_text() -> None:
 
 
 def test_unknown_countries_get_the_directory_and_wrong_codes_an_error() -> None:
-    assessment = talk(["I want to die"], country="XX")[0][0]
+    assessment = talk(["I want to die"], country="MN")[0][0]
     assert "findahelpline.com" in " ".join(assessment.lines)
-    with pytest.raises(UserError):
-        ConversationGuard(country="Britain")
+    for wrong in ("Britain", "ZZ"):
+        with pytest.raises(UserError):
+            ConversationGuard(country=wrong)
 
 
 def test_every_reply_of_ours_is_found_again_whatever_fills_its_slots() -> None:

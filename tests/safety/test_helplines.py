@@ -35,6 +35,10 @@ def test_the_emergency_number_stands_first() -> None:
 def test_which_country() -> None:
     assert country("uk") == "GB" and country(None, "en", {"COMPEER_COUNTRY": "nz"}) == "NZ"
     assert country(None, "en", {"LC_ALL": "de_DE.UTF-8"}) == "DE" and country(None, "en", {}) is None
-    with pytest.raises(UserError):
-        country("Britain")
-    assert helpline("zz") is None
+    assert country("mn") == "MN" and helpline("mn") is None, "a country without a line here is a country"
+    for wrong in ("Britain", "ZZ", "XX", "é1"):
+        with pytest.raises(UserError, match="no country"):
+            country(wrong)
+    with pytest.raises(UserError, match="no country"):
+        country(None, "en", {"COMPEER_COUNTRY": "ZZ"})
+    assert all(country(code) == code for code in helplines())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from compeer.safety import Finding, Risk
-from compeer.safety.levels import CALM, HINTS_ARE_HIGH
+from compeer.safety.levels import CALM as CALM_BY_LEVEL
+from compeer.safety.levels import HINTS_ARE_HIGH
 
 
 def after(risk: Risk, *findings: Finding) -> Risk:
@@ -14,6 +15,7 @@ def after(risk: Risk, *findings: Finding) -> Risk:
 
 HIGH = Finding("high", ("wish",))
 CALM_MESSAGE = Finding()
+CALM = CALM_BY_LEVEL["high"]
 
 
 def test_it_goes_up_at_once_and_never_down_by_a_lower_finding() -> None:
@@ -30,7 +32,8 @@ def test_asked_and_calm_it_comes_down_one_level_at_a_time() -> None:
     assert after(risk, *[CALM_MESSAGE] * (CALM - 1)).level == "emergency"
     assert after(risk, *[CALM_MESSAGE] * CALM).level == "high"
     assert after(risk, *[CALM_MESSAGE] * CALM * 2).level == "watch"
-    assert after(risk, *[CALM_MESSAGE] * CALM * 3) == Risk()
+    assert after(risk, *[CALM_MESSAGE] * (CALM * 2 + CALM_BY_LEVEL["watch"] - 1)).level == "watch"
+    assert after(risk, *[CALM_MESSAGE] * (CALM * 2 + CALM_BY_LEVEL["watch"])) == Risk()
 
 
 def test_a_joke_is_no_calm_message_and_a_new_disclosure_begins_again() -> None:

@@ -19,8 +19,7 @@ from tests.studio.serving import studio
 
 from compeer.people.arena import ArenaQueue, CreatedArena, close_arena, create_arena
 from compeer.people.arena_cases import Case, Reply
-from compeer.people.arena_figure import png as draw
-from compeer.people.arena_figure import svg
+from compeer.people.arena_figure import draw
 from compeer.people.arena_results import results_of
 from compeer.people.invitations import invite
 from compeer.people.store import Store, open_store
@@ -72,8 +71,8 @@ def main(target: Path) -> None:
         close_arena(store, over.arena.id)
         shown, _ = arena(store, home, "With reasoning", 10, show_reasoning=True)
         found = results_of(store, over.arena.id)
-        (target / "arena-figure.svg").write_text(svg(found), encoding="utf-8")
-        draw(found, target / "arena-figure.png")
+        for kind in ("svg", "png"):
+            draw(found, target / f"arena-figure.{kind}")
         with studio(home / "data", db=str(home / "arena.db")) as address, browser() as opened:
             for look, options in LOOKS.items():
                 with window(opened, address, **options) as (tab, _wrong):

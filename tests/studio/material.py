@@ -146,7 +146,7 @@ def evaluation(folder: Path, model: str, *, report: str | None = None) -> None:
             model=model,
             comparable={"simulator": "gpt-4o", "prompts": "3b1c9a", "language": "en"},
             figures=figures,
-            setup={"seed": 0, "reasoning": "on", "seconds": 812},
+            setup={"seed": 0, "reasoning": "on", "counts": {"seeker_calls": 1812}, "grammar": True, "judge": None},
             notes=("The simulator answered 3 of 100 dialogues in another language; they are counted.",),
         ),
     )

@@ -14,7 +14,7 @@ from tests.cli.command import COMPEER, environment
 from tests.conversation.supporter import Supporter
 
 #: two models behind the scripted server, and the one that comes along, which cannot see
-MODELS = ("openai:kind-7b", "openai:other-7b", "embedded")
+MODELS = ("openai:kind-7b", "openai:other-7b", "embedded:small")
 
 
 class Running(msgspec.Struct):

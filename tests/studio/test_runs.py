@@ -76,6 +76,13 @@ def test_a_run_shows_what_happened_in_it(client: httpx.Client) -> None:
     assert client.get(where, params={"step": "x"}).status_code == 422
 
 
+def test_settings_of_an_evaluation_are_words_and_not_python(client: httpx.Client) -> None:
+    page = client.get(links(client.get("/runs").text)["evaluations/sage-base"]).text
+    facts = dict(re.findall(r'<dt class="anywhere">(.*?)</dt><dd>(.*?)</dd>', page))
+    assert facts["counts"] == "seeker calls 1,812" and facts["grammar"] == "yes" and "judge" not in facts
+    assert "{&#39;" not in page and "None" not in page
+
+
 def test_intervals_have_an_axis_of_their_kind_and_go_below_zero() -> None:
     figures = [
         ResultFigure("share", 0.5, 0.4, 0.6, 100),
@@ -99,6 +106,17 @@ def test_intervals_have_an_axis_of_their_kind_and_go_below_zero() -> None:
     assert all(0 <= low < high <= 150 for low, high in places.values())
     alone = str(intervals(EvaluationResult(figures=figures[:2]))["share"])
     assert re.findall(r"<text[^>]*>(.*?)</text>", alone) == ["0", "1"]
+
+
+def test_figures_of_one_scale_share_an_axis_however_small_they_are() -> None:
+    def ends(benchmark: str, *figures: ResultFigure) -> list[list[str]]:
+        drawn = intervals(EvaluationResult(benchmark=benchmark, figures=list(figures))).values()
+        return [re.findall(r"<text[^>]*>(.*?)</text>", str(one)) for one in drawn]
+
+    high, low = ResultFigure("en/Fluency", 80.0, 75.0, 85.0, 9), ResultFigure("en/Humanoid", 4.0, 3.5, 4.5, 9)
+    assert ends("esc-eval", high, low) == [["0", "100"]] * 2
+    reward, share = ResultFigure("reward", 0.2, -0.4, 0.8, 9), ResultFigure("complete", 0.5, 0.2, 0.8, 9)
+    assert ends("reward", reward, share) == [["-5", "5"], ["0", "1"]], "a small reward is not drawn as a share"
 
 
 def test_a_report_is_sent_in_a_sandbox(client: httpx.Client) -> None:

@@ -292,8 +292,9 @@ def test_a_break_is_suggested_in_time(supporter: Supporter) -> None:
 
 
 def test_a_wrong_country_or_model_is_said_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no country"):
-        talk.open_room(Instance(data=tmp_path, models=("embedded",), country="Atlantis"))
+    for wrong in ("Atlantis", "ZZ"):
+        with pytest.raises(UserError, match="no country"):
+            talk.open_room(Instance(data=tmp_path, models=("embedded",), country=wrong))
     with pytest.raises(UserError, match="names no model"):
         talk.open_room(Instance(data=tmp_path, models=("nothing:x",)))
     assert talk.open_room(Instance(data=tmp_path)).router is None
@@ -314,6 +315,29 @@ def test_a_message_without_an_answer_stays_in_page_and_export(someone: Someone, 
     end = someone.lines("say", text="Are you there?")[-1]
     assert [turn["said"] for turn in end["turns"]] == ["I lost my job.", "Are you there?"]
     assert [turn["said"] for turn in someone.state["turns"]] == ["I lost my job.", "Are you there?"]
+    assert "I lost my job." in someone.client.get("/talk/conversation.txt").text
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["with the button", "by closing the page"])
+def test_a_message_stopped_in_mid_answer_stays_in_page_and_export(
+    someone: Someone, supporter: Supporter, leaves: bool
+) -> None:
+    supporter.manner, supporter.text, supporter.delay = "endless", "and so on ", 0.01
+    headers, body = {"x-csrf-token": someone.token}, {"text": "I lost my job.", "seen": 0}
+    with someone.client.stream("POST", "/talk/say", headers=headers, json=body) as answer:
+        coming = answer.iter_lines()
+        while json.loads(next(coming))["kind"] == "before":
+            pass  # until it has begun to write
+        if not leaves:
+            assert someone.post("stop").json()["unanswered"]["said"] == "I lost my job."
+    wait_for(lambda: supporter.left == 1)
+    supporter.reset()
+    end = someone.lines("say", text="Are you there?")[-1]
+    assert [turn["said"] for turn in end["turns"]] == ["I lost my job.", "Are you there?"]
+    assert [turn["said"] for turn in someone.state["turns"]] == ["I lost my job.", "Are you there?"]
+    assert "I lost my job." in str(supporter.bodies[-1]["messages"]), "the model reads it too"
+    saved = someone.client.get("/talk/conversation.json").json()
+    assert [turn["said"] for turn in saved["turns"]] == ["I lost my job.", "Are you there?"]
     assert "I lost my job." in someone.client.get("/talk/conversation.txt").text
 
 

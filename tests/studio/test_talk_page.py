@@ -282,6 +282,38 @@ def test_home_and_talk_say_the_same_about_what_is_kept(opened: Any, studio: Runn
             assert sentence in page.locator("main").inner_text()
 
 
+def test_a_stopped_message_stays_in_sight_while_the_next_is_answered(
+    opened: Any, studio: Running, supporter: Supporter
+) -> None:
+    with window(opened, studio.address) as (page, wrong):
+        open_room(page)
+        supporter.manner = "hang"
+        send(page, "I lost my job.", wait=False)
+        page.get_by_role("button", name="Stop").click()
+        idle(page)
+        send(page, "Are you there?", wait=False)
+        page.locator(".answer.coming").wait_for()
+        said = page.locator("#turns .said")
+        assert said.all_inner_texts() == ["I lost my job.", "Are you there?"]
+        # what a coming answer has shown stays when something else on the page changes
+        page.evaluate("document.querySelector('#think').click()")
+        page.locator("#panel [data-pin=stage]").select_option("action")
+        page.locator("#panel .pin-row.on").wait_for()
+        assert page.locator(".answer.coming").count() == 1
+        assert said.all_inner_texts() == ["I lost my job.", "Are you there?"]
+        supporter.reset()
+        idle(page)
+        assert said.all_inner_texts() == ["I lost my job.", "Are you there?"]
+        page.reload()
+        page.locator("#room[data-ready]").wait_for()
+        assert said.all_inner_texts() == ["I lost my job.", "Are you there?"]
+        page.locator("#save summary").click()
+        with page.expect_download() as saved:
+            page.get_by_role("link", name="text").click()
+        assert "I lost my job." in saved.value.path().read_text(encoding="utf-8")
+        assert wrong == []
+
+
 def test_a_picture_goes_along_to_a_model_that_sees(opened: Any, studio: Running, supporter: Supporter) -> None:
     with window(opened, studio.address, **STILL) as (page, wrong):
         open_room(page)

@@ -38,6 +38,40 @@ def test_every_text_exists_in_both_languages_with_the_same_gaps() -> None:
         assert not re.search(r"[,;:?!] |[\u4e00-\u9fff][,.;:?!]", text.zh), f"{key}: Chinese punctuation"
 
 
+#: English as a translator writes it word by word: "one a line", "by itself", what a thing "stands on"
+CALQUES = re.compile(
+    r"\b(one|seconds|minutes|votes?|items?|words?|names?) an? (line|item|person|turn|step|model|dialogue)\b"
+    r"|\bby itself\b|\bit stands on\b|\btake \w+( \w+)? out\b|\bon so many\b",
+    re.IGNORECASE,
+)
+#: a number that may be 1 before a plural ("by 1 people"); `most` and `total` are larger
+PLURALS = re.compile(r"\{(?!most\}|total\})\w+\} (?:more |earlier |other )*(?:\w+s|people)\b")
+#: where the number is never 1
+SEVERAL = ("runs.alerts.many", "runs.ago.days")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Names, one a line",
+        "Seconds an item",
+        "Take the labels out",
+        "What it stands on",
+        "The page follows by itself",
+        "On so many items one of the two said this and the other that",
+        "by {count} people",
+    ],
+)
+def test_what_no_native_would_write_is_recognised(text: str) -> None:
+    assert CALQUES.search(text) or PLURALS.search(text)
+
+
+def test_no_text_is_what_no_native_would_write() -> None:
+    found = {key: text.en for key, text in WORDS.items() if CALQUES.search(text.en)}
+    found |= {key: text.en for key, text in WORDS.items() if PLURALS.search(text.en) and key not in SEVERAL}
+    assert found == {}
+
+
 def test_a_room_says_what_it_is_and_why_it_may_be_closed() -> None:
     for room in ROOMS:
         assert {f"{room.name}.{part}" for part in ("name", "about", "off")} <= room.words.keys()

@@ -9,7 +9,7 @@ import pytest
 from compeer.errors import UserError
 from compeer.policy.sft import SftConfig
 from compeer.reward.train import JudgeTraining as JudgeConfig
-from compeer.training.model import Lora, ModelSettings, open_with, shape_of, start_identity
+from compeer.training.model import Lora, ModelSettings, merge, open_with, shape_of, start_identity
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +61,36 @@ def test_what_does_not_fit_is_refused(
     deeper = ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
     with pytest.raises(UserError, match=r"does not fit .*up_proj.* has no place there"):
         open_with(saved, deeper, seed=0)
+
+
+def test_an_adapter_and_its_base_become_one_model(saved: Path, tiny_model_dir: Path, tmp_path: Path) -> None:
+    import peft
+    import torch
+    from tests.cli.command import compeer
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    done = compeer("policy", "merge", str(saved), "--out", str(tmp_path / "whole"), "--dtype", "float32", "--json")
+    assert done.returncode == 0, done.stderr
+    plain = AutoModelForCausalLM.from_pretrained(tiny_model_dir)
+    ids = AutoTokenizer.from_pretrained(tmp_path / "whole")("I told everyone I'd pass.", return_tensors="pt")
+    with torch.no_grad():
+        before = plain(**ids).logits.clone()
+        merged = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")(**ids).logits
+        adapted = peft.PeftModel.from_pretrained(plain, saved).eval()(**ids).logits
+    assert torch.allclose(merged, adapted, atol=1e-4) and not torch.allclose(merged, before, atol=1e-2)
+    assert not list((tmp_path / "whole").glob("adapter*"))
+    assert (tmp_path / "whole/tokenizer.json").read_bytes() == (tiny_model_dir / "tokenizer.json").read_bytes()
+    again = compeer("policy", "merge", str(saved), "--out", str(tmp_path / "whole"))
+    assert again.returncode == 1 and "not empty" in again.stderr
+    nothing = compeer("policy", "merge", str(tmp_path), "--out", str(tmp_path / "other"))
+    assert nothing.returncode == 1 and "no adapter" in nothing.stderr
+
+
+def test_a_judge_on_the_embedded_model_keeps_what_lies_beside_it(tmp_path: Path) -> None:
+    from compeer.models import shipped
+
+    judge = shipped.adapter("judge")
+    assert judge is not None and merge(judge, tmp_path / "judge") == "embedded:small"
+    assert (tmp_path / "judge/judge.json").read_bytes() == (judge / "judge.json").read_bytes()
+    names = {path.name for path in (tmp_path / "judge").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= names and "base.json" not in names

@@ -127,7 +127,7 @@ def test_the_embedded_model_s_own_template_tells_what_to_learn() -> None:
     from compeer.reward.train import RowSettings, chat, rows
     from compeer.training.encode import encode
 
-    words = ChatTokenizer(*open_tokenizer("embedded"))
+    words = ChatTokenizer(*open_tokenizer("embedded:small"))
     row = chat(next(rows(item(0), RowSettings())))
     example = encode(row, words)
     learnt = [words.tokenizer.decode(example.ids[start:end]) for start, end in example.spans]

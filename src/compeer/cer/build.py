@@ -14,7 +14,6 @@ corpora's annotators noted, so that a judge can be trained before anyone has lab
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -30,11 +29,11 @@ from compeer.cer.duplicates import DialogueIndex
 from compeer.cer.item import read_items
 from compeer.cer.personas import STAGE as PERSONAS
 from compeer.cer.personas import Persona
-from compeer.cer.publish import About, publish
+from compeer.cer.publish import About, split_and_publish
 from compeer.cer.reason import STAGE as REASON
 from compeer.cer.rewrite import STAGE as REWRITE
 from compeer.cer.sample import STAGE as SAMPLE
-from compeer.cer.split import SIMILAR, leaks, plan
+from compeer.cer.split import SIMILAR
 from compeer.corpora import importing, load
 from compeer.dialogue import read, read_rows, write_rows
 from compeer.errors import UserError
@@ -137,7 +136,7 @@ class _Chain:
             options |= filtering.write_duplicates(self.folder / "duplicates.jsonl", self.index.duplicates())
         stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
         kept = self._stage("02-kept", stage, dialogues, options)
-        report = filtering.collect(self.folder / "02-kept.manifest.json")
+        report = filtering.count(kept, self.folder / "02-kept.rejects.jsonl")
         _write_json(self.folder / "drop-report.json", report.to_dict())
         return kept
 
@@ -184,11 +183,11 @@ class _Chain:
 
     def _publish(self, kept: Path, items: Path) -> None:
         similar = self.index.similar({dialogue.id for dialogue in read(kept)}, SIMILAR)
-        planned = plan(read_items(items), seed=self.config.seed, similar=similar, **self.config.split)
-        found = Counter(str(leak.kind) for leak in leaks(planned.placed(read_items(items)), similar))
-        about = About(name=self.config.name, manifests=self.manifests, leaks=dict(found), aside=planned.aside)
-        tally = publish(planned.placed(read_items(items)), self.folder / "dataset", about, image_root=self.folder)
-        self.steps.append(BuildStep("dataset", str(self.folder / "dataset"), tally.items.total(), planned.aside))
+        about = About(name=self.config.name, manifests=self.manifests)
+        options = {"seed": self.config.seed, **self.config.split}
+        out = self.folder / "dataset"
+        tally, about = split_and_publish(lambda: read_items(items), out, about, similar, self.folder, **options)
+        self.steps.append(BuildStep("dataset", str(out), tally.items.total(), dict(about.aside)))
 
     @cached_property
     def index(self) -> DialogueIndex:

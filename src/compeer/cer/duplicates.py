@@ -46,16 +46,8 @@ U64 = NDArray[np.uint64]
 Index = NDArray[np.int64]
 
 
-class NearDuplicate(msgspec.Struct, frozen=True):
-    """A text that goes, the text that stays in its place, and how similar the two are, estimated."""
-
-    id: str
-    kept: str
-    similarity: float
-
-
 class Duplicate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dialogue that goes, and the one that stays in its place."""
+    """A text or a dialogue that goes, the one that stays in its place, and how similar the two are, estimated."""
 
     id: str
     kept: str
@@ -77,19 +69,19 @@ class Signatures:
             packed += hashes.tobytes()
         self.hashes: U16 = np.frombuffer(packed, np.uint16).reshape(len(self.ids), MINIMA)
 
-    def near_duplicates(self, threshold: float = 0.8, among: Container[str] | None = None) -> list[NearDuplicate]:
+    def near_duplicates(self, threshold: float = 0.8, among: Container[str] | None = None) -> list[Duplicate]:
         """Near-duplicates in the order they came, of all texts or `among` these ids."""
         if not 0.5 <= threshold <= 1:
             raise ValueError(f"the threshold is a Jaccard similarity between 0.5 and 1; got {threshold}")
         places = [place for place, name in enumerate(self.ids) if among is None or name in among]
         kept, similarity = _search(self.hashes if among is None else self.hashes[places], threshold)
         return [
-            NearDuplicate(self.ids[places[number]], self.ids[places[kept[number]]], round(float(similarity[number]), 3))
+            Duplicate(self.ids[places[number]], self.ids[places[kept[number]]], round(float(similarity[number]), 3))
             for number in np.flatnonzero(kept >= 0)
         ]
 
 
-def find_near_duplicates(texts: Iterable[tuple[str, str]], threshold: float = 0.8) -> list[NearDuplicate]:
+def find_near_duplicates(texts: Iterable[tuple[str, str]], threshold: float = 0.8) -> list[Duplicate]:
     """Near-duplicates among (id, text), searched once."""
     return Signatures(texts).near_duplicates(threshold)
 
@@ -125,13 +117,12 @@ class DialogueIndex:
         """The dialogues that go, near ones and exact ones; the first of each set stays."""
         near = self._signatures.near_duplicates(threshold) if self._signatures else []
         similar = {one.id: one for one in near}
-        found = [Duplicate(one.id, one.kept, one.similarity) for one in near]
         # the first of some identical dialogues may itself be near another one; then that one stays for all of them
-        return found + [
+        return near + [
             Duplicate(gone, similar[kept].kept if kept in similar else kept, exact=True) for gone, kept in self._same
         ]
 
-    def similar(self, among: Container[str], threshold: float) -> list[NearDuplicate]:
+    def similar(self, among: Container[str], threshold: float) -> list[Duplicate]:
         """Near-duplicates among these dialogues."""
         if self._signatures is None:
             raise ValueError("this index was made without signatures")

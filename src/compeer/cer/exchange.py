@@ -153,6 +153,17 @@ def votes_of(judgements: Iterable[TaskAnswer], keys: Iterable[TaskKey]) -> dict[
     return {item: list(cast.values()) for item, cast in found.items()}
 
 
+def with_votes(item: Item, votes: tuple[Vote, ...], results: Mapping[Question, Consensus], **trace: Any) -> Item:
+    """The item with its votes and the labels they come to; not decided yet, it keeps what it had, silver perhaps."""
+    status = {question: result.status for question, result in results.items()}
+    changed: dict[str, Any] = {"votes": votes, "trace": {**item.trace, "consensus": status, **trace}}
+    decided = any(result.value is not None for result in results.values())
+    if decided or "open" not in status.values():
+        changed["labels"] = from_plain({question: result.value for question, result in results.items()}, Labels)
+        changed["label_source"] = "human" if decided else None
+    return msgspec.structs.replace(item, **changed)
+
+
 def merge(items: Iterable[Item], votes: Mapping[str, Sequence[Vote]]) -> Iterator[Item | Reject]:
     """Items with their votes and the labels these come to. Items without any vote pass as they are.
 
@@ -165,19 +176,16 @@ def merge(items: Iterable[Item], votes: Mapping[str, Sequence[Vote]]) -> Iterato
         if item.id not in votes:
             yield item
             continue
-        cast = _joined(item.votes, votes[item.id])
-        results = {question: consensus([v.value for v in cast if v.question == question]) for question in QUESTIONS}
-        asked = {question: result for question, result in results.items() if _votes_on(cast, question)}
-        labels = from_plain({question: result.value for question, result in results.items()}, Labels)
-        status = {question: result.status for question, result in asked.items()}
-        trace = {**item.trace, "consensus": status}
-        if any(result.value is not None for result in results.values()):
-            yield msgspec.structs.replace(item, votes=cast, labels=labels, label_source="human", trace=trace)
-        elif "open" in status.values():  # not decided yet: what it had, silver perhaps, stands until it is
-            yield msgspec.structs.replace(item, votes=cast, trace=trace)
+        joined = {(vote.annotator, vote.question): vote for vote in (*item.votes, *votes[item.id])}  # the newest counts
+        cast: dict[Question, list[Vote]] = {}
+        for vote in joined.values():
+            cast.setdefault(vote.question, []).append(vote)
+        results = {name: consensus([vote.value for vote in cast[name]]) for name in QUESTIONS if name in cast}
+        made = with_votes(item, tuple(joined.values()), results)
+        if made.label_source or any(result.status == "open" for result in results.values()):
+            yield made
         else:
-            row = msgspec.structs.replace(item, votes=cast, labels=Labels(), label_source=None, trace=trace)
-            yield Reject(item.id, "no-consensus", "no two votes agree on any question", row)
+            yield Reject(item.id, "no-consensus", "no two votes agree on any question", made)
     if missing:
         some = ", ".join(sorted(missing)[:3])
         raise UserError(f"{len(missing)} items have votes but are not among the items: {some}. Give the exported file.")
@@ -189,13 +197,3 @@ def _value(judgement: TaskAnswer, question: Question, candidate_first: bool) -> 
         return "candidate" if (given == "first") == candidate_first else "reference"
     value: bool | Preference | None = given
     return value
-
-
-def _joined(old: Sequence[Vote], new: Sequence[Vote]) -> tuple[Vote, ...]:
-    """Earlier votes and new ones; an annotator's new vote on a question takes the place of the old."""
-    joined = {(vote.annotator, vote.question): vote for vote in old}
-    return tuple((joined | {(vote.annotator, vote.question): vote for vote in new}).values())
-
-
-def _votes_on(votes: Iterable[Vote], question: Question) -> bool:
-    return any(vote.question == question for vote in votes)

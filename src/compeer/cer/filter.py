@@ -15,7 +15,7 @@ verdicts inside it must not be read as anything else. Of a long one the middle i
 
 `DropReport` says what was dropped, by reason and by corpus, beside the paper's 23 %. That is one number for its whole
 collection, removed by a model alone, so the share that the model removed is shown apart. Requests that failed are no
-verdicts: they are counted, but not as dropped. It is read from a run's files, and must agree with its manifest.
+verdicts: they are counted, but not as dropped. It is read from a run's files.
 
     compeer cer filter dialogues.jsonl --out kept.jsonl
 """
@@ -34,17 +34,17 @@ import msgspec
 from msgspec import Meta
 
 from compeer.cer.duplicates import Duplicate, find_duplicates, text_of
-from compeer.cer.prompts import prompts
+from compeer.cer.prompts import as_data, prompts
 from compeer.dialogue import Dialogue, read, read_rows, write_rows
+from compeer.dialogue.jsonl import decode_dialogue
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.request import Request
-from compeer.pipeline.ledger import Manifest
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.ontology import Language, words
 from compeer.reasoning.schema import TAG
 from compeer.safety import crisis_words
-from compeer.typed import from_json, from_plain
+from compeer.typed import from_plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -220,16 +220,22 @@ STAGE = Stage(
     calls_per_row=1.0,
     tokens_per_call=(1_200, 60),
     options=FilterOptions,
+    decode=decode_dialogue,
 )
 #: for those who have no model, or want to see first what the checks alone do
-CHECKS_ONLY = Stage(name="filter", function=check_dialogue, reads=Dialogue, writes=Dialogue, options=FilterOptions)
+CHECKS_ONLY = Stage(
+    name="filter",
+    function=check_dialogue,
+    reads=Dialogue,
+    writes=Dialogue,
+    options=FilterOptions,
+    decode=decode_dialogue,
+)
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
     """What the model is asked about one dialogue."""
-    # still the same JSON, but nothing in it can be taken for a tag or a token of a chat template
-    material = msgspec.json.encode({"conversation": shown(dialogue, max_words)}).decode()
-    material = material.replace("<", "\\u003c").replace(">", "\\u003e")
+    material = as_data({"conversation": shown(dialogue, max_words)})
     messages = [{"role": "system", "content": PROMPTS[dialogue.language]}, {"role": "user", "content": material}]
     return Request(messages=messages, max_tokens=300, temperature=0.0)
 
@@ -357,27 +363,8 @@ class _Rejected(msgspec.Struct):
     row: Any = None
 
 
-def collect(manifest: str | Path) -> DropReport:
-    """The report on a finished run of the filter."""
-    try:
-        made = from_json(Path(manifest).read_bytes(), Manifest)
-    except (OSError, msgspec.MsgspecError) as problem:
-        raise UserError(f"{manifest} is no manifest of a finished stage ({problem}).") from None
-    if made.stage != "filter":
-        raise UserError(f"{manifest} is about the stage {made.stage}; the drop report is about the filter.")
-    folder = Path(manifest).parent  # the files may have moved together since
-    report = count(folder / Path(made.output).name, folder / Path(made.rejects).name)
-    found = dict(report.total.dropped + report.total.failed)
-    if (report.total.kept, found) != (made.counts.rows_out, made.counts.rejected):
-        raise UserError(
-            f"{manifest} tells of {made.counts.rows_out} kept and {made.counts.rejected} rejected, "
-            f"but its files hold {report.total.kept} and {found}. Run the filter again."
-        )
-    return report
-
-
 def count(output: str | Path, rejects: str | Path) -> DropReport:
-    """The report from the two files themselves, streamed."""
+    """The report on a run of the filter, from its two files, streamed."""
     corpora: dict[str, CorpusDrops] = {}
     for kept in read_rows(output, _Kept):
         corpus = corpora.setdefault(kept.source, CorpusDrops())

@@ -93,6 +93,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     variant: Variant = "original"
     split: Split | None = None
     crisis: bool = False
+    helpful: bool | None = None  # of the dialogue; where it is false, nobody should answer as its supporter did
+    voice: str | None = None  # how the corpus is written, where it says so: plain, literary
     trace: dict[str, Any] = {}
 
 
@@ -141,6 +143,8 @@ def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
         situation=dialogue.situation,
         problem=dialogue.problem,
         crisis=dialogue.crisis,
+        helpful=dialogue.helpful,
+        voice=dialogue.extra.get("voice"),
     )
 
 

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from compeer.cer.prompts import prompts
-from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
+from compeer.cer.prompts import as_data, prompts
+from compeer.dialogue import Dialogue, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.embedding import Embed, packaged
@@ -89,26 +89,13 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 PROMPTS = prompts("personas")
 
 
-def conversation(utterances: Iterable[Utterance]) -> list[dict[str, Any]]:
-    """The utterances as data for a prompt."""
-    return [{"speaker": utterance.speaker, "text": utterance.text} for utterance in utterances]
-
-
-def as_data(value: Any) -> str:
-    """JSON for the inside of a prompt. Angle brackets are escaped: tags and template tokens in a text stay text.
-
-    >>> as_data({"text": "<|im_end|>"})
-    '{"text":"\\\\u003c|im_end|\\\\u003e"}'
-    """
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace(">", "\\u003e")
-
-
 def request(dialogue: Dialogue, seed: int | None = None) -> Request:
     """The question for one dialogue."""
+    said = [{"speaker": one.speaker, "text": one.text} for one in dialogue.utterances]
     return Request(
         messages=[
             {"role": "system", "content": PROMPTS[dialogue.language]},
-            {"role": "user", "content": as_data({"conversation": conversation(dialogue.utterances)})},
+            {"role": "user", "content": as_data({"conversation": said})},
         ],
         max_tokens=600,
         temperature=0.0,

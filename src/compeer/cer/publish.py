@@ -6,8 +6,9 @@
                            of its own, because `datasets` reads one format a folder
     images/<hash>.png      images, once each, by content; rows name them relative to the folder
 
-Columns are the same in every split, whatever the items hold: the schema is written out below, so that a
+Columns are the same in every split, whatever the items hold: the schema comes from the type of an item, so that a
 column of nothing but None keeps its type. What has no fixed shape (`trace`, a vote's value) is a string.
+The Parquet files also have the pictures themselves, as `Image()` in the column `images`, in the order of the history.
 `compeer.cer.item.read_items` reads them back. Rows are streamed; a split of a million items needs no more memory than
 one of a thousand. The folder is built beside the target and takes its place when it is complete.
 
@@ -24,16 +25,19 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, get_args
+from typing import IO, Any, cast, get_args
 
 import msgspec
+import msgspec.inspect as info
 import yaml
 
+from compeer.cer.duplicates import Duplicate
 from compeer.cer.item import Item, Preference, Split, to_row
 from compeer.cer.rewrite import origin
+from compeer.cer.split import leaks, plan
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Manifest
 from compeer.reasoning import STEPS
@@ -53,31 +57,6 @@ _RESTRICTIONS: tuple[tuple[str, str], ...] = (
     (r"", "none"),
 )
 _HUB_IDS = ("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "mit", "apache-2.0")
-
-_LIMITS = """## Limits
-
-- **Silver is not human.** Items with label source `silver` were labelled by rule from a corpus's own annotations and
-  by controlled corruption. They let training begin; they do not measure anything that people care about, and they
-  never share a held-out set with labels given by people.
-- `author` labels were given by the authors of this software, twice and independently; they are no annotators' work.
-- Rewritten items carry the labels of their originals. A model checked that meaning and strategy are kept.
-- Items flagged as crisis are kept out of training unless a person has reviewed them. What is not flagged was not found
-  by a screening that misses things. A model trained on this is no therapist.
-- Emotions and strategies are closed lists; people are not.
-"""
-
-_CITATION = """## Citation
-
-    @article{wang2025compeer,
-      title   = {COMPEER: Controllable Empathetic Reinforcement Reasoning for Emotional Support Conversation},
-      author  = {Wang, Yunxiao and Liu, Meng and Liu, Wenqi and Jiang, Kaiyu and Wen, Bin and Yang, Fan and
-                 Gao, Tingting and Zhou, Guorui and Nie, Liqiang},
-      journal = {arXiv preprint arXiv:2508.09521},
-      year    = {2025}
-    }
-
-This is a reproduction, not the authors' dataset. Cite the corpora it is built from as well.
-"""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +122,7 @@ def card(tally: DatasetCounts, about: About, loading: Mapping[str, Any]) -> str:
         "license": identifier if known else "other",
         **({} if known else {"license_name": strictest or "none stated"}),
         "pretty_name": about.name,
+        "task_categories": ["text-generation", "text-classification"],
         "size_categories": [_size(tally.items.total())],
         "tags": ["emotional-support", "empathetic-reasoning", "reward-modeling", "compeer"],
         **loading,
@@ -157,8 +137,7 @@ def card(tally: DatasetCounts, about: About, loading: Mapping[str, Any]) -> str:
         _licences(tally, strictest, meaning),
         _separation(about),
         _making(about),
-        _LIMITS.rstrip(),
-        _CITATION.rstrip(),
+        Path(__file__).with_name("card_sections.md").read_text(encoding="utf-8").rstrip(),  # limits and citation
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -257,46 +236,27 @@ def _size(count: int) -> str:
 
 _BATCH = 512
 
-# HF names of the types, in nested (name, type) form; `[…]` is a list, a dictionary a struct
-_REASONING: dict[str, Any] = {
-    "history": {"text": "string", "stage": "string"},
-    "emotion": {"text": "string", "sentiment": "string", "emotion": "string", "intensity": "int32"},
-    "strategy": {"text": "string", "strategy": "string"},
-    "language": "string",
-}
-COLUMNS: dict[str, Any] = {
-    "id": "string",
-    "dialogue": "string",
-    "source": "string",
-    "licence": "string",
-    "language": "string",
-    "round": "int32",
-    "history": [{"speaker": "string", "text": "string", "images": ["string"]}],
-    "reference": "string",
-    "reference_strategies": ["string"],
-    "reference_reasoning": _REASONING,
-    "situation": "string",
-    "problem": "string",
-    "candidate": {"response": "string", "reasoning": _REASONING, "generator": "string", "raw": "string"},
-    "labels": {"history": "bool", "emotion": "bool", "strategy": "bool", "preference": "string"},
-    "label_source": "string",
-    "votes": [
-        {
-            "annotator": "string",
-            "question": "string",
-            "value": "string",
-            "at": "string",
-            "seconds": "float64",
-            "candidate_first": "bool",
-            "guideline": "string",
-        }
-    ],
-    "persona": "string",
-    "variant": "string",
-    "split": "string",
-    "crisis": "bool",
-    "trace": "string",
-}
+
+def columns(of: Any = Item) -> dict[str, Any]:
+    """The columns of a struct by the names `datasets` has for types; `[…]` is a list, a dictionary a struct.
+
+    What has no fixed shape (a vote's value, the trace) is a string.
+    """
+
+    def shape(kind: Any) -> Any:
+        if isinstance(kind, info.UnionType):
+            some = [one for one in kind.types if not isinstance(one, info.NoneType)]
+            return shape(some[0]) if len(some) == 1 else "string"
+        if isinstance(kind, info.StructType):
+            return columns(kind.cls)
+        if isinstance(kind, info.VarTupleType):
+            return [shape(kind.item_type)]
+        return {info.IntType: "int32", info.FloatType: "float64", info.BoolType: "bool"}.get(type(kind), "string")
+
+    return {field.name: shape(field.type) for field in cast(info.StructType, info.type_info(of)).fields}
+
+
+COLUMNS = columns()
 
 
 def publish(
@@ -313,6 +273,7 @@ def publish(
         building.mkdir()
         tally = _write(items, building, image_root or Path())
         front = loading(tally.parts, "data/{}.parquet")
+        front["dataset_info"]["features"].append({"name": "images", "list": "image"})
         (building / "README.md").write_text(card(tally, about, front), encoding="utf-8")
         lines = yaml.safe_dump(loading(tally.parts, "{}.jsonl"), sort_keys=False)
         (building / "jsonl" / "README.md").write_text(f"---\n{lines}---\n", encoding="utf-8")
@@ -320,6 +281,21 @@ def publish(
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return tally
+
+
+def split_and_publish(
+    read: Callable[[], Iterable[Item]],
+    folder: Path,
+    about: About,
+    similar: Sequence[Duplicate],
+    image_root: Path,
+    **options: Any,
+) -> tuple[DatasetCounts, About]:
+    """Split the items, look for leaks, and publish. `read` gives the items anew each time; `options` are `plan`'s."""
+    planned = plan(read(), similar=similar, **options)
+    found = Counter(str(leak.kind) for leak in leaks(planned.placed(read()), similar))
+    about = msgspec.structs.replace(about, leaks=dict(found), aside=planned.aside)
+    return publish(planned.placed(read()), folder, about, image_root=image_root), about
 
 
 def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:
@@ -335,7 +311,8 @@ def _write(items: Iterable[Item], folder: Path, image_root: Path) -> DatasetCoun
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = pa.schema(_arrow(pa, COLUMNS))
+    shown = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # `Image()` of datasets
+    schema = pa.schema([*_arrow(pa, COLUMNS), pa.field("images", shown)])
     for name in ("data", "jsonl"):
         (folder / name).mkdir()
     tally = DatasetCounts()
@@ -360,7 +337,10 @@ def _write(items: Iterable[Item], folder: Path, image_root: Path) -> DatasetCoun
                 waiting[part] = []
             row = to_row(_with_pictures(item, folder, image_root, pictures))
             lines[part].write(msgspec.json.encode(row) + b"\n")
-            waiting[part].append(row)
+            paths = [path for turn in row["history"] for path in turn["images"]]
+            waiting[part].append(
+                row | {"images": [{"bytes": (folder / path).read_bytes(), "path": Path(path).name} for path in paths]}
+            )
             if len(waiting[part]) == _BATCH:
                 flush(part)
             tally.add(item)

@@ -33,8 +33,8 @@ from typing import Any
 import msgspec
 
 from compeer.cer.item import Candidate, Item
-from compeer.cer.personas import Persona, as_data
-from compeer.cer.prompts import prompts
+from compeer.cer.personas import Persona
+from compeer.cer.prompts import as_data, prompts
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models.ask import SchemaFailure, ask_json
@@ -287,39 +287,31 @@ def origin_item(item: Item) -> str:
 
 
 def item_tasks(items: Iterable[Item], draws: Mapping[str, Persona] | None) -> Iterator[ItemTask]:
-    """Items to rewrite, each with the persona drawn for its dialogue; `None` asks for the variant without."""
+    """Items to rewrite, each with the persona drawn for its dialogue; without `draws`, freely.
+
+    An item of a dialogue for which no persona was drawn is left out: it was not described, or it is the only one of its
+    language.
+    """
     for item in items:
-        persona = _drawn(item.dialogue, draws)
-        yield ItemTask(id=item.id + ("~P" if persona else "~R"), item=item, persona=persona)
+        if draws is None:
+            yield ItemTask(id=f"{item.id}~R", item=item)
+        elif item.dialogue in draws:
+            yield ItemTask(id=f"{item.id}~P", item=item, persona=draws[item.dialogue])
 
 
 def write_item_tasks(path: Path, items: Iterable[Item], draws: Mapping[str, Persona] | None) -> int:
     """Write the tasks of all originals; how many were left out because no persona could be drawn for them."""
-    left_out = 0
+    originals = 0
 
-    def usable() -> Iterator[Item]:
-        nonlocal left_out
+    def counted() -> Iterator[Item]:
+        nonlocal originals
         for item in items:
-            if is_copy(item):
-                continue
-            if draws is None or item.dialogue in draws:
+            if not is_copy(item):
+                originals += 1
                 yield item
-            else:
-                left_out += 1
 
-    write_rows(path, item_tasks(usable(), draws))
-    return left_out
-
-
-def _drawn(dialogue: str, draws: Mapping[str, Persona] | None) -> Persona | None:
-    if draws is None:
-        return None
-    if dialogue not in draws:
-        raise UserError(
-            f"No persona was drawn for the dialogue {dialogue}: it was not described, or it is the only one of its "
-            "language. Run `compeer cer personas` on all dialogues, or leave this one out."
-        )
-    return draws[dialogue]
+    written = write_rows(path, item_tasks(counted(), draws))
+    return originals - written
 
 
 def duplicate(item: Item) -> Item:

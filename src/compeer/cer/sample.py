@@ -30,6 +30,7 @@ from msgspec import Meta
 
 from compeer.cer.item import Item, items_at
 from compeer.dialogue import Dialogue
+from compeer.dialogue.jsonl import decode_dialogue
 from compeer.dialogue.rounds import turns
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.typed import from_plain
@@ -96,7 +97,9 @@ async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     return items_at(dialogue, drawn)
 
 
-STAGE = Stage(name="sample", function=sample, reads=Dialogue, writes=Item, options=SampleOptions)
+STAGE = Stage(
+    name="sample", function=sample, reads=Dialogue, writes=Item, options=SampleOptions, decode=decode_dialogue
+)
 
 
 @lru_cache(maxsize=4096)

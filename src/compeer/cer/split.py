@@ -25,13 +25,13 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.cer.duplicates import find_near_duplicates
+from compeer.cer.duplicates import Duplicate, find_near_duplicates
 from compeer.cer.item import QUESTIONS, Item, LabelSource, Split
 from compeer.cer.rewrite import is_copy, origin
 from compeer.pipeline.stage import Reject
@@ -44,22 +44,6 @@ LabelKind = Literal["people", "silver"]
 KINDS: dict[LabelSource, LabelKind] = {"human": "people", "author": "people", "silver": "silver"}
 _POOL = 2048  # groups considered for a held-out set; enough for any 574 items, and bounded for any corpus
 Feature = tuple[object, ...]
-
-
-class SimilarPair(Protocol):
-    """A dialogue and another that it is a near-duplicate of, as `compeer.cer.duplicates` finds them."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def kept(self) -> str: ...
-
-
-class Splits(msgspec.Struct, frozen=True):
-    """Every item: with its split, or set aside with a reason."""
-
-    items: list[Item]
-    aside: list[Reject]
 
 
 class Leak(msgspec.Struct, frozen=True):
@@ -93,32 +77,6 @@ class SplitPlan(msgspec.Struct, frozen=True):
         return dict(Counter(place[0] for place in self.places if isinstance(place, tuple)))
 
 
-def split(
-    items: Sequence[Item],
-    *,
-    seed: int = 0,
-    test: int = TEST_SIZE,
-    valid: int = TEST_SIZE,
-    kind: LabelKind | None = None,
-    include_crisis: bool = False,
-    similar: Iterable[SimilarPair] | None = None,
-) -> Splits:
-    """The items with their splits, all in memory; `plan` explains the options."""
-    if similar is None:
-        similar = similar_dialogues(items)
-    found = plan(
-        items, seed=seed, test=test, valid=valid, kind=kind, include_crisis=include_crisis, similar=similar
-    ).place(items)
-    placed: list[Item] = []
-    aside: list[Reject] = []
-    for one in found:
-        if isinstance(one, Item):
-            placed.append(one)
-        else:
-            aside.append(one)
-    return Splits(placed, aside)
-
-
 def plan(
     items: Iterable[Item],
     *,
@@ -127,7 +85,7 @@ def plan(
     valid: int = TEST_SIZE,
     kind: LabelKind | None = None,
     include_crisis: bool = False,
-    similar: Iterable[SimilarPair] = (),
+    similar: Iterable[Duplicate] = (),
 ) -> SplitPlan:
     """Where each item goes. `kind`: whose labels are held out (people's where there are any). `similar`: dialogues that
     must lie together."""
@@ -153,7 +111,7 @@ def plan(
     return SplitPlan(places)
 
 
-def leaks(items: Iterable[Item], similar: Iterable[SimilarPair] = ()) -> list[Leak]:
+def leaks(items: Iterable[Item], similar: Iterable[Duplicate] = ()) -> list[Leak]:
     """What stands in more than one split; `similar` dialogues count as one."""
     found: list[Leak] = []
     by_dialogue: dict[str, set[str]] = defaultdict(set)
@@ -181,14 +139,14 @@ def leaks(items: Iterable[Item], similar: Iterable[SimilarPair] = ()) -> list[Le
     return found
 
 
-def similar_dialogues(items: Iterable[Item]) -> list[SimilarPair]:
+def similar_dialogues(items: Iterable[Item]) -> list[Duplicate]:
     """Near-duplicates where the dialogues themselves are not at hand: of each the longest history with its reply."""
     longest: dict[str, tuple[int, str]] = {}
     for item in items:
         if not is_copy(item) and item.round >= longest.get(item.dialogue, (0, ""))[0]:
             longest[item.dialogue] = item.round, "\n".join([*(turn.text for turn in item.history), item.reference])
     texts = ((dialogue, text) for dialogue, (_, text) in sorted(longest.items()))
-    return list(find_near_duplicates(texts, SIMILAR))
+    return find_near_duplicates(texts, SIMILAR)
 
 
 class _Facts(msgspec.Struct, frozen=True):
@@ -229,7 +187,7 @@ def _why_aside(
     return "beyond-the-number", f"its dialogue is in {part}, which is full"
 
 
-def _groups(facts: Sequence[_Facts], similar: Iterable[SimilarPair]) -> dict[str, list[int]]:
+def _groups(facts: Sequence[_Facts], similar: Iterable[Duplicate]) -> dict[str, list[int]]:
     """Item numbers by group; a group is named after the first, by name, of its dialogues."""
     parent: dict[str, str] = {}
 

@@ -4,6 +4,8 @@ lazy          groups whose files are imported only when they are called; `compee
 options       options that several commands share
 conversation  chat, parse, demo, serve, studio
 doctor        doctor
+models        models
+config        config
 corpus        corpus
 cer           cer
 people        annotate and arena
@@ -29,29 +31,33 @@ COMMANDS = {
     "demo": Place(
         "compeer.cli.conversation",
         "demo",
-        "The whole paper in miniature: data, judge, policy, evaluation, report, in minutes on two cores.",
+        "The whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report.",
     ),
     "chat": Place(
-        "compeer.cli.conversation", "chat", "Talk with a supporter that thinks in three steps before it answers."
+        "compeer.cli.conversation",
+        "chat",
+        "Talk with a supporter that thinks before it answers. It thinks in three steps.",
     ),
     "parse": Place(
         "compeer.cli.conversation",
         "parse",
-        "Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not.",
+        "Check whether a model's raw output is complete. The exit status is 0 when it is, 1 when not.",
     ),
     "serve": Place(
         "compeer.cli.conversation",
         "serve",
-        "Serve the conversation to any OpenAI client, with reasoning and control: docs/conversation.md.",
+        "Serve the conversation to OpenAI clients. With reasoning and control: docs/conversation.md.",
     ),
     "studio": Place(
         "compeer.cli.conversation",
         "studio",
-        "Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more.",
+        "Open the studio in the browser: talk, label, compare, see runs. More: docs/studio.md.",
     ),
     "doctor": Place(
-        "compeer.cli.doctor", "doctor", "Look at this installation; exit status 1 when no model can be asked."
+        "compeer.cli.doctor", "doctor", "Check this installation. The exit status is 1 when no model can be asked."
     ),
+    "models": Place("compeer.cli.models", "app", "Weights of the embedded models: list, get, path, remove."),
+    "config": Place("compeer.cli.config", "app", "Configurations that come with COMPEER: list, show, copy."),
     "corpus": Place("compeer.cli.corpus", "app", "Import, count and read conversations."),
     "cer": Place("compeer.cli.cer", "app", "Build the labelled reasoning dataset."),
     "annotate": Place(
@@ -103,15 +109,21 @@ def _options(
 def main() -> None:
     """Entry point: an error meant for people is printed as one message, without a traceback.
 
-    Ctrl-C (status 130) and a closed pipe are typer's: it ends quietly on both.
+    So is a file that cannot be read or written, in any command. Ctrl-C (status 130) and a closed pipe are typer's: it
+    ends quietly on both.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show, or bytes that are no text, end nothing
             stream.reconfigure(errors="replace")
     try:
         app()
-    except UserError as error:
+    except (UserError, OSError) as error:
+        said = str(error)
+        if not isinstance(error, UserError):
+            if error.filename is None or error.strerror is None:
+                raise  # not about a file
+            said = f"{error.filename2 or error.filename}: {error.strerror}. Check the path."
         from compeer.conversation.display import plain
 
-        typer.secho(plain(str(error)), err=True, fg=typer.colors.RED)  # it may quote what a server sent
+        typer.secho(plain(said), err=True, fg=typer.colors.RED)  # it may quote what a server sent
         sys.exit(1)

@@ -9,15 +9,13 @@ compeer cer build configs/cer/bundled.yaml
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, print_json
+from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, option_groups, print_json
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from compeer.pipeline.ledger import Manifest
@@ -42,132 +40,106 @@ Cache = Annotated[Path | None, typer.Option(help="File of answers. Default: requ
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
-class StageRun:
-    """Runs a stage with the options that all stages share."""
+@dataclass
+class StageOptions:
+    """Options of every stage."""
 
-    def __init__(self, as_json: bool, **options: Any) -> None:
-        self.as_json, self.options = as_json, options
-        self.preview: int = options.get("preview", 0)
-        self.seed: int = options["seed"]
-        self.models: list[str] | None = options.get("model")
+    limit: Limit = None
+    engine: Engine = "local"
+    workers: Workers = 2
+    seed: Seed = 0
+    fresh: Fresh = False
+    as_json: Json = False
 
-    def __call__(self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None) -> Manifest:
+    def run(
+        self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
+    ) -> Manifest:
+        """Run a stage and print what came of it."""
         from compeer.pipeline.runner import run_stage
         from compeer.pipeline.stage import Tools
-        from compeer.pipeline.work import ModelSpec
 
-        options, params = self.options, params or {}
-        check_choice("--engine", options["engine"], "local", "ray")
-        concurrency = options.get("concurrency", 64)
-        specs = {
-            role: ModelSpec(spec, options["base_url"], concurrency)
-            for role, spec in _roles(stage, self.models or []).items()
-        }
+        check_choice("--engine", self.engine, "local", "ray")
+        params = params or {}
         manifest = run_stage(
             stage,
             source,
             out,
             Tools(seed=self.seed, options=params),
-            model_specs=specs,
-            concurrency=concurrency,
-            limit=options["limit"],
-            preview=self.preview,
-            engine=options["engine"],
-            workers=options["workers"],
-            cache=options.get("cache"),
+            limit=self.limit,
+            engine=self.engine,  # type: ignore[arg-type]
+            workers=self.workers,
             params=params,
-            fresh=options["fresh"],
+            fresh=self.fresh,
+            **asked,
         )
-        if not self.preview:
+        if not asked.get("preview"):
             _print_manifest(manifest, self.as_json)
         return manifest
 
 
-def _stage_options(
-    limit: Limit = None,
-    engine: Engine = "local",
-    workers: Workers = 2,
-    seed: Seed = 0,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """Options of every stage."""
-
-
-def _model_options(
-    model: Models = None,
-    base_url: BaseUrl = None,
-    concurrency: Concurrency = 64,
-    preview: Preview = 0,
-    cache: Cache = None,
-) -> None:
+@dataclass
+class ModelStageOptions(StageOptions):
     """Options of the stages that ask models."""
 
+    model: Models = None
+    base_url: BaseUrl = None
+    concurrency: Concurrency = 64
+    preview: Preview = 0
+    cache: Cache = None
 
-def stage_command(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these groups; it gets them as `run`, ready to run its stage."""
+    def run(
+        self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
+    ) -> Manifest:
+        from compeer.pipeline.work import ModelSpec
 
-    def wrap(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters
-        shared = [one for group in groups for one in inspect.signature(group, eval_str=True).parameters.values()]
-
-        @functools.wraps(command)
-        def with_options(**given: Any) -> None:
-            options = {one.name: given.pop(one.name) for one in shared}
-            command(**given, run=StageRun(**options))
-
-        parameters = [*(one for one in own.values() if one.name != "run"), *shared]
-        keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-        with_options.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
-        del with_options.__wrapped__
-        return with_options
-
-    return wrap
+        roles = _roles(stage, self.model or []).items()
+        specs = {role: ModelSpec(spec, self.base_url, self.concurrency) for role, spec in roles}
+        asked = {"model_specs": specs, "concurrency": self.concurrency, "preview": self.preview, "cache": self.cache}
+        return super().run(stage, source, out, params, **asked)
 
 
 @app.command("filter")
-@stage_command(_model_options, _stage_options)
+@option_groups
 def filter_(
     source: Source,
     out: Out,
-    run: StageRun,
+    options: ModelStageOptions,
     near: Annotated[bool, typer.Option(help="Search for near-duplicates first.")] = True,
 ) -> None:
     """Remove what no reader would take for two people talking. Without --model only the cheap checks are made."""
     from compeer.cer import filter as filtering
 
-    params: dict[str, Any] = {"llm": bool(run.models)}
-    if near and not run.preview:
+    params: dict[str, Any] = {"llm": bool(options.model)}
+    if near and not options.preview:
         params |= filtering.prepare([source], out.with_name(f"{out.name}.duplicates"))
-    manifest = run(filtering.STAGE if run.models else filtering.CHECKS_ONLY, source, out, params)
-    if not run.preview and not run.as_json:
+    manifest = options.run(filtering.STAGE if options.model else filtering.CHECKS_ONLY, source, out, params)
+    if not options.preview and not options.as_json:
         from rich.console import Console
 
         Console().print(filtering.table(filtering.count(manifest.output, manifest.rejects)))
 
 
 @app.command()
-@stage_command(_stage_options)
+@option_groups
 def sample(
     source: Source,
     out: Out,
-    run: StageRun,
+    options: StageOptions,
     n_samples: Annotated[int, typer.Option(min=1, help="Rounds per dialogue (N_s of equation 1).")] = 3,
     min_history: Annotated[int, typer.Option(min=0, help="Minimum number of turns before the reply.")] = 1,
 ) -> None:
     """Choose the rounds worth asking about: Gaussian over the dialogue, without replacement (equation 1)."""
     from compeer.cer.sample import STAGE
 
-    run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history})
+    options.run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history})
 
 
 @app.command()
-@stage_command(_model_options, _stage_options)
+@option_groups
 def reason(
     source: Source,
     out: Out,
-    run: StageRun,
+    options: ModelStageOptions,
     temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = 0.7,
     prompt: Annotated[
         str | None, typer.Option(help="Length of the instructions: full or brief. Default: brief for embedded.")
@@ -175,34 +147,35 @@ def reason(
 ) -> None:
     """Have one or several models think in three steps and answer, beside what the corpus's supporter said."""
     from compeer.cer.reason import STAGE
+    from compeer.models.spec import default_prompt
 
     check_choice("--prompt", prompt, "full", "brief")
-    run.models = run.models or ["embedded"]
-    brief = all(spec.rpartition("=")[2].startswith("embedded") for spec in run.models)
-    run(STAGE, source, out, {"temperature": temperature, "length": prompt or ("brief" if brief else "full")})
+    options.model = options.model or ["embedded"]
+    brief = all(default_prompt(spec.rpartition("=")[2]) == "brief" for spec in options.model)
+    options.run(STAGE, source, out, {"temperature": temperature, "length": prompt or ("brief" if brief else "full")})
 
 
 @app.command()
-@stage_command(_model_options, _stage_options)
-def personas(source: Source, out: Out, run: StageRun) -> None:
+@option_groups
+def personas(source: Source, out: Out, options: ModelStageOptions) -> None:
     """Describe how both people talk (DISC), and cluster the descriptions; the elbow is drawn beside the output."""
     from compeer.cer import personas as described
     from compeer.dialogue import read_rows
 
-    run(described.STAGE, source, out)
-    if not run.preview:
-        grouped = described.cluster(read_rows(out, described.Persona), seed=run.seed)
+    options.run(described.STAGE, source, out)
+    if not options.preview:
+        grouped = described.cluster(read_rows(out, described.Persona), seed=options.seed)
         described.write(out.parent, grouped)
         for group in grouped:
             typer.echo(f"{group.language}: {len(group.assignments)} personas in {group.k} clusters", err=True)
 
 
 @app.command()
-@stage_command(_model_options, _stage_options)
+@option_groups
 def rewrite(
     source: Source,
     out: Out,
-    run: StageRun,
+    options: ModelStageOptions,
     described: Annotated[
         Path | None, typer.Option("--personas", help="Output of `cer personas`. Without it: no persona (-R).")
     ] = None,
@@ -216,12 +189,12 @@ def rewrite(
     drawn = None
     if described:
         known = list(read_rows(described, people.Persona))
-        drawn = people.draws(known, people.read_assignments(described.parent), run.seed)
+        drawn = people.draws(known, people.read_assignments(described.parent), options.seed)
     tasks = out.with_name(f"{out.name}.tasks")
     left_out = write_item_tasks(tasks, read_items(source), drawn)
     if left_out:
         typer.echo(f"{left_out} items have no persona to draw and are left out.", err=True)
-    run(STAGE, tasks, out)
+    options.run(STAGE, tasks, out)
 
 
 @label_app.command()
@@ -322,23 +295,56 @@ def split(
     as_json: Json = False,
 ) -> None:
     """Split items into train, valid and test without leakage, and publish them with a dataset card."""
-    from collections import Counter
-
     from compeer.cer.duplicates import find_near_duplicates, text_of
     from compeer.cer.item import read_items
-    from compeer.cer.publish import About, publish
-    from compeer.cer.split import SIMILAR, leaks, plan, similar_dialogues
+    from compeer.cer.publish import About, split_and_publish
+    from compeer.cer.split import SIMILAR, similar_dialogues
     from compeer.dialogue import read
 
     if dialogues:
-        similar: list[Any] = find_near_duplicates(((one.id, text_of(one)) for one in read(dialogues)), SIMILAR)
+        similar = find_near_duplicates(((one.id, text_of(one)) for one in read(dialogues)), SIMILAR)
     else:
         similar = similar_dialogues(read_items(source))
-    planned = plan(read_items(source), seed=seed, test=test, include_crisis=include_crisis, similar=similar)
-    found = Counter(str(leak.kind) for leak in leaks(planned.placed(read_items(source)), similar))
-    about = About(name=name, leaks=dict(found), aside=planned.aside)
-    tally = publish(planned.placed(read_items(source)), out, about, image_root=source.parent)
-    _print({"out": str(out), "splits": dict(tally.items), "aside": planned.aside, "leaks": dict(found)}, as_json)
+    options: dict[str, Any] = {"seed": seed, "test": test, "include_crisis": include_crisis}
+    tally, about = split_and_publish(
+        lambda: read_items(source), out, About(name=name), similar, source.parent, **options
+    )
+    _print({"out": str(out), "splits": dict(tally.items), "aside": about.aside, "leaks": about.leaks}, as_json)
+
+
+@app.command()
+def export(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="trl-sft, trl-preference, trl-grpo, trl-prm, openai or sharegpt.", show_default=False
+        ),
+    ],
+    length: Annotated[str, typer.Option(help="Instruction in the system prompt: full or brief.")] = "full",
+    as_json: Json = False,
+) -> None:
+    """Write items as a dataset for other trainers: TRL, OpenAI's fine-tuning, and all that read ShareGPT."""
+    from collections import Counter
+
+    from compeer.cer.item import read_items
+    from compeer.cli.options import check_choice
+    from compeer.dialogue import write_rows
+    from compeer.errors import UserError
+    from compeer.policy.bridges.datasets import FORMATS
+    from compeer.policy.bridges.datasets import export as rows
+
+    check_choice("--format", form, *FORMATS)
+    check_choice("--length", length, "full", "brief")
+    counts: Counter[str] = Counter()
+    written = write_rows(out, rows(read_items(source), form, counts, length))  # type: ignore[arg-type]
+    if not written:
+        out.unlink(missing_ok=True)
+        raise UserError(
+            f"{source} has nothing for {form}: {', '.join(f'{why} {n}' for why, n in counts.items() if n)}."
+        )
+    _print({"out": str(out), **{name: count for name, count in counts.items() if count}}, as_json)
 
 
 @app.command()

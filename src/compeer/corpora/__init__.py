@@ -46,7 +46,7 @@ from compeer.corpora import (
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue
 
-__all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "load"]
+__all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "corpus_named", "load"]
 
 
 class Corpus(msgspec.Struct, frozen=True):
@@ -92,11 +92,16 @@ CORPORA: dict[str, Corpus] = {
 }
 
 
-def load(name: str, path: str | Path, **options: Any) -> Iterator[Dialogue | Rejected]:
-    """The dialogues of a corpus, streamed. Options that are None count as not given."""
+def corpus_named(name: str) -> Corpus:
+    """The corpus of this name; CorpusError lists those that there are."""
     if name not in CORPORA:
         raise CorpusError(name, "there is no such corpus", f"Known: {', '.join(CORPORA)}")
-    corpus = CORPORA[name]
+    return CORPORA[name]
+
+
+def load(name: str, path: str | Path, **options: Any) -> Iterator[Dialogue | Rejected]:
+    """The dialogues of a corpus, streamed. Options that are None count as not given."""
+    corpus = corpus_named(name)
     given = {option: value for option, value in options.items() if value is not None}
     if unknown := sorted(set(given) - set(corpus.options)):
         takes = ", ".join(corpus.options) or "none"

@@ -24,6 +24,7 @@ import msgspec
 from compeer.corpora.reading import CorpusError, Rejected, by_index, imported, parts
 from compeer.corpora.records import Labels, dialogue, problem_type, scale, utterance
 from compeer.dialogue import Dialogue, Speaker, Utterance
+from compeer.dialogue.jsonl import with_full_image_paths
 from compeer.reasoning.ontology import LANGUAGES, Language, detect
 from compeer.typed import from_plain
 
@@ -70,10 +71,12 @@ def load(
     if language is not None and language not in LANGUAGES:
         raise CorpusError(path, f"there is no language {language!r}", f"Give one of {', '.join(LANGUAGES)}")
     names = {file.stem: (file.name,) for file in sorted(path.glob("*.json*"))} if path.is_dir() else {}
+    folder = path if path.is_dir() else path.parent  # which the pictures' paths are relative to
     build = partial(convert, licence=licence, language=language)
     for part in parts("plain", path, dict[str, Any], names or {"all": ("*.jsonl", "*.json")}, split):
         fallback = by_index(f"plain/{part.split}")
-        yield from imported("plain", part.rows, partial(_identify, fallback), build)
+        for outcome in imported("plain", part.rows, partial(_identify, fallback), build):
+            yield outcome if isinstance(outcome, Rejected) else with_full_image_paths(outcome, folder)
 
 
 def _identify(fallback: Any, row: dict[str, Any], index: int) -> str:

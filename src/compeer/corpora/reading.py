@@ -173,7 +173,7 @@ def splits(source: str, name: str, split: str | None) -> Iterator[tuple[str, Ite
         raise CorpusError(
             name,
             "this is no local path, and reading from the hub needs the datasets package",
-            "Install it (in a checkout: pip install '.[data]'), or give the path of a downloaded file",
+            "Install it (pip install 'compeer-esc[data]'), or give the path of a downloaded file",
         ) from None
     try:
         found = datasets.load_dataset(name, split=split, streaming=True)

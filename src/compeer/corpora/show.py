@@ -8,44 +8,17 @@ the terminal, are shown as a replacement sign.
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from compeer.config import read_yaml
 from compeer.dialogue import Dialogue, Speaker, Steps, Utterance
 from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, Language
 
-_WORDS: dict[Language, dict[str, str]] = {
-    "en": {
-        "seeker": "Seeker",
-        "supporter": "Supporter",
-        "situation": "Situation",
-        "problem": "Problem",
-        "emotion": "Emotion",
-        "seen": "Seen",
-        "images": "Pictures",
-        "folded": "reasoning, folded (--reasoning shows it)",
-        "history": "History",
-        "strategy": "Strategy",
-        "crisis": "crisis",
-        "unhelpful": "did not help",
-    },
-    "zh": {
-        "seeker": "求助者",
-        "supporter": "支持者",
-        "situation": "处境",
-        "problem": "问题",
-        "emotion": "情绪",
-        "seen": "画面",
-        "images": "图片",
-        "folded": "推理已折叠（--reasoning 可展开）",
-        "history": "历史",
-        "strategy": "策略",
-        "crisis": "危机",
-        "unhelpful": "未能帮到对方",
-    },
-}
+_WORDS: dict[Language, dict[str, str]] = read_yaml(Path(__file__).with_suffix(".yaml"))  # type: ignore[assignment]
 _STYLE: dict[Speaker, str] = {"seeker": "bold #B8683F", "supporter": "bold #2F6F6A"}
 
 

@@ -5,5 +5,6 @@ steps    the stages that work: data, judge, cold start, GRPO, measurement
 story    the six stages in order, the report, and what to do next
 turn     `--quick`: one turn of a conversation, and nothing else
 
+It trains the small model (`embedded:small`). At a terminal it ends in a conversation with the 1.5B supporter.
 The numbers are so small that they prove one thing only: that every part runs here.
 """

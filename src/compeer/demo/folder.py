@@ -31,11 +31,14 @@ from compeer.models import shipped
 from compeer.pipeline.stage import duration
 from compeer.typed import from_json
 
+#: what the demo trains: the 1.5B model would take hours for the same steps
+SMALL_MODEL = "embedded:small"
+
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a demo. The defaults take five to seven minutes on two calm cores."""
 
-    dialogues: int | None = None  # of the bundled corpus; None: all English ones
+    dialogues: int | None = None  # of open CER; None: all English ones
     rounds: int = 2  # that equation 1 draws of each
     judge_items: int = 6  # what the judge learns from, in steps of `judge_batch`
     judge_batch: int = 2
@@ -100,7 +103,7 @@ class DemoFolder:
 def opened(home: Path, sizes: Sizes, base: str, *, fresh: bool = False) -> Iterator[DemoFolder]:
     """The demo in this folder, new or continued. UserError when it cannot continue."""
     adapters: dict[str, str] = {}
-    if base == "embedded":
+    if base == SMALL_MODEL:
         adapters = {role: shipped.sha256(found) for role in shipped.ROLES if (found := shipped.adapter(role))}
     settings = DemoSettings(sizes=sizes, base=base, adapters=adapters)
     marker = home / "demo.json"
@@ -233,7 +236,7 @@ def check() -> None:
     if missing:
         raise UserError(
             f"The demo trains models, and these packages are missing: {', '.join(missing)}.\n"
-            'In a checkout, make demo or pip install ".[demo]" installs them (without a GPU, install the CPU build of '
-            "torch first).\n"
+            'pip install "compeer-esc[demo]" installs them, in a checkout make demo (without a GPU, install the CPU '
+            "build of torch first).\n"
             "Without them: compeer demo --quick shows one turn of a conversation."
         )

@@ -3,8 +3,8 @@
 Every stage calls what the commands call (`compeer cer build`, `reward train`, `policy sft`, `policy grpo`,
 `cer reason`, `reward score`, `eval diversity`, `eval control`), with small numbers.
 
-Data: the bundled conversations, sampled by equation 1, labelled silver, split by dialogue. No conversation that a
-model is measured on has been trained on here; the shipped adapters have seen the bundled corpus, as their cards say.
+Data: the conversations of open CER, sampled by equation 1, labelled silver, split by dialogue. No conversation that a
+model is measured on has been trained on here; what the shipped adapters have seen is on their cards.
 Training: every step is a checkpoint, so a start that was cut off loses one step at most.
 Measurement: `before` is the shipped model, `after` the result of GRPO. Both write without a grammar, so that
 completeness means something. The judge is the shipped one, not the one the policy was trained with; on another base
@@ -22,7 +22,7 @@ import msgspec
 from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
-from compeer.demo.folder import DemoFolder, StageOutcome
+from compeer.demo.folder import SMALL_MODEL, DemoFolder, StageOutcome
 from compeer.dialogue import read_rows, write_rows
 from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
@@ -42,7 +42,7 @@ from compeer.typed import from_plain
 
 def make_data(folder: DemoFolder) -> StageOutcome:
     sizes = folder.sizes
-    corpus = CorpusSource("bundled", limit=sizes.dialogues, options={"language": "en"})
+    corpus = CorpusSource("open-cer", limit=sizes.dialogues, options={"language": "en"})
     config = Build(
         name="CER, demo",
         out=str(folder.path("cer")),
@@ -198,8 +198,8 @@ NAMES = ("before", "after")
 
 def spec_of(folder: DemoFolder, name: str) -> str:
     """A model as the commands name it."""
-    if folder.base == "embedded":
-        return "embedded" if name == "before" else f"embedded+{folder.path('policy', 'model')}"
+    if folder.base == SMALL_MODEL:
+        return SMALL_MODEL if name == "before" else f"{SMALL_MODEL}+{folder.path('policy', 'model')}"
     return f"hf:{folder.base}" + ("" if name == "before" else f"+{folder.path('policy', 'model')}")
 
 
@@ -273,7 +273,7 @@ def judged(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[st
             by_moment.setdefault(item.id, []).append(msgspec.structs.replace(item, id=f"{item.id}@{name}"))
     source, out = folder.path("answers", "both.jsonl"), folder.path("answers", "scores.jsonl")
     write_rows(source, (item for beside in by_moment.values() for item in beside))
-    spec = "hf:embedded" if "judge" in folder.settings.adapters else f"hf:{folder.path('judge', 'model')}"
+    spec = f"hf:{SMALL_MODEL}" if "judge" in folder.settings.adapters else f"hf:{folder.path('judge', 'model')}"
     summary = score(source, out, open_judge(spec, batch=8, device="cpu"), orders="both", window=4)
     rows = {row.id: row for row in read_rows(out, Scored)}
     results = {}

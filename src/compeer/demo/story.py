@@ -14,7 +14,7 @@ from rich.text import Text
 from compeer.cer.item import read_items
 from compeer.conversation.display import reasoning_panel
 from compeer.demo import steps
-from compeer.demo.folder import DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
+from compeer.demo.folder import SMALL_MODEL, DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
 
@@ -37,7 +37,7 @@ def show(folder: DemoFolder, console: Console, *, browser: bool = True) -> None:
     lines = [
         ("The report" + (" is open in your browser: " if opened else ": "), str(page)),
         ("Talk with what you have just trained: ", f"compeer chat --model {spec_of(folder, 'after')}"),
-        ("or with the model as it comes: ", "compeer chat"),
+        ("or with the 1.5B supporter: ", "compeer chat"),
         ("Look at these runs, talk and label in the browser: ", f"compeer studio --runs {folder.home}"),
     ]
     show_answer(folder, console)
@@ -76,7 +76,7 @@ def _has_display() -> bool:
 STAGES = (
     Stage(
         name="data",
-        does="Bundled conversations become a dataset: rounds are drawn, their reasoning is labelled right or wrong.",
+        does="Our own conversations become a dataset: rounds are drawn, their reasoning is labelled right or wrong.",
         paper="Construction of CER, equation 1; labels are silver, made by rule in place of people's",
         command="compeer cer build",
         work=steps.make_data,
@@ -123,7 +123,7 @@ def tell(
     out: Path,
     *,
     sizes: Sizes = Sizes(),
-    base: str = "embedded",
+    base: str = SMALL_MODEL,
     fresh: bool = False,
     browser: bool = True,
     console: Console | None = None,
@@ -157,7 +157,7 @@ def _prepare() -> None:
 
 
 def _say_start(folder: DemoFolder, console: Console) -> None:
-    if folder.base != "embedded":
+    if folder.base != SMALL_MODEL:
         console.print(f"[dim]It starts from {folder.base}, with new adapters.[/dim]")
     elif missing := {"supporter", "judge"} - set(folder.settings.adapters):
         console.print(

@@ -30,7 +30,7 @@ async def _demo(console: Console) -> None:
     console.print(f"\n[bold]Seeker[/bold]  {opening[0].text}\n")
     trained = "with its shipped adapter" if adapter("supporter") else "untrained"
     console.print(f"[dim]2. The embedded model (SmolLM2-135M, {trained}) thinks and answers.[/dim]\n")
-    model = open_model("embedded")
+    model = open_model("embedded:small")
     settings = {"length": "brief", "seed": 7, "temperature": 0.6, "top_p": 0.9, "penalty": 1.05}
     try:
         with console.status("[dim]thinking[/dim]"):

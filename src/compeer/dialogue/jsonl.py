@@ -17,6 +17,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -25,7 +26,7 @@ import zstandard
 
 from compeer.dialogue.record import Dialogue
 from compeer.errors import UserError
-from compeer.typed import known
+from compeer.typed import from_json, known
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 Row = TypeVar("Row")
@@ -42,7 +43,30 @@ class RecordError(UserError, ValueError):
 
 def read(path: str | Path, on_error: Callable[[RecordError], None] | None = None) -> Iterator[Dialogue]:
     """Dialogues of a file, one at a time. A broken line raises, or goes to `on_error` and is passed over."""
-    return read_rows(path, Dialogue, on_error)
+    for file in data_files(path):
+        yield from _decode_file(file, partial(decode_dialogue, source=file), on_error)
+
+
+def decode_dialogue(line: bytes, source: str | Path) -> Dialogue:
+    """A dialogue from a line of a file, its pictures as paths that can be opened from anywhere."""
+    found = from_json(line, Dialogue)
+    return with_full_image_paths(found, Path(source).parent)
+
+
+def with_full_image_paths(dialogue: Dialogue, folder: Path) -> Dialogue:
+    """The dialogue with full paths of the pictures that lie in the folder; any other path stays as it is."""
+    if not any(one.images for one in dialogue.utterances):
+        return dialogue
+
+    def full(path: str) -> str:
+        found = (folder / path).absolute()
+        try:
+            return str(found) if found.is_file() else path
+        except (OSError, ValueError):  # longer than a path can be: the picture itself, as a data address
+            return path
+
+    said = (msgspec.structs.replace(one, images=tuple(map(full, one.images))) for one in dialogue.utterances)
+    return msgspec.structs.replace(dialogue, utterances=tuple(said))
 
 
 def read_rows(

@@ -4,7 +4,9 @@
 moment every stage and every strategy is pinned once, and some emotions, in rotation so that all come up over the
 moments; one more output is left free, to see what the model does by itself. Every output is asked for once and taken as
 it comes: a second attempt would hide what is measured. A request without an answer is no failure of control and is
-counted apart. Intervals take moments as groups, since outputs at one moment are alike.
+counted apart. So is an output that ran into a limit: cut at the maximum of tokens, or with a step or reply as long as
+the grammar allows, because an end that the grammar forces is not the model's. Intervals take moments as groups, since
+outputs at one moment are alike.
 
 **Replies.** Readers (`strategy_readers`) name the strategy of each reply without seeing the stated one.
 
@@ -28,22 +30,25 @@ from compeer.dialogue import rounds
 from compeer.errors import UserError
 from compeer.evals.language.measure import people_of
 from compeer.evals.language.outputs import Output, read_outputs
-from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, meaning, save_result
+from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, save_result
 from compeer.evals.strategy_readers import (
     ReaderAnswers,
+    StrategyClassifier,
     agreement_figures,
     by_classifier,
     by_judge,
     prompt_hash,
+    quality_figures,
     stated_and_read,
     train_classifier,
 )
 from compeer.models import Answer, CachedModel, Failure, Model, RequestCache, ask_all, open_model, request_for, run
 from compeer.models.embedding import Embedder
 from compeer.reasoning import Control, Parsed, Pins, parse, violations
+from compeer.reasoning.grammar import forced_end
 from compeer.reasoning.ontology import EMOTIONS, LANGUAGES, STAGES, STRATEGIES, Language
-from compeer.reasoning.prompt import Length
-from compeer.statistics import Figure, share_figure, wilson
+from compeer.reasoning.prompt import Length, Think
+from compeer.statistics import Figure, share_figure
 
 FREE = "free"
 Tell = Callable[[str], None]
@@ -63,6 +68,7 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     judge: str | None = None
     grammar: bool = True
     length: Length = "full"
+    think: Think = "full"
     base_url: str | None = None
     judge_url: str | None = None
     concurrency: int = 16
@@ -71,11 +77,8 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def trials(self) -> list[PinTrial]:
+        """The outputs that the model will be asked for."""
         return trials(self.turns, self.emotions, self.language, self.seed)[: self.limit]
-
-    def calls(self) -> int:
-        """How many outputs the model will be asked for."""
-        return len(self.trials())
 
 
 class PinTrial(msgspec.Struct, frozen=True):
@@ -135,6 +138,7 @@ class TriedPin(msgspec.Struct, frozen=True):
     parsed: Parsed | None
     kept: bool | None
     failure: str | None = None
+    limited: bool | None = None  # it ran into a length limit
 
     @property
     def complete(self) -> bool | None:
@@ -151,6 +155,7 @@ async def ask_trials(
             trial.moment.language,
             trial.control,
             length=settings.length,
+            think=settings.think,
             grammar=settings.grammar,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
@@ -160,20 +165,24 @@ async def ask_trials(
     ]
     done = count(1)
     answers = await ask_all(model, requests, settings.concurrency, lambda *_: watch(next(done)))
-    return [_judged_trial(trial, answer) for trial, answer in zip(wanted, answers, strict=True)]
+    brief = settings.think == "brief"
+    return [_judged_trial(trial, answer, brief) for trial, answer in zip(wanted, answers, strict=True)]
 
 
-def _judged_trial(trial: PinTrial, answer: Answer | Failure) -> TriedPin:
-    """Whether the output is complete and keeps its pin."""
+def _judged_trial(trial: PinTrial, answer: Answer | Failure, brief: bool) -> TriedPin:
+    """Whether the output is complete, keeps its pin, and ended by itself."""
     if isinstance(answer, Failure):
         return TriedPin(trial, None, None, None, answer.reason)
     parsed = parse(answer.text)
     kept = not violations(parsed, trial.control) if trial.value else None
-    return TriedPin(trial, answer.text, parsed, kept)
+    language = trial.moment.language
+    ends = [forced_end(text, language, step=True, brief=brief) for text in parsed.texts.values()]
+    limited = answer.finish == "length" or any(ends) or forced_end(parsed.response, language, step=False)
+    return TriedPin(trial, answer.text, parsed, kept, limited=limited)
 
 
 def adherence_figures(tried: Sequence[TriedPin]) -> list[Figure]:
-    """Adherence over all pins and by label, completeness, and how many requests got no answer."""
+    """Adherence over all pins and by label, completeness, outputs at a length limit, requests without an answer."""
     groups = [one.trial.moment.id for one in tried]
 
     def share(name: str, label: str | None = None) -> Figure:
@@ -184,6 +193,7 @@ def adherence_figures(tried: Sequence[TriedPin]) -> list[Figure]:
         share("adherence"),
         *(share(f"adherence/{label}", label) for label in labels),
         share_figure("completeness", [one.complete for one in tried], groups),
+        share_figure("at a length limit", [one.limited for one in tried], groups),
         Figure("failures", sum(one.failure is not None for one in tried), n=len(tried)),
     ]
 
@@ -240,9 +250,21 @@ def run_control(settings: ControlSettings, out: Path | None, tell: Tell = lambda
             name, cases = source.model or settings.earlier.name, cases_digest(sorted(one.id for one in transcripts))
             if not any(one.strategies for one in outputs):
                 raise UserError(f"{settings.earlier}: no reply states a strategy, so there is nothing to agree with.")
-        setup = _setup(settings, outputs)
+        asked = ("turns", "emotions", "grammar", "length", "temperature", "max_tokens") if settings.model else ()
+        setup: dict[str, Any] = {name: getattr(settings, name) for name in (*asked, "corpus", "judge", "seed")}
+        setup["replies"] = len(outputs)
         comparable = {"cases": cases}
-        readers = _readers(settings, outputs, cache, tell, figures, notes, setup, comparable)
+        readers: list[ReaderAnswers] = []
+        if settings.corpus:
+            embedder = Embedder()
+            comparable["classifier"] = f"{settings.corpus}, {embedder.name}"
+            for classifier in _classifiers(settings, outputs, embedder, tell, notes):
+                readers.append(by_classifier(classifier, outputs))
+                figures += quality_figures(classifier.quality)
+                setup[f"classifier/{classifier.language}"] = msgspec.to_builtins(classifier.quality)
+        if settings.judge:
+            comparable |= {"judge": settings.judge, "judge prompt": prompt_hash()}
+            readers.append(_judged(settings, outputs, cache, tell, notes))
     figures += [figure for reader in readers for figure in agreement_figures(reader, outputs)]
     setup["agreement"] = {reader.name: stated_and_read(reader, outputs) for reader in readers}
     result = Result(
@@ -278,62 +300,45 @@ def _with_model(
     return run(cached())
 
 
-def _readers(
-    settings: ControlSettings,
-    outputs: Sequence[Output],
-    cache: Path,
-    tell: Tell,
-    figures: list[Figure],
-    notes: list[str],
-    setup: dict[str, Any],
-    comparable: dict[str, str],
-) -> list[ReaderAnswers]:
-    """The classifier of each language the corpus has, and the judge; each adds what a reader must know of it."""
-    readers = []
-    if settings.corpus:
-        dialogues = people_of(settings.corpus)
-        embedder = Embedder()
-        comparable["classifier"] = f"{settings.corpus}, {embedder.name}"
-        for language in LANGUAGES:
-            count = sum(one.language == language for one in outputs)
-            if not count:
-                continue
-            if not any(one.language == language for one in dialogues):
-                notes.append(
-                    f"{count} replies in {language} were not classified: the corpus has none in that language."
-                )
-                continue
-            tell(f"Training the strategy classifier ({language}) on {settings.corpus}.")
-            classifier = train_classifier(dialogues, embedder, language, seed=settings.seed)
-            quality = classifier.quality
-            n = quality.held_out
-            figures += [
-                Figure(f"classifier-accuracy/{language}", quality.accuracy, *wilson(quality.accuracy, n), n),
-                Figure(f"classifier-macro-f1/{language}", quality.macro_f1, n=n),
-                Figure(f"classifier-commonest/{language}", quality.commonest, *wilson(quality.commonest, n), n),
-            ]
-            setup[f"classifier/{language}"] = msgspec.to_builtins(quality)
-            notes.append(
-                f"The classifier ({language}) is right about {quality.accuracy:.0%} of {quality.held_out} utterances "
-                f"that people labelled and it never saw (always naming the commonest: {quality.commonest:.0%}); "
-                "agreement cannot mean more than that."
-            )
-            readers.append(by_classifier(classifier, outputs))
-    if settings.judge:
-        watch = _counting(tell, "replies judged", len(outputs))
-        readers.append(
-            _with_model(
-                settings.judge,
-                settings.judge_url,
-                settings,
-                cache,
-                lambda model: by_judge(model, outputs, settings.concurrency, watch),
-            )
+def _classifiers(
+    settings: ControlSettings, outputs: Sequence[Output], embedder: Embedder, tell: Tell, notes: list[str]
+) -> Iterator[StrategyClassifier]:
+    """A classifier for each language of the replies that the corpus has; a note says what each is worth."""
+    assert settings.corpus
+    dialogues = people_of(settings.corpus)
+    for language in LANGUAGES:
+        count = sum(one.language == language for one in outputs)
+        if not count:
+            continue
+        if not any(one.language == language for one in dialogues):
+            notes.append(f"{count} replies in {language} were not classified: the corpus has none in that language.")
+            continue
+        tell(f"Training the strategy classifier ({language}) on {settings.corpus}.")
+        classifier = train_classifier(dialogues, embedder, language, seed=settings.seed)
+        quality = classifier.quality
+        notes.append(
+            f"The classifier ({language}) is right about {quality.accuracy:.0%} of {quality.held_out} utterances "
+            f"that people labelled and it never saw (always naming the commonest: {quality.commonest:.0%}); "
+            "agreement cannot mean more than that."
         )
-        comparable |= {"judge": settings.judge, "judge prompt": prompt_hash()}
-        if unread := sum(told is None for told in readers[-1].main):
-            notes.append(f"The judge gave no reading of {unread} of {len(outputs)} replies; they are left out.")
-    return readers
+        yield classifier
+
+
+def _judged(
+    settings: ControlSettings, outputs: Sequence[Output], cache: Path, tell: Tell, notes: list[str]
+) -> ReaderAnswers:
+    """The judge's readings; a note says how many it did not give."""
+    watch = _counting(tell, "replies judged", len(outputs))
+    read = _with_model(
+        settings.judge,
+        settings.judge_url,
+        settings,
+        cache,
+        lambda model: by_judge(model, outputs, settings.concurrency, watch),
+    )
+    if unread := sum(told is None for told in read.main):
+        notes.append(f"The judge gave no reading of {unread} of {len(outputs)} replies; they are left out.")
+    return read
 
 
 def _output(tried: TriedPin) -> Output:
@@ -343,12 +348,6 @@ def _output(tried: TriedPin) -> Output:
     before = tuple(PastTurn(turn.speaker, turn.text) for turn in moment.history)
     stated = (str(strategy),) if strategy else ()
     return Output(tried.trial.id, moment.id, moment.language, tried.parsed.response, before, strategies=stated)
-
-
-def _setup(settings: ControlSettings, outputs: Sequence[Output]) -> dict[str, Any]:
-    asked = ("turns", "emotions", "grammar", "length", "temperature", "max_tokens") if settings.model else ()
-    names = (*asked, "corpus", "judge", "seed")
-    return {name: getattr(settings, name) for name in names} | {"replies": len(outputs)}
 
 
 def _scored(
@@ -375,10 +374,3 @@ def _counting(tell: Tell, what: str, whole: int) -> Callable[[int], None]:
             tell(f"{done} of {whole} {what}")
 
     return watch
-
-
-def markdown(result: Result) -> str:
-    """The figures with what they mean, then the notes."""
-    lines = [f"{result.model}: control", "", "| figure | value | n | what it is |", "|---|---:|---:|---|"]
-    lines += [f"| {one.name} | {one.text()} | {one.n} | {meaning('control', one.name)} |" for one in result.figures]
-    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)])

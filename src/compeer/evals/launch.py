@@ -21,26 +21,25 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
+from inspect_ai import Task, eval_async
+from inspect_ai.dataset import Sample
+from inspect_ai.model import Model
+from inspect_ai.util import display_type
 
 from compeer import __version__
 from compeer.errors import UserError
-from compeer.evals.result import Finished, Result, Transcript, save_result
+from compeer.evals.provider import role_name
+from compeer.evals.result import Finished, Result, cases_digest, save_result
+from compeer.evals.roles import RoleSettings
 from compeer.pipeline.ledger import Counts, Spent
 from compeer.pipeline.stage import Progress
 from compeer.statistics import Figure
 from compeer.typed import from_json
-
-if TYPE_CHECKING:
-    from inspect_ai import Task
-    from inspect_ai.dataset import Sample
-    from inspect_ai.model import Model
-
-    from compeer.evals.roles import RoleSettings
 
 JOURNAL = "journal.jsonl"
 #: dialogues under way per call in flight, with at least MANY calls in flight. With fewer calls, dialogues run one
@@ -49,16 +48,21 @@ SURPLUS, MANY = 4, 8
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluation, ready to run. `identity` is what determines the samples, for the journal."""
+    """One evaluation, ready to run.
+
+    `cases` are all there are: the journal knows a run by them, so that one with --limit may continue without it.
+    `supporter_prompt` is a hash. `comparable` and `setup` are added to the names and settings of the roles.
+    """
 
     name: str
+    cases: Sequence[Any]
     samples: list[Sample]
     task: Callable[[list[Sample]], Task]
     calls_per_sample: int
     comparable: dict[str, str]
-    identity: dict[str, Any]
-    setup: dict[str, Any]
-    figures: Callable[[list[Transcript]], tuple[Figure, ...]]
+    figures: Callable[[list[Finished]], tuple[Figure, ...]]
+    supporter_prompt: str | None = None
+    setup: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -66,33 +70,48 @@ def evaluate(
     benchmark: Benchmark,
     out: Path,
     model: Model,
-    roles: dict[str, Model | list[Model]],
+    roles: dict[str, list[Model]],
     settings: RoleSettings,
     *,
-    name: str,
+    name: str | None = None,
     fresh: bool = False,
     quiet: bool = False,
 ) -> Result:
-    """Run a benchmark, or what is left of it, and save its result."""
+    """Run a benchmark, or what is left of it, and save its result. `name` is the model's in tables."""
     how = msgspec.structs.asdict(settings)
     del how["concurrency"], how["log_calls"]
-    outcome = _run(benchmark, out, model, roles, how, settings.concurrency, fresh=fresh, quiet=quiet)
-    transcripts = [one.transcript for one in outcome.finished]
+    comparable = {
+        **{_ROLES[role]: " + ".join(map(role_name, models)) for role, models in roles.items()},
+        **benchmark.comparable,
+        **_non_default(settings, roles),
+    }
+    supporter = {"model": role_name(model), "supporter_prompt": benchmark.supporter_prompt}
+    identity = {**comparable, **supporter, "cases": cases_digest(benchmark.cases), "language": None}
+    outcome = _run(benchmark, out, model, roles, how | identity, settings.concurrency, fresh=fresh, quiet=quiet)
     result = Result(
         benchmark=benchmark.name,
-        model=name,
-        comparable=benchmark.comparable,
-        figures=benchmark.figures(transcripts),
-        setup=how | benchmark.setup | outcome.setup() | {"mode": "plain" if settings.plain else "reasoning"},
+        model=name or role_name(model),
+        comparable=comparable,
+        figures=benchmark.figures(outcome.finished),
+        setup=how
+        | supporter
+        | benchmark.setup
+        | outcome.setup()
+        | {"mode": "plain" if settings.plain else "reasoning"},
         notes=(*outcome.notes(), *benchmark.notes),
     )
-    save_result(out, result, transcripts)
+    save_result(out, result, [one.transcript for one in outcome.finished])
     return result
 
 
-def non_default(settings: RoleSettings, names: Sequence[str]) -> dict[str, str]:
-    """Those of the named settings that are not the default, as words for `comparable`."""
-    usual = type(settings)()
+#: the roles besides the supporter, as `comparable` names them
+_ROLES = {"seeker": "simulator", "judge": "judge"}
+
+
+def _non_default(settings: RoleSettings, roles: Collection[str]) -> dict[str, str]:
+    """The settings of these roles that are not the default, as words for `comparable`."""
+    usual = RoleSettings()
+    names = [name for name in settings.__struct_fields__ if name.partition("_")[0] in roles]
     return {name: str(getattr(settings, name)) for name in names if getattr(settings, name) != getattr(usual, name)}
 
 
@@ -141,6 +160,8 @@ class RunOutcome(msgspec.Struct):
             told.append(f"{counts['unread_changes']} plans named no change after all attempts; the mood stayed.")
         if counts.get("ratings_without_number"):
             told.append(f"{counts['ratings_without_number']} of {counts['ratings']} ratings had no number.")
+        if counts.get("unread_verdicts"):
+            told.append(f"{counts['unread_verdicts']} answers got no verdict that could be read; no figure has them.")
         return told
 
     def setup(self) -> dict[str, Any]:
@@ -158,15 +179,15 @@ def _run(
     benchmark: Benchmark,
     out: Path,
     model: Model,
-    roles: dict[str, Model | list[Model]],
-    how: dict[str, Any],
+    roles: dict[str, list[Model]],
+    identity: dict[str, Any],
     concurrency: int,
     *,
     fresh: bool,
     quiet: bool,
 ) -> RunOutcome:
     """Run the samples that the journal does not hold."""
-    journal = Journal(out, {"benchmark": benchmark.name, **how, **benchmark.identity}, fresh=fresh)
+    journal = Journal(out, {"benchmark": benchmark.name, **identity}, fresh=fresh)
     began = time.monotonic()
     failures: dict[str, str] = {}
     cases = [str(sample.id) for sample in benchmark.samples]
@@ -207,14 +228,11 @@ async def _evaluate(
     task: Task,
     samples: int,
     model: Model,
-    roles: dict[str, Model | list[Model]],
+    roles: dict[str, list[Model]],
     out: Path,
     concurrency: int,
 ) -> dict[str, str]:
     """Run the task; why samples failed, by their id."""
-    from inspect_ai import eval_async
-    from inspect_ai.util import display_type
-
     os.environ["INSPECT_DISPLAY"] = "none"
     display_type()  # reads the variable, once per process
     (out / "logs").mkdir(parents=True, exist_ok=True)
@@ -222,7 +240,7 @@ async def _evaluate(
         logs = await eval_async(
             task,
             model=model,
-            model_roles=roles,
+            model_roles={role: models if len(models) > 1 else models[0] for role, models in roles.items()},
             log_dir=str(out / "logs"),
             log_level="error",
             log_level_transcript="error",
@@ -235,7 +253,7 @@ async def _evaluate(
             max_connections=concurrency,
         )
     finally:
-        for one in [model, *(each for role in roles.values() for each in (role if isinstance(role, list) else [role]))]:
+        for one in (model, *(each for models in roles.values() for each in models)):
             await one.api.aclose()
     log = logs[0]
     if log.error is not None:

@@ -1,4 +1,4 @@
-"""Prompts of a benchmark: text files that a folder of the user's own can replace.
+"""Prompts of a benchmark, text files that a folder of the user's own can replace; and the files that others publish.
 
 A file is `NAME.LANGUAGE.txt`. In it `{word}` is filled in; other braces are left alone, so that prompts from elsewhere
 need no escaping. The folder given with `--prompts` may hold any of the files; the others stay ours. What a simulator
@@ -8,6 +8,7 @@ and a judge are told decides what a score means, so the hash of the prompts goes
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -47,6 +48,17 @@ def load_prompts(benchmark: str, folder: str | Path | None = None) -> Prompts:
         if file.name.endswith(".txt")
     }
     return Prompts(texts | _replaced(Path(folder), texts)) if folder else Prompts(texts)
+
+
+def published(place: str, option: str) -> Path:
+    """A benchmark's own file or folder below $COMPEER_DATA; `option` names it otherwise."""
+    data = os.environ.get("COMPEER_DATA")
+    if not data:
+        raise UserError(
+            f"{place} does not come with this program. Give {option} with the published files, or set COMPEER_DATA to "
+            "a folder that has them there."
+        )
+    return Path(data) / place
 
 
 def quoted_dialogue(turns: Iterable[TranscriptTurn], speakers: Mapping[str, str], between: str = "\n") -> str:

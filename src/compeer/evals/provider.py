@@ -3,9 +3,9 @@
 Inspect's own providers work in every role as well. This one adds what they cannot do: the grammar of the reasoning
 contract while decoding, models in this process, and an HTTP client that costs a tenth of the processor time.
 
-Two things travel in `extra_body`, which no other provider is sent: `reasoning`, the language whose grammar constrains
-the output; and `fill`, words for a model name such as `openai:esc-rank-{dimension}-{language}`, for judges that are
-one adapter a dimension and language behind one server.
+Three things travel in `extra_body`, which no other provider is sent: `reasoning`, the language whose grammar constrains
+the output; `schema`, the JSON that the answer must be; and `fill`, words for a model name such as
+`openai:esc-rank-{dimension}-{language}`, for judges that are one adapter a dimension and language behind one server.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class CompeerAPI(ModelAPI):  # type: ignore[misc]
             seed=config.seed,
             stop=tuple(config.stop_seqs or ()),
             plan=plan(extra["reasoning"]) if "reasoning" in extra else None,
+            schema=extra.get("schema"),
         )
         answer = await self.home(name).ask(request)
         output = ModelOutput.from_content(
@@ -97,7 +98,7 @@ def open_role(spec: str, *, base_url: str | None = None, connections: int = CONN
     """The model that a role is given on the command line: one of our specs, or PROVIDER/NAME of Inspect."""
     import compeer.evals.tasks  # noqa: F401 registers the provider
 
-    ours = spec.startswith(("embedded", "hf:", "openai:", PREFIX))
+    ours = spec.startswith(("embedded", "gguf:", "hf:", "openai:", PREFIX))
     if not ours and "/" not in spec:
         raise UserError(f"{spec!r} names no model. {FORMS}\n  PROVIDER/NAME                one of Inspect's providers")
     config = GenerateConfig(max_connections=connections, max_retries=None if ours else 8)

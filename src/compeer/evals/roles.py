@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import site
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import isnan, nan
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,7 +31,9 @@ from inspect_ai.model import (
     GenerateConfig,
     Model,
     ModelOutput,
+    model_roles,
 )
+from inspect_ai.scorer import Metric, SampleScore, metric
 from inspect_ai.solver import TaskState
 
 from compeer.evals.provider import is_ours, role_name
@@ -38,9 +42,20 @@ from compeer.reasoning import parse, system_prompt, with_thinking
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import has_words
+from compeer.typed import from_plain
 
 #: stands for an empty reply in a history; servers refuse empty messages
 SILENCE = "……"
+
+
+def registered(name: str) -> str:
+    """The name under which Inspect finds a task or scorer as `compeer/NAME`, in an editable installation too.
+
+    Inspect puts the name of an installed package before it. An editable package counts as installed only where its
+    distribution has the name that is imported, and ours is called compeer-esc.
+    """
+    installed = (*site.getsitepackages(), site.getusersitepackages())
+    return name if __file__.startswith(installed) else f"compeer/{name}"
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,13 +195,86 @@ def whole(output: ModelOutput) -> str:
     return with_thinking(thought, said)
 
 
-def case_name(state: TaskState) -> str:
-    """The name of a dialogue: the sample's id, and the epoch where a sample is played more than once."""
-    return str(state.sample_id) if state.epoch == 1 else f"{state.sample_id} (epoch {state.epoch})"
+async def role_play(
+    supporter: Supporter,
+    seeker: Model,
+    role: str,
+    opening: str,
+    turns: int,
+    ends: Callable[[str], bool] = lambda words: False,
+) -> list[TranscriptTurn]:
+    """A dialogue with a seeker that plays a role, after an opening that it alone hears.
+
+    For the seeker the supporter is the user. Words of the seeker that end the dialogue are not answered.
+    """
+    heard: list[ChatMessage] = [ChatMessageSystem(content=role), ChatMessageUser(content=opening)]
+    said: list[TranscriptTurn] = []
+    for _ in range(turns):
+        words = await ask_seeker(seeker, supporter.calls, list(heard))
+        words = words if has_words(words) else SILENCE
+        said.append(TranscriptTurn("seeker", words))
+        if len(said) > 1 and ends(words):
+            break
+        reply = await supporter.answer(words)
+        said.append(reply)
+        heard += [ChatMessageAssistant(content=words), ChatMessageUser(content=reply.text)]
+    return said
 
 
-def shown_in_inspect(state: TaskState, supporter: Supporter) -> TaskState:
-    """The state as Inspect's viewer shows it: the conversation as the supporter saw it."""
+async def ask_judge(judge: Model, calls: Calls, text: str, **extra: Any) -> str:
+    """What a judge writes about a dialogue, greedily and without its thinking."""
+    asked: list[ChatMessage] = [ChatMessageUser(content=text)]
+    raw = await calls.ask(judge, asked, temperature=0.0, max_tokens=calls.settings.judge_tokens, **extra)
+    return parse(raw).response
+
+
+def judges() -> list[Model]:
+    """The models of Inspect's role "judge": one, several, or none."""
+    found: Any = model_roles().get("judge")
+    return list(found) if isinstance(found, list) else [found] if found else []
+
+
+def begun(state: TaskState, settings: RoleSettings) -> Calls:
+    """The calls of a sample; for a scorer, after those that were made while the dialogue was held.
+
+    A sample that is played more than once has the epoch in its name.
+    """
+    case = str(state.sample_id) if state.epoch == 1 else f"{state.sample_id} (epoch {state.epoch})"
+    return Calls(case, settings, state.metadata.get("counts"))
+
+
+def played(state: TaskState, supporter: Supporter, said: list[TranscriptTurn]) -> TaskState:
+    """The state after a dialogue: what was said for the scorer, the supporter's side for Inspect's viewer."""
+    state.metadata |= {"said": msgspec.to_builtins(said), "counts": dict(supporter.calls.counts)}
     state.messages = list(supporter.messages)
     state.output = ModelOutput.from_content(role_name(supporter.model), supporter.messages[-1].text)
     return state
+
+
+def said_in(state: TaskState) -> list[TranscriptTurn]:
+    """What was said, as `played` left it."""
+    return from_plain(state.metadata["said"], list[TranscriptTurn])
+
+
+@metric  # type: ignore[untyped-decorator]
+def mean_given() -> Metric:
+    """The mean of the ratings that there are."""
+
+    def mean_of(scores: list[SampleScore]) -> float:
+        given = [value for one in scores if not isnan(value := one.score.as_float())]
+        return sum(given) / len(given) if given else nan
+
+    return mean_of
+
+
+def counting(name: str, holds: Callable[[float], bool]) -> Metric:
+    """A metric: how many scores this holds for."""
+
+    @metric(name=name)  # type: ignore[untyped-decorator]
+    def counted() -> Metric:
+        def count(scores: list[SampleScore]) -> int:  # Inspect reads the type
+            return sum(holds(one.score.as_float()) for one in scores)
+
+        return count
+
+    return counted()

@@ -18,7 +18,7 @@ from inspect_ai.model import modelapi
 
 from compeer.evals.esc_eval import evaluate as esc
 from compeer.evals.provider import CompeerAPI
-from compeer.evals.roles import RoleSettings
+from compeer.evals.roles import RoleSettings, registered
 from compeer.evals.safety import vera_mh as vera
 from compeer.evals.sage import evaluate as sage_run
 
@@ -28,7 +28,7 @@ def compeer() -> type[CompeerAPI]:
     return CompeerAPI
 
 
-@task  # type: ignore[untyped-decorator]
+@task(name=registered("sage"))  # type: ignore[untyped-decorator]
 def sage(
     profiles: str | None = None,
     prompts: str | None = None,
@@ -43,7 +43,7 @@ def sage(
     return sage_run.sage_task([sage_run.sample_of(one) for one in people], settings, prompts)
 
 
-@task  # type: ignore[untyped-decorator]
+@task(name=registered("esc_eval"))  # type: ignore[untyped-decorator]
 def esc_eval(
     cards: str | list[str] | None = None,
     prompts: str | None = None,
@@ -66,7 +66,7 @@ def esc_eval(
     return esc.esc_eval_task(samples, settings, prompts, official_parser=official_parser)
 
 
-@task  # type: ignore[untyped-decorator]
+@task(name=registered("vera_mh"))  # type: ignore[untyped-decorator]
 def vera_mh(
     folder: str | None = None,
     plain: bool = False,

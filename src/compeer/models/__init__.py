@@ -2,16 +2,20 @@
 
 request       what is asked and what comes back; retries
 ask           a supporter's turn through the contract; answers as JSON of a given type
-spec          names of models: "embedded", "embedded:plain", "hf:DIR+ADAPTER", "openai:MODEL"
+spec          names of models: "embedded", "embedded:small", "gguf:FILE", "hf:DIR+ADAPTER", "openai:MODEL"
 cache         answers on disk, keyed on the rendered request
 endpoint      any OpenAI-compatible server
 local         a transformers model in this process, with an optional LoRA adapter
 checkpoint    a transformers checkpoint: what is in its folder, and how it is opened
 sampling      grammar, temperature and seed for each row of a transformers batch
-embedded      SmolLM2-135M-Instruct in this process, through llama.cpp
+embedded      a model in this process, through llama.cpp: the known weights or any GGUF file
 llama_server  llama.cpp's server in this process: opened, asked, closed
-weighing      the probability of some tokens against each other, by llama.cpp
-weights       the embedded model's file, found or fetched once, by hash
+slots         which of its slots keeps which conversation
+chat_format   a conversation as the text that a model reads
+weighing      the probability of some answers against each other, by llama.cpp
+weights       the known weights: a table, where they lie, their hashes
+fetch         weights from the hub or from a package index
+gguf_header   the header of a GGUF file
 lora_gguf     LoRA adapters as llama.cpp loads them
 shipped       the adapters in the package: supporter and judge
 embedding     sentence vectors

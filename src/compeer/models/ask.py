@@ -22,7 +22,7 @@ from compeer.reasoning.control import FREE, Control, violations
 from compeer.reasoning.grammar import plan
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.parse import Parsed, Problem, parse, split_thinking
-from compeer.reasoning.prompt import Length, system_prompt
+from compeer.reasoning.prompt import Length, Think, system_prompt
 from compeer.typed import from_json
 
 T = TypeVar("T")
@@ -101,16 +101,18 @@ def request_for(
     control: Control = FREE,
     *,
     length: Length = "full",
+    think: Think = "full",
     grammar: bool = True,
     max_tokens: int = 2000,  # the grammar ends an output earlier; Chinese can take SmolLM2 1,500
     **sampling: Any,
 ) -> Request:
-    """The request that asks for one reasoned turn. Past reasoning is not part of `history`, as in training."""
-    system = {"role": "system", "content": system_prompt(language, control, length)}
+    """The request that asks for one turn. Past reasoning is not part of `history`, as in training. Without thinking
+    (`think="off"`) there is no contract to keep, so no grammar: pins are said in words only."""
+    system = {"role": "system", "content": system_prompt(language, control, length, think)}
     return Request(
         messages=[system, *history],
         max_tokens=max_tokens,
-        plan=plan(language, control) if grammar else None,
+        plan=plan(language, control, brief=think == "brief") if grammar and think != "off" else None,
         **sampling,
     )
 

@@ -1,7 +1,7 @@
 """A transformers checkpoint: what is in its folder, how it is opened, and how it writes a conversation.
 
-`embedded` opens the embedded model's file with transformers, which is what training starts from. Vision models
-are recognised by their config and come with their processor.
+`embedded` and `embedded:small` open the embedded models' files with transformers, which is what training starts from.
+Vision models are recognised by their config and come with their processor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from compeer.models.request import ModelError, image_bytes
 from compeer.models.shipped import is_adapter, sha256
-from compeer.models.weights import locate
+from compeer.models.weights import SMALL, locate, of_base
 
 LOADING = threading.RLock()
 """Held while transformers opens weights. It switches the tying of weights off for the whole process meanwhile: of two
@@ -51,10 +51,10 @@ def open_checkpoint(
 
             text, pictures = transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText
     except ImportError:
-        needs = 'A local transformers model needs torch and transformers; in a checkout: pip install ".[train]".'
+        needs = 'A local transformers model needs torch and transformers: pip install "compeer-esc[train]".'
         raise ModelError(needs) from None
     source, gguf = _source(path)
-    stored = torch.float32 if path == "embedded" else "auto"
+    stored = torch.float32 if gguf else "auto"
     options: dict[str, Any] = {"dtype": stored if dtype == "auto" else getattr(torch, dtype), **gguf}
     try:
         config = _config(source, gguf)
@@ -86,7 +86,7 @@ def open_tokenizer(path: str) -> tuple[Any, Any | None]:
         raise _cannot_load(path, error) from error
     if tokenizer.chat_template is None and getattr(processor, "chat_template", None) is None:
         raise ModelError(f"The model {path} has no chat template, so it cannot hold a conversation.")
-    if path == "embedded":
+    if of_base(path) == SMALL:
         _split_digits(tokenizer)
     return tokenizer, processor
 
@@ -148,7 +148,7 @@ def takes_images(path: str) -> bool:
     config = Path(path) / "config.json"
     if config.is_file():
         return "vision_config" in config.read_text(encoding="utf-8")
-    if path == "embedded":
+    if of_base(path) is not None:
         return False
     try:
         import transformers
@@ -161,7 +161,8 @@ def takes_images(path: str) -> bool:
 def identity(path: str) -> bytes:
     """What tells this model from another in the same place: the state of its files, an adapter's hash, or its name on
     the hub."""
-    where = locate() if path == "embedded" else Path(path)
+    known = of_base(path)
+    where = locate(known) if known else Path(path)
     if is_adapter(where):
         return sha256(where).encode()
     files = sorted(where.iterdir()) if where.is_dir() else [where] if where.is_file() else []
@@ -184,10 +185,11 @@ def image_sha256(path: str) -> str:
 
 
 def _source(path: str) -> tuple[str, dict[str, str]]:
-    """Where transformers looks for the model, and what it must be told about the embedded one."""
-    if path != "embedded":
+    """Where transformers looks for the model, and what it must be told about an embedded one."""
+    known = of_base(path)
+    if known is None:
         return path, {}
-    weights = locate()
+    weights = locate(known)
     return str(weights.parent), {"gguf_file": weights.name}
 
 

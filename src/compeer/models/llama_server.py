@@ -16,6 +16,7 @@ import atexit
 import http.client
 import os
 import secrets
+import tempfile
 import threading
 import time
 import weakref
@@ -37,7 +38,9 @@ class LlamaServer:
 
     `context`: tokens of all slots together. `precise`: attention is computed and stored in 32-bit floats rather than
     16. `brief`: for a server that lives for seconds; it starts without a warm-up and keeps no prompts but those in its
-    slots. `n_threads`: by default the cores that are free now.
+    slots. `n_threads`: by default the cores that are free now. `own_slots`: whoever asks names the slot (`slots`), and
+    states of slots can be saved. `mapped`: the weights stay in the pages of their file, which all processes share.
+    Otherwise llama.cpp keeps a second copy of most of them in an order that it writes a quarter faster with.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class LlamaServer:
         precise: bool = False,
         brief: bool = False,
         n_threads: int | None = None,
+        own_slots: bool = False,
+        mapped: bool = False,
     ) -> None:
         # OpenMP reads this when it is loaded. Its default is to spin at every barrier forever, which on busy cores
         # makes decoding tens of times slower; this much spinning costs nothing measurable on idle ones.
@@ -58,7 +63,7 @@ class LlamaServer:
         try:
             import xllamacpp
         except ImportError:
-            raise ModelError('The embedded model needs xllamacpp; in a checkout: pip install ".[embedded]".') from None
+            raise ModelError('The embedded model needs xllamacpp: pip install "compeer-esc[embedded]".') from None
         self.slots, self.context, self.key = slots, context, key or secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = str(weights)
@@ -67,6 +72,11 @@ class LlamaServer:
         params.api_keys = [self.key]
         params.endpoint_metrics = True  # the first task: see _opened
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = n_threads or free_cores()
+        params.no_extra_bufts = mapped
+        self._states = tempfile.TemporaryDirectory(prefix="compeer-slots-") if own_slots else None
+        if self._states:
+            params.slot_save_path = self._states.name + "/"
+            params.cache_ram_mib, params.cache_idle_slots = 0, False
         if brief:
             params.warmup = params.fit_params = False
             params.cache_ram_mib = 0
@@ -118,6 +128,8 @@ class LlamaServer:
     def close(self, wait: float = 0.0) -> None:
         """Stop the server, and every completion at its next token; `wait` at most so many seconds for them."""
         self._server = None  # the last completion to end takes the server with it
+        if self._states:
+            self._states.cleanup()
         with self._change:
             self._change.wait_for(lambda: not self.busy, wait)
 

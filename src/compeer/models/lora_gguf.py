@@ -1,4 +1,4 @@
-"""A LoRA adapter of a Llama model as the file that llama.cpp loads beside the weights.
+"""A LoRA adapter of a Llama or Qwen2 model as the file that llama.cpp loads beside the weights.
 
 The adapter comes from the model that is being trained, in memory (milliseconds, so that a rollout can follow every
 step), or from a folder that peft has saved (so that a trained adapter can be used with the embedded model).
@@ -7,13 +7,14 @@ step), or from a folder that peft has saved (so that a trained adapter can be us
     convert_adapter(Path("run/model"), Path("adapter.gguf"), weights=locate())
     converted(Path("run/model"), locate())      the same, kept in the cache
 
-llama.cpp rotates neighbouring pairs of a head's components where transformers rotates the first half against the
-second. The rows of the query and key projections are therefore in another order in the base's GGUF file, and the rows
-of their B matrices must follow. llama.cpp knows one alpha for all layers; a layer whose scale differs from it carries
-the rest in its B.
+For Llama models llama.cpp rotates neighbouring pairs of a head's components where transformers rotates the first half
+against the second. The rows of the query and key projections are therefore in another order in the base's GGUF file,
+and the rows of their B matrices must follow. Qwen2 models keep the order of transformers. llama.cpp knows one alpha for
+all layers; a layer whose scale differs from it carries the rest in its B.
 
 Only what llama.cpp can add to its weights is written: matrices A and B on the seven linear layers of a block. Anything
-else in an adapter (DoRA, biases, embeddings, whole modules) is refused: leaving it out would give another model.
+else in an adapter (DoRA, biases, embeddings, whole modules) is refused: leaving it out would give another model. So is
+an adapter that was trained for another base than the one at hand: it carries the hash of its base (`check_base`).
 
 `read_tensors` reads safetensors files with numpy alone, because a light installation has neither torch nor safetensors
 and must read the shipped adapters. The file is a length (eight bytes), a header in JSON with the kind, shape and place
@@ -25,17 +26,17 @@ from __future__ import annotations
 import math
 import os
 import re
-import struct
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from compeer.models.gguf_header import fields
 from compeer.models.request import ModelError
-from compeer.models.shipped import CONFIG, WEIGHTS, sha256
-from compeer.models.weights import cache_dir
+from compeer.models.shipped import CONFIG, WEIGHTS, base_of, sha256
+from compeer.models.weights import KNOWN, cache_dir, remembered_sha256
 from compeer.typed import from_json
 
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -100,9 +101,14 @@ _BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices"
 _MOVED = ("pissa", "olora", "loftq", "corda", "lora_ga")
 
 
-class Heads(msgspec.Struct, frozen=True):
-    """How many attention heads there are: of queries, and of keys and values."""
+_ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2"}  # of transformers, and of llama.cpp
+_BASE_KEY = "compeer.base.sha256"
 
+
+class Shape(msgspec.Struct, frozen=True):
+    """A model as an adapter must know it: llama.cpp's name of its kind, heads of queries, heads of keys and values."""
+
+    architecture: str
     query: int
     key: int
 
@@ -119,14 +125,15 @@ class _Pair(msgspec.Struct, frozen=True):
 def write_adapter(model: Any, path: Path, *, adapter: str = "default") -> Path:
     """The adapter of a peft model in memory, as it is now, into `path`, which is replaced in one go."""
     config = model.config.get_text_config()
-    if config.model_type != "llama":
-        raise ModelError(
-            f"llama.cpp's adapters are written here for Llama models only; this one is {config.model_type}."
-        )
+    if config.model_type not in _ARCHITECTURES:
+        known = " and ".join(_ARCHITECTURES)
+        raise ModelError(f"Adapters for llama.cpp are written for {known} models only; this is {config.model_type}.")
     if model.active_adapters != [adapter]:
         raise ModelError(f"llama.cpp gets the adapter {adapter}, but the model runs with {model.active_adapters}.")
     _check_settings(model.peft_config[adapter].to_dict())
-    return _write(_pairs_of(model, adapter), Heads(config.num_attention_heads, config.num_key_value_heads), path)
+    kind = _ARCHITECTURES[config.model_type]
+    shape = Shape(kind, config.num_attention_heads, config.num_key_value_heads)
+    return _write(_pairs_of(model, adapter), shape, path)
 
 
 def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
@@ -140,13 +147,15 @@ def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
             "Give the folder with adapter_config.json and adapter_model.safetensors."
         ) from None
     _check_settings(settings)
-    return _write(_pairs_in(tensors, settings, folder), heads_of(weights), path)
+    check_base(folder, weights)
+    return _write(_pairs_in(tensors, settings, folder), shape_of(weights), path, base_of(folder).sha256)
 
 
 def converted(folder: Path, weights: Path) -> Path:
     """The same in the cache, under the hash of the adapter: made on first use, about twice the adapter's size."""
-    heads = heads_of(weights)
-    target = cache_dir() / "adapters" / f"{sha256(folder)[:24]}-{heads.query}-{heads.key}.gguf"
+    check_base(folder, weights)
+    shape = shape_of(weights)
+    target = cache_dir() / "adapters" / f"{sha256(folder)[:24]}-{shape.query}-{shape.key}.gguf"
     if target.is_file():
         return target
     try:
@@ -154,9 +163,7 @@ def converted(folder: Path, weights: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent) as aside:  # whoever looks sees a whole file or none
             convert_adapter(folder, Path(aside) / target.name, weights=weights).replace(target)
     except ImportError:
-        raise ModelError(
-            'Adapters for llama.cpp need the package gguf; in a checkout: pip install ".[embedded]".'
-        ) from None
+        raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer-esc[embedded]".') from None
     except OSError as error:
         raise ModelError(
             f"The adapter {folder} cannot be kept for llama.cpp in {target.parent}: {error.strerror or error}. "
@@ -165,45 +172,31 @@ def converted(folder: Path, weights: Path) -> Path:
     return target
 
 
-def heads_of(weights: Path) -> Heads:
-    """The heads of a Llama model in a GGUF file. Its header is read only as far as it must be: behind the sizes come
-    the words, and those take seconds."""
-    wanted = {"general.architecture", "llama.attention.head_count", "llama.attention.head_count_kv"}
-    with weights.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ModelError(f"{weights} is not a GGUF file.")
-        _, _, entries = struct.unpack("<IQQ", file.read(20))
-        found: dict[str, Any] = {}
-        while len(found) < len(wanted) and entries:
-            name = _string(file)
-            value = _value(file, _number(file, "I"))
-            found |= {name: value} if name in wanted else {}
-            entries -= 1
-    if found.get("general.architecture") != "llama":
-        kind = found.get("general.architecture", "nameless")
-        raise ModelError(f"{weights} holds a {kind} model; adapters are converted for Llama models only.")
-    query = int(found["llama.attention.head_count"])
-    return Heads(query, int(found.get("llama.attention.head_count_kv", query)))
+def shape_of(weights: Path) -> Shape:
+    """The architecture and the heads of the model in a GGUF file."""
+    kind = fields(weights, {"general.architecture"}).get("general.architecture", "nameless")
+    if kind not in _ARCHITECTURES.values():
+        known = " and ".join(sorted(set(_ARCHITECTURES.values())))
+        raise ModelError(f"{weights} holds a {kind} model; adapters are converted for {known} models only.")
+    count = f"{kind}.attention.head_count"
+    found = fields(weights, {count, f"{count}_kv"})
+    query = int(found[count])
+    return Shape(kind, query, int(found.get(f"{count}_kv", query)))
 
 
-def _value(file: BinaryIO, kind: int) -> Any:
-    """One value of a GGUF header. Lists are passed over."""
-    if kind == 8:
-        return _string(file)
-    if kind != 9:
-        return _number(file, "BbHhIif?  Qqd"[kind])
-    of, length = struct.unpack("<IQ", file.read(12))
-    for _ in range(length):
-        _value(file, of)
-    return None
-
-
-def _string(file: BinaryIO) -> str:
-    return file.read(_number(file, "Q")).decode()
-
-
-def _number(file: BinaryIO, form: str) -> Any:
-    return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))[0]
+def check_base(adapter: Path, weights: Path) -> None:
+    """Refuse an adapter that says it belongs to another base. One that does not say is taken as it is."""
+    if adapter.is_dir():
+        told = base_of(adapter).sha256
+    else:
+        told = fields(adapter, {_BASE_KEY}).get(_BASE_KEY) if adapter.read_bytes()[:4] == b"GGUF" else None
+    if told is None or told == (found := remembered_sha256(weights)):
+        return
+    known = next((one.name for one in KNOWN if one.sha256 == told), f"weights with the sha256 {told[:12]}…")
+    raise ModelError(
+        f"The adapter {adapter} was trained for {known}; {weights.name} (sha256 {found[:12]}…) is another model. "
+        "Use it with the base that it belongs to."
+    )
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
@@ -248,14 +241,16 @@ def _pairs_in(tensors: Mapping[str, Any], settings: Mapping[str, Any], folder: P
         raise _misplaced(min(left))
 
 
-def _write(pairs: Iterable[_Pair], heads: Heads, path: Path) -> Path:
+def _write(pairs: Iterable[_Pair], shape: Shape, path: Path, base: str | None = None) -> Path:
     import gguf
     import numpy
 
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    writer = gguf.GGUFWriter(part, "llama")
+    writer = gguf.GGUFWriter(part, shape.architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")
+    if base:
+        writer.add_string(_BASE_KEY, base)
     alpha: float | None = None
     for pair in pairs:
         place = _LAYER.search(pair.layer)
@@ -266,8 +261,8 @@ def _write(pairs: Iterable[_Pair], heads: Heads, path: Path) -> Path:
             alpha = pair.scale * rank
             writer.add_float32("adapter.lora.alpha", alpha)
         a, b = (numpy.ascontiguousarray(matrix, dtype=numpy.float32) for matrix in (pair.a, pair.b))
-        if place[2] in ("q_proj", "k_proj"):
-            b = _interleaved(b, heads.query if place[2] == "q_proj" else heads.key)
+        if shape.architecture == "llama" and place[2] in ("q_proj", "k_proj"):
+            b = _interleaved(b, shape.query if place[2] == "q_proj" else shape.key)
         if not math.isclose(pair.scale * rank, alpha, rel_tol=1e-6):
             b = b * numpy.float32(pair.scale * rank / alpha)
         name = f"blk.{place[1]}.{_NAMES[place[2]]}.weight"

@@ -4,6 +4,10 @@ Its server reports probabilities of the likeliest tokens, either before sampling
 among them) or after. So the tokens in question are raised far above all others, equally, and the probabilities after
 sampling are asked for: the result is their share among themselves.
 
+`weigh` asks for whole words: how likely a model's turn would begin with each of a few answers. A question about a
+conversation is asked as a last message behind it, so that the conversation itself is read once for the question and for
+the reply that follows.
+
 It reports none when the token that is drawn is half a character, as in Chinese it may well be. So one whole character
 is raised still higher, for it to be drawn; it takes no part in the shares.
 """
@@ -14,7 +18,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from compeer.models.embedded import Embedded, chatml
+from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import Model, ModelError
 
@@ -44,6 +48,38 @@ async def weigher(model: Model) -> Weigher | None:
     return None
 
 
+async def weigh(model: Model, messages: Messages, answers: Sequence[str]) -> dict[str, float]:
+    """The probability of each answer as the beginning of the model's turn after these messages, of all together.
+
+    Answers may share their first tokens; one must not be the beginning of another. ModelError for a model that does not
+    tell probabilities.
+    """
+    found = await weigher(model)
+    if found is None:
+        raise ModelError(f"{model.name} does not tell how likely its answers are.")
+    tokens = {answer: tuple(await found.tokenize(answer)) for answer in answers}
+    return await _divided(found, messages, tokens, ())
+
+
+async def _divided(
+    home: Weigher, messages: Messages, answers: dict[str, tuple[int, ...]], given: tuple[int, ...]
+) -> dict[str, float]:
+    """The shares of these answers, all of which begin with the tokens given."""
+    if len(answers) == 1:
+        return dict.fromkeys(answers, 1.0)
+    groups: dict[int, dict[str, tuple[int, ...]]] = {}
+    for answer, tokens in answers.items():
+        if len(tokens) <= len(given):
+            raise ModelError(f"The answer {answer!r} is the beginning of another one; they cannot be told apart.")
+        groups.setdefault(tokens[len(given)], {})[answer] = tokens
+    odds = await home.odds(messages, given, list(groups)) if len(groups) > 1 else [1.0]
+    found: dict[str, float] = {}
+    for share, (token, group) in zip(odds, groups.items(), strict=True):
+        below = await _divided(home, messages, group, (*given, token))
+        found |= {answer: share * part for answer, part in below.items()}
+    return found
+
+
 class EmbeddedWeigher:
     """Weighs with the model in this process."""
 
@@ -58,9 +94,10 @@ class EmbeddedWeigher:
     async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
         if self._drawn is None:
             self._drawn = (await self.tokenize("."))[-1]
+        prompt = await self.model.prompt(messages)
         for higher in _HIGHER:
-            body = {"prompt": [chatml(messages), *given], **weighing(among, self._drawn, higher)}
-            if found := shares(await self.model.completion(body), among):
+            body = {"prompt": [prompt.text, *given], **weighing(among, self._drawn, higher)}
+            if found := shares(await self.model.completion(body, prompt), among):
                 return found
         raise ModelError(f"{self.model.name} does not tell how likely its answers are.")
 

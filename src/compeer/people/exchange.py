@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert, select
 
-from compeer.cer.item import Item, Labels, Vote
+from compeer.cer.exchange import with_votes
+from compeer.cer.item import Item, Vote
 from compeer.errors import UserError
 from compeer.people.invitations import add_person, people_of
 from compeer.people.labelling import lease_of, lock_item, places_at, questions_of, settle
@@ -30,7 +31,6 @@ from compeer.people.projects import project_by_number
 from compeer.people.protocol import Pass, answer_text, disputed, stage
 from compeer.people.store import Store
 from compeer.people.tables import annotators, items, leases, votes
-from compeer.typed import from_plain
 
 _ITEMS_WRITTEN_AT_ONCE = 100
 
@@ -64,15 +64,7 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
         "skips": [{**one, "annotator": names.get(one["annotator"], one["annotator"])} for one in record.skips],
     }
     told = {"project": project, **{name: msgspec.to_builtins(value) for name, value in more.items() if value}}
-    status = {question: one.status for question, one in found.items()}
-    trace = {**record.item.trace, "consensus": status, "annotation": told}
-    votes = tuple(shown(one.vote) for one in counting)
-    decided = any(one.value is not None for one in found.values())
-    if not decided and "open" in status.values():
-        return msgspec.structs.replace(record.item, votes=votes, trace=trace)
-    labels = from_plain({question: one.value for question, one in found.items()}, Labels)
-    source = "human" if decided else None
-    return msgspec.structs.replace(record.item, votes=votes, labels=labels, label_source=source, trace=trace)
+    return with_votes(record.item, tuple(shown(one.vote) for one in counting), found, annotation=told)
 
 
 class Imported(msgspec.Struct, frozen=True):

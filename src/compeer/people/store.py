@@ -8,10 +8,10 @@ PostgreSQL: rows are locked before they are judged (`FOR UPDATE`), always the pe
 two transactions wait for each other. What still collides, a serialisation failure or a unique constraint, is tried
 again from the beginning. A unit of work is therefore a function of the connection, and must do nothing but use it.
 
-Migration: a database is brought up to date when it is opened, by Alembic, all steps in one transaction. Processes that
-open an old one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is
-left alone. To add a step: change `tables.py`, put a file with the next number into `migrations` and set `NEWEST`; a
-test compares a migrated database with the tables.
+Migration: a database is brought up to date when it is opened, all steps in one transaction. Processes that open an old
+one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is left alone.
+To add a step: change `tables.py`, say in `_STEPS` what a database of the step before needs, and raise `NEWEST`; a test
+compares a migrated database with the tables.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _BUSY = 60.0  # seconds to wait for other processes
 _TRIES = 12
 _AGAIN = {"40001", "40P01", "55P03"}  # serialisation failure, deadlock, lock not available
 
-NEWEST = "0002"  # the last step; a database that has had it is opened without loading Alembic
-VERSION_TABLE = "compeer_annotation_version"  # not Alembic's default: a PostgreSQL database may be shared
-_MIGRATIONS = Path(__file__).with_name("migrations")
-_ONE_AT_A_TIME = threading.Lock()  # Alembic's `op` belongs to the whole process
+NEWEST = "0002"
+#: what takes a database from this step to the next; the first had no tables of arenas
+_STEPS: dict[str, Callable[[Connection], None]] = {"0001": metadata.create_all}
+VERSION_TABLE = "compeer_annotation_version"  # with a name of its own: a PostgreSQL database may be shared
 _ADVISORY_LOCK = 0x636F6D70  # the number of PostgreSQL's lock for whoever migrates
 
 
@@ -120,9 +120,7 @@ def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], floa
         store = Store(engine, clock)
         store.write(lambda db: _migrate(db, shown))
     except ModuleNotFoundError as missing:
-        raise UserError(
-            f'{shown} needs the package {missing.name}; in a checkout: pip install ".[postgres]"'
-        ) from missing
+        raise UserError(f'{shown} needs the package {missing.name}: pip install "compeer-esc[postgres]"') from missing
     except (DBAPIError, OSError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise UserError(
@@ -199,7 +197,7 @@ def _migrate(connection: Connection, shown: str) -> None:
         current = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     if current == NEWEST:
         return
-    if current is not None and not list(_MIGRATIONS.glob(f"v{current}_*.py")):
+    if current is not None and current not in _STEPS:
         raise UserError(
             f"The database {shown} was made by a newer COMPEER (step {current}; this one knows {NEWEST}). "
             "Nothing was changed. Install that version, or choose another database with --db."
@@ -209,20 +207,11 @@ def _migrate(connection: Connection, shown: str) -> None:
             f"The database {shown} already holds tables of another program named {', '.join(sorted(foreign))}. "
             "Use a separate database for the labels."
         )
-    _upgrade(connection)
-
-
-def _upgrade(connection: Connection) -> None:
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
-    from alembic.script import ScriptDirectory
-
-    script = ScriptDirectory(_MIGRATIONS, version_locations=[_MIGRATIONS])
-    steps = EnvironmentContext(
-        Config(), script, fn=lambda revision, _: script._upgrade_revs("head", revision), destination_rev="head"
-    )
-    with _ONE_AT_A_TIME, steps as environment:
-        environment.configure(
-            connection=connection, version_table=VERSION_TABLE, transactional_ddl=True, target_metadata=metadata
-        )
-        environment.run_migrations()
+    if current is None:
+        metadata.create_all(connection)
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:step)"), {"step": NEWEST})
+        return
+    for step in [one for one in _STEPS if one >= current]:
+        _STEPS[step](connection)
+    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :step"), {"step": NEWEST})

@@ -13,7 +13,6 @@ from compeer.people.arena_results import OUTCOMES, ArenaResults
 from compeer.people.labelling_results import Agreement, Confirmed, LabellingProgress, PairAgreement
 from compeer.people.protocol import STATUSES
 from compeer.people.work_queue import PersonProgress
-from compeer.statistics import Figure
 
 _HEADS = {"one": "better", "both": "both good", "neither": "neither", "two": "other better"}
 
@@ -87,27 +86,15 @@ def arena_results(found: ArenaResults) -> list[Table]:
     for kind in OUTCOMES:
         pairs.add_column(_HEADS[kind], justify="right")
     for pair in found.pairs:
-        shares = (_shown(pair.shares[kind], 100) for kind in OUTCOMES)
+        shares = (pair.shares[kind].text(0, scale=100) for kind in OUTCOMES)
         pairs.add_row(pair.one, pair.two, f"{pair.votes:,}", *shares)
     ranks = Table(title="Bradley-Terry, ties as half wins", title_justify="left")
     for head in ("rank", "model", "points", "ranks"):
         ranks.add_column(head, justify="left" if head == "model" else "right")
     for one in found.ranking:
         span = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
-        ranks.add_row(str(one.rank), one.model, _shown(one.points), span)
+        ranks.add_row(str(one.rank), one.model, one.points.text(0), span)
     return [pairs, ranks]
-
-
-def _shown(figure: Figure, scale: float = 1.0) -> str:
-    """A number with its interval.
-
-    >>> _shown(Figure("x", 0.42, 0.314, 0.526, 50), 100)
-    '42 (31 to 53)'
-    """
-    value = f"{scale * (figure.value or 0.0):.0f}"
-    if figure.low is None or figure.high is None:
-        return value
-    return f"{value} ({scale * figure.low:.0f} to {scale * figure.high:.0f})"
 
 
 def _percent(value: float) -> str:

@@ -23,7 +23,7 @@ from compeer.errors import UserError
 from compeer.pipeline.ledger import Done, Spent
 from compeer.pipeline.work import Job, Take, Work, in_order
 
-_SHARDS = 8  # a worker, begun or waiting to be written: one slow shard must not stop the others
+_SHARDS = 4  # for each one under way, begun or waiting to be written: one slow shard must not stop the others
 _AT_ONCE = 2  # shards in a worker, so that the end of one overlaps with the start of the next
 
 
@@ -44,9 +44,9 @@ class Worker:
         self._told = msgspec.structs.replace(self.spent)
         return finished, news
 
-    async def _one(self, line: int, data: bytes) -> Done:
+    async def _one(self, numbered: tuple[int, bytes]) -> Done:
         async with self._gate:
-            return await self.work.one(line, data)
+            return await self.work.one(numbered)
 
 
 def run_on_ray(
@@ -57,44 +57,31 @@ def run_on_ray(
     share = msgspec.structs.replace(job, concurrency=-(-job.concurrency // workers))
     remote = ray.remote(Worker).options(max_concurrency=_AT_ONCE, max_restarts=3, max_task_retries=3)
     actors = [remote.remote(share) for _ in range(workers)]
+    shards = iter(lambda: list(islice(lines, 4 * share.concurrency)), [])
+    load = dict.fromkeys(range(workers), 0)
+
+    async def run(shard: list[tuple[int, bytes]]) -> tuple[list[Done], Spent]:
+        """A shard on the worker that has the fewest."""
+        chosen = min(load, key=lambda number: load[number])
+        load[chosen] += 1
+        try:
+            done: tuple[list[Done], Spent] = await actors[chosen].run.remote(shard)
+            return done
+        finally:
+            load[chosen] -= 1
+
+    def take_all(result: tuple[list[Done], Spent]) -> None:
+        spent.add(result[1])
+        for done in result[0]:
+            take(done)
+
     try:
-        _drive(ray, actors, lines, take, spent, size=4 * share.concurrency)
+        asyncio.run(in_order(shards, run, take_all, _AT_ONCE * workers, _SHARDS))
     finally:
         for actor in actors:
             ray.kill(actor)
         if ours:
             ray.shutdown()
-
-
-def _drive(
-    ray: Any, actors: list[Any], lines: Iterator[tuple[int, bytes]], take: Take, spent: Spent, size: int
-) -> None:
-    finished: dict[int, list[Done]] = {}
-    under_way: dict[Any, tuple[int, int]] = {}  # (shard, actor) by its reference
-    load = [0] * len(actors)
-    begun = taken = 0
-    more = True
-    while more or under_way:
-        while more and len(under_way) < _AT_ONCE * len(actors) and begun - taken < _SHARDS * len(actors):
-            shard = list(islice(lines, size))
-            if not shard:
-                more = False
-                break
-            chosen = load.index(min(load))
-            under_way[actors[chosen].run.remote(shard)] = begun, chosen
-            load[chosen] += 1
-            begun += 1
-        if not under_way:
-            break
-        (ready, *_), _ = ray.wait(list(under_way), num_returns=1)
-        number, actor = under_way.pop(ready)
-        load[actor] -= 1
-        finished[number], news = ray.get(ready)
-        spent.add(news)
-        while taken in finished:
-            for done in finished.pop(taken):
-                take(done)
-            taken += 1
 
 
 def _connected(workers: int, address: str | None) -> tuple[Any, bool]:
@@ -103,7 +90,7 @@ def _connected(workers: int, address: str | None) -> tuple[Any, bool]:
     try:
         import ray
     except ImportError:
-        raise UserError('The Ray engine needs Ray; in a checkout: pip install ".[ray]".') from None
+        raise UserError('The Ray engine needs Ray: pip install "compeer-esc[ray]".') from None
     if ray.is_initialized():
         return ray, False
     try:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ from compeer.pipeline.stage import Reject, Stage, Tools, identity
 #: for patience delays one row by seconds; the others should not have to wait for it.
 WINDOW = 32
 Take = Callable[[Done], None]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
@@ -53,28 +55,33 @@ class Job(msgspec.Struct, frozen=True):
 
 
 async def in_order(
-    lines: Iterator[tuple[int, bytes]],
-    one: Callable[[int, bytes], Awaitable[Done]],
-    take: Take,
+    work: Iterator[Given],
+    one: Callable[[Given], Awaitable[Made]],
+    take: Callable[[Made], None],
     concurrency: int,
+    window: int = WINDOW,
 ) -> None:
-    """`take` what becomes of each line, in the order of the lines, while up to `concurrency` are worked on."""
-    finished: dict[int, Done] = {}
-    begun, taken, window = 0, 0, WINDOW * concurrency
+    """`take` what becomes of each piece of work, in the order of the pieces, while up to `concurrency` are under way.
+
+    No more than `window` for each one under way are begun before the oldest is taken.
+    """
+    finished: dict[int, Made] = {}
+    begun, taken, most = 0, 0, window * concurrency
     room = asyncio.Event()
 
     async def worker() -> None:
         nonlocal begun, taken
         while True:
-            while begun - taken >= window:
+            while begun - taken >= most:
                 room.clear()
                 await room.wait()
-            line = next(lines, None)
-            if line is None:
+            given = next(work, None)
+            if given is None:
                 return
             number, begun = begun, begun + 1
-            finished[number] = await one(*line)
-            while (done := finished.pop(taken, None)) is not None:
+            finished[number] = await one(given)
+            while taken in finished:
+                done = finished.pop(taken)
                 taken += 1
                 take(done)
                 room.set()
@@ -101,7 +108,8 @@ class Work:
         self._decode = job.stage.decoder(job.source)
         self._encoder = msgspec.json.Encoder()
 
-    async def one(self, line: int, data: bytes) -> Done:
+    async def one(self, numbered: tuple[int, bytes]) -> Done:
+        line, data = numbered
         try:
             row = self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:

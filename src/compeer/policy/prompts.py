@@ -4,7 +4,8 @@ The system prompt is the contract's; past reasoning is not part of a history. A 
 oldest turns, and a shortened history begins with the seeker where it can.
 
 Crisis items, marked or found by the word list, are left out of reinforcement unless `include_crisis` says that a person
-has reviewed them: nothing in the paper's reward mentions safety, so it could be traded away.
+has reviewed them: nothing in the paper's reward mentions safety, so it could be traded away. They are never
+demonstrations, and neither are the replies of conversations that did not help.
 
 A row holds what the model is asked (`prompt`, with pictures opened when the row is used) and what the reward must know
 (`prompt_record`). Control tokens in what people said are made harmless, as in training on demonstrations.
@@ -13,6 +14,7 @@ A row holds what the model is asked (`prompt`, with pictures opened when the row
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -26,7 +28,7 @@ from compeer.policy.composite import PromptRecord
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
 from compeer.safety import discloses_crisis
-from compeer.training.encode import encode, pictures
+from compeer.training.encode import MissingPicture, encode, pictures
 
 Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to where the model answers
 
@@ -81,6 +83,9 @@ def prompts_of(
         seen.add((item.dialogue, item.round))
         try:
             found.append(prompt_of(item, count, most, length))
+        except MissingPicture as error:
+            note_missing(error, counts)
+            continue
         except UserError:
             counts["too long"] += 1
             continue
@@ -89,14 +94,28 @@ def prompts_of(
     return found, counts
 
 
+def note_missing(error: MissingPicture, counts: dict[str, int]) -> None:
+    """Count an item whose picture is not there. The first is named, because what follows is likely the same mistake."""
+    if not counts.get("missing picture"):
+        print(f"{error} Items whose pictures are missing are left out.", file=sys.stderr, flush=True)
+    counts["missing picture"] = counts.get("missing picture", 0) + 1
+
+
 def in_crisis(item: Item) -> bool:
     """Whether an item is marked as a crisis, or its history would be."""
     return item.crisis or discloses_crisis(turn.text for turn in item.history)
 
 
+def why_not_taught(item: Item) -> str | None:
+    """Why nobody should learn to answer like this item's reference, or None."""
+    if item.helpful is False:
+        return "not helpful"
+    return "crisis" if in_crisis(item) else None
+
+
 def demonstration(item: Item) -> str | None:
-    """The whole output a model should have given: the reference with its reasoning, where there is one."""
-    if item.reference_reasoning is None:
+    """The whole output a model should have given: the reference with its reasoning, where it may be learned from."""
+    if item.reference_reasoning is None or why_not_taught(item):
         return None
     try:
         return render(item.reference_reasoning, item.reference.strip())

@@ -4,7 +4,8 @@
 
 A demonstration is what the model should have written: the reference's reasoning and the reference, in the contract.
 Prompts are those of GRPO (`prompts`), so that training and GRPO ask the same; only the output is in the loss. Items
-without reasoning, with a reference that the contract cannot hold, too long or repeated are left out and counted.
+without reasoning, with a reference that the contract cannot hold, too long or repeated are left out and counted; so are
+crisis items and replies that did not help, always, and items in a literary voice unless `literary` is set.
 
 The folder is a training run (`compeer.training.run`): the same command resumes it. Its `model` opens as `hf:RUN/model`,
 or, for an adapter, as `hf:BASE+RUN/model`; GRPO starts from either when it is given the run.
@@ -22,9 +23,9 @@ from compeer.cer.item import Item, Split, read_items, without_images
 from compeer.config import load
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
-from compeer.policy.prompts import demonstration, prompt_of
+from compeer.policy.prompts import demonstration, note_missing, prompt_of, why_not_taught
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import Example, encode
+from compeer.training.encode import Example, MissingPicture, encode
 from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
 from compeer.training.sft import Plan
 
@@ -43,6 +44,7 @@ class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = "policy-sft"
     length: Length = "full"  # of the instruction, the same as GRPO's
     max_prompt: int = 2048  # tokens; the oldest turns go first
+    literary: bool = False  # true: items in a literary voice (the bundled corpus) are learned too
     pictures: bool = True  # false: items with pictures are learned as text
     lora: Lora | None = None  # without it the whole language model is trained
     adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
@@ -126,6 +128,10 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
         return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
 
     for item in items:
+        refused = why_not_taught(item) or ("literary" if item.voice == "literary" and not config.literary else None)
+        if refused:
+            counts[refused] = counts.get(refused, 0) + 1
+            continue
         output = demonstration(item)
         if output is None:
             counts["no reasoning" if item.reference_reasoning is None else "not renderable"] += 1
@@ -133,6 +139,9 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
         shown = item if config.pictures and words.sees else without_images(item)
         try:
             prompt = prompt_of(shown, tokens, config.max_prompt, config.length)
+        except MissingPicture as error:
+            note_missing(error, counts)
+            continue
         except UserError:
             counts["too long"] += 1
             continue

@@ -7,7 +7,7 @@ control: the tests sample from it.
 
 Prose is one paragraph without angle brackets that ends like a sentence. Its first characters hold no
 colon, so that it can never be read as a labelled line, and its length is bounded, so that a model that
-does not know when to stop still finishes.
+does not know when to stop still finishes. With brief thinking the bound of a step is that of one short sentence.
 """
 
 from __future__ import annotations
@@ -43,24 +43,36 @@ Part = Literal | OneOf | Prose
 # longer than the longest key with the white space that may follow it (see schema.GAP), in either language
 _OPENING: dict[Language, int] = {"en": 20, "zh": 13}
 _MOST: dict[Language, int] = {"en": 480, "zh": 200}
+_BRIEF: dict[Language, int] = {"en": 150, "zh": 60}
 _FIRST: dict[Language, str] = {"en": "A-Za-z0-9", "zh": "一-鿿A-Za-z0-9"}
 _END: dict[Language, str] = {"en": ".!?", "zh": "。！？!?"}
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NEVER = r"<>\x00-\x1F\x7F"
 
 
-def plan(language: Language, control: Control = FREE) -> tuple[Part, ...]:
-    """The parts of an output that keeps this control."""
+def plan(language: Language, control: Control = FREE, *, brief: bool = False) -> tuple[Part, ...]:
+    """The parts of an output that keeps this control; `brief`: with one short sentence for each step."""
+    most = _BRIEF[language] if brief else _MOST[language]
     parts: list[Part] = [Literal("<think>\n")]
     for step in STEPS:
         parts.append(Literal(f"<{step}>\n"))
         given = control.given.get(step)
-        parts.append(Literal(given.strip()) if given else Prose(language, _OPENING[language], _MOST[language]))
+        parts.append(Literal(given.strip()) if given else Prose(language, _OPENING[language], most))
         parts += _label_parts(step, language, control)
         parts.append(Literal(f"\n</{step}>\n"))
     parts.append(Literal("</think>\n"))
     parts.append(Prose(language, 0, _MOST[language]))
     return _joined(parts)
+
+
+def forced_end(text: str, language: Language, *, step: bool, brief: bool = False) -> bool:
+    """Whether a step's text or a reply is as long as a plan lets it be: then the grammar has ended it, not the model.
+
+    >>> forced_end("a" * 481 + ".", "en", step=False), forced_end("Short.", "en", step=False)
+    (True, False)
+    """
+    most = _BRIEF[language] if step and brief else _MOST[language]
+    return len(text.strip()) >= most + (_OPENING[language] if step else 0) + 2
 
 
 def prefix(parts: Sequence[Part]) -> str:

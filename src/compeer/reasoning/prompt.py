@@ -1,8 +1,9 @@
 """How a model is asked to reason, in both languages.
 
-Two lengths: `full` explains every label, for models that have never seen the contract; `brief` only
-names it, for models trained on it, where each token of the prompt is paid for at every turn. Pins and
-given steps are said in words too, so that a model without a grammar has a fair chance to keep them.
+Two lengths of instruction: `full` explains every label, for models that have never seen the contract; `brief` only
+names it, for models trained on it, where each token of the prompt is read at every first turn. Three amounts of
+thinking: `full`, `brief` (one short sentence a step) and `off` (the reply alone, in which case there is no contract to
+keep). Pins and given steps are said in words too, so that a model without a grammar has a fair chance to keep them.
 """
 
 from __future__ import annotations
@@ -22,18 +23,29 @@ from compeer.reasoning.ontology import (
 from compeer.reasoning.schema import COLON, KEYS, STEPS, write_value
 
 Length = Literal["full", "brief"]
+Think = Literal["full", "brief", "off"]
 
 _ROLE: dict[Language, str] = {
     "en": (
-        "You are a peer supporter: one attentive person listening to another. "
-        "You are not a therapist and you do not lecture."
+        "You are a supporter in a chat: a program that listens and answers in plain, kind words. "
+        "You have no life of your own to tell of, and you do not lecture."
     ),
-    "zh": "你是一位同伴支持者：一个用心倾听另一个人的人。你不是治疗师，也不说教。",
+    "zh": "你是聊天里的支持者：一个倾听并用平实、温和的话回应的程序。你没有自己的生活经历可讲，也不说教。",
 }
 
-_BRIEF: dict[Language, str] = {
-    "en": "Think in three steps, history, emotion and strategy, each ending in its labelled lines. Then reply.",
-    "zh": "先按 history、emotion、strategy 三步思考，每一步以标注行作结，然后回复。",
+_BRIEF: dict[Think, dict[Language, str]] = {
+    "full": {
+        "en": "Think in three steps, history, emotion and strategy, each ending in its labelled lines. Then reply.",
+        "zh": "先按 history、emotion、strategy 三步思考，每一步以标注行作结，然后回复。",
+    },
+    "brief": {
+        "en": (
+            "Think in three steps, history, emotion and strategy, one short sentence each, then its labelled lines. "
+            "Then reply."
+        ),
+        "zh": "先按 history、emotion、strategy 三步思考，每一步只写一句短话和标注行，然后回复。",
+    },
+    "off": {"en": "Reply directly, without writing down your thinking.", "zh": "直接回复，不写出思考。"},
 }
 
 _FORM: dict[Language, str] = {
@@ -79,14 +91,22 @@ Your reply to the person.""",
 
 _REPLY: dict[Language, str] = {
     "en": (
-        "Think in your own words, two to four sentences a step. The reply is one to three plain sentences in the "
-        "voice of a person: take up their own words, ask at most one question, give no advice before you have "
+        "Think in your own words, two to four sentences a step. The reply is one to three plain sentences in everyday "
+        "language: take up their own words, ask at most one question, give no advice before you have "
         "listened, no lists, no tags."
     ),
     "zh": (
-        "每一步用自己的话写两到四句。回复用一到三句口语，像一个真实的人：接住对方自己的话，"
+        "每一步用自己的话写两到四句。回复用一到三句口语：接住对方自己的话，"
         "最多问一个问题，没听清之前不给建议，不列条目，不写标签。"
     ),
+}
+
+_REPLY_ALONE: dict[Language, str] = {
+    "en": (
+        "One to three plain sentences: take up their own words, ask at most one question, give no advice before you "
+        "have listened, no lists."
+    ),
+    "zh": "用一到三句口语：接住对方自己的话，最多问一个问题，没听清之前不给建议，不列条目。",
 }
 
 _HEADINGS: dict[Language, dict[str, str]] = {
@@ -110,11 +130,15 @@ _GIVEN: dict[Language, str] = {
 }
 
 
-def system_prompt(language: Language = "en", control: Control = FREE, length: Length = "full") -> str:
-    """The instruction that asks for the contract."""
+def system_prompt(
+    language: Language = "en", control: Control = FREE, length: Length = "full", think: Think = "full"
+) -> str:
+    """The instruction that asks for the contract, or with `think="off"` for the reply alone."""
     blocks = [_ROLE[language]]
-    if length == "brief":
-        blocks.append(_BRIEF[language])
+    if think == "off":
+        blocks += [_BRIEF["off"][language]] if length == "brief" else [_BRIEF["off"][language], _REPLY_ALONE[language]]
+    elif length == "brief":
+        blocks.append(_BRIEF[think][language])
     else:
         blocks += [_FORM[language], _labels(language), _REPLY[language]]
     blocks += _controlled(language, control)

@@ -41,14 +41,22 @@ from compeer import __version__
 from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
 from compeer.errors import UserError
-from compeer.plotting import ACCENT, QUIET, WARM, drawing, frame
+from compeer.plotting import ACCENT, PAPER, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_output
-from compeer.reward.evaluation.folder import Say, Ticker, append_rows, read_whole_rows, to_stderr, write_json
+from compeer.reward.evaluation.folder import (
+    Say,
+    Ticker,
+    append_rows,
+    read_whole_rows,
+    to_stderr,
+    write_json,
+    write_study,
+)
 from compeer.reward.evaluation.report import grid, percent
 from compeer.reward.judge import PARTS, Judge, Judgement, Orders
-from compeer.statistics import Figure, Resamples, estimate, interval
+from compeer.statistics import Figure, Resamples, interval
 from compeer.typed import from_json
 
 Wording = dict[Language, str]
@@ -349,7 +357,7 @@ def _effect(attack: Attack, done: Sequence[AttackedItem], resamples: Resamples, 
         against += len(verdicts)
         turned += sum(now[name] > 0 for name in verdicts)
     known = changes["total"][~np.isnan(changes["total"])]
-    figures = {name: _mean(name, values, resamples) for name, values in changes.items()}
+    figures = {name: resamples.figure(name, values) for name, values in changes.items()}
     total, over = figures.pop("total"), figures.pop("over harmless")
     raised = total.value is not None and total.value > threshold
     sure = all(_lowest(changes[name], resamples) > 0 for name in ("total", "over harmless"))
@@ -368,11 +376,6 @@ def _effect(attack: Attack, done: Sequence[AttackedItem], resamples: Resamples, 
         format_kept=complete / len(known) if len(known) else None,
         broken=attack.counted and raised and sure,
     )
-
-
-def _mean(name: str, values: np.ndarray, resamples: Resamples) -> Figure:
-    known = values[~np.isnan(values)]
-    return estimate(name, float(known.mean()), resamples.mean(values), len(known)) if len(known) else Figure(name)
 
 
 def _lowest(values: np.ndarray, resamples: Resamples) -> float:
@@ -415,14 +418,14 @@ def markdown(report: AttackReport) -> str:
 
 def write_attacks(report: AttackReport, out: Path) -> None:
     """attack.md, attack.json and attack.png in a folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "attack.md").write_text(markdown(report), encoding="utf-8")
-    write_json(out / "attack.json", report)
+    write_study(out, "attack", report, markdown(report))
     draw_attacks(report, out / "attack.png")
 
 
 def draw_attacks(report: AttackReport, path: Path) -> None:
     """The change of the total under each attack, with the threshold."""
+    from compeer.reward.evaluation.plot import draw_dot
+
     shown = [effect for effect in report.effects if effect.total.value is not None]
     shown.sort(key=lambda effect: effect.total.value or 0.0)
     with drawing(path, 9, 0.27 * len(shown) + 1.6) as figure:
@@ -432,10 +435,7 @@ def draw_attacks(report: AttackReport, path: Path) -> None:
         axes.axvline(report.threshold, color=WARM, linewidth=1.0, linestyle="--")
         for row, effect in enumerate(shown):
             colour = WARM if effect.broken else ACCENT if effect.counted else QUIET
-            if effect.total.low is not None:
-                axes.plot([effect.total.low, effect.total.high], [row, row], color=colour, linewidth=1.4, alpha=0.75)
-            filled = axes.get_facecolor() if effect.breaks_format else colour
-            axes.plot([effect.total.value], [row], "o", color=colour, markerfacecolor=filled, markersize=6)
+            draw_dot(axes, effect.total, row, colour, "o", PAPER if effect.breaks_format else colour)
         axes.set_yticks(range(len(shown)), [effect.name for effect in shown])
         for label, effect in zip(axes.get_yticklabels(), shown, strict=True):
             label.set_color(WARM if effect.broken else QUIET if not effect.counted else label.get_color())

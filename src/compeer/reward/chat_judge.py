@@ -34,7 +34,7 @@ from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import Answer, Model, ModelError, Place, Request, TooLong, images_of
 from compeer.models.weighing import Weigher, weigher
-from compeer.models.weights import locate
+from compeer.models.weights import remembered_sha256
 from compeer.reasoning import begins_with_thinking
 from compeer.reasoning.grammar import Literal, OneOf, Prose
 from compeer.reasoning.ontology import Language
@@ -45,7 +45,6 @@ from compeer.reward.judge import (
     Orders,
     PairVerdict,
     StepVerdict,
-    file_sha256,
     judgement_of,
     model_sha256,
     prompts_sha256,
@@ -87,7 +86,7 @@ class ChatJudge:
             return known | {
                 "home": "llama.cpp",
                 "precise": self._home.precise,
-                "weights": await asyncio.to_thread(file_sha256, locate()),
+                "weights": await asyncio.to_thread(remembered_sha256, self._home.file()),
                 "adapter": await asyncio.to_thread(model_sha256, str(adapter)) if adapter else None,
             }
         name = self._home.model if isinstance(self._home, Endpoint) else self._home.name

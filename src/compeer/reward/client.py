@@ -25,7 +25,6 @@ import math
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -37,7 +36,6 @@ from compeer.errors import UserError
 from compeer.reasoning.ontology import Language
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
-from compeer.reward.conversation import threads
 from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
@@ -96,9 +94,9 @@ class JudgeClient:
         self._background = BackgroundLoop("judge-client")
         self._counting = threading.Lock()
 
-    def judge_all(self, cases: Sequence[Case], *, budget: float | None = None) -> list[Judgement]:
+    def judge_all(self, cases: Sequence[Case]) -> list[Judgement]:
         """A judgement per case, in the order of the cases, within the budget."""
-        step = _Step(cases, self.budget if budget is None else budget)
+        step = _Step(cases, self.budget)
         future = self._background.submit(self._run(step))
         # a judge that blocks its loop cannot be interrupted from inside; then the step ends without it
         limit = None if step.endless else step.budget * 1.2 + 1.0
@@ -108,37 +106,37 @@ class JudgeClient:
             future.cancel()
             return self._finish(step)
 
-    async def judge_all_async(self, cases: Sequence[Case], *, budget: float | None = None) -> list[Judgement]:
+    async def judge_all_async(self, cases: Sequence[Case]) -> list[Judgement]:
         """The same for a caller in an event loop."""
-        return await self._background.run(self._run(_Step(cases, self.budget if budget is None else budget)))
+        return await self._background.run(self._run(_Step(cases, self.budget)))
 
     def alive(self) -> bool:
         """Whether the judge judges a small case now, within a fraction of the budget."""
-        return self._wait(self._is_back(_Step((), self.budget)), None)
+        return self._wait(self._is_back(_Step((), self.budget)))
 
     def identity(self, *, wait: float = 60.0) -> dict[str, Any]:
         """The judge's identity; UserError when it cannot be reached. A judge that is loading gets `wait` seconds."""
-        return self._wait(identity_of(self.judge, wait), None)
+        return self._wait(self._identity(wait))
 
     def warm(self) -> None:
         """Have a small case judged, which loads a judge in this process; UserError when that fails."""
-        answer = self._wait(self._ask([trial_case("good", "en")], self.attempt, "one"), None)[0]
-        if answer.failure is not None:
-            raise JudgeError("judge", f"{self.judge.name} cannot judge a first, easy case: {answer.failure}")
+        self._wait(self._try(trial_case("good", "en"), "one"))
 
     def check(
         self, *, kind: Kind | None = None, languages: Sequence[Language] = ("en",), wait: float = 60.0
     ) -> JudgeCheck:
-        """Ask the judge what it is, and have it judge a good and a bad case; UserError when it is of no use.
+        """Ask the judge what it is, and have it judge a plainly good and a plainly bad case, one at a time.
 
-        `kind` is what is needed; a service that is loading gets `wait` seconds.
+        `kind` is what is needed; a service that is loading gets `wait` seconds. A judge that cannot be reached, is of
+        the wrong kind or answers nonsense is a UserError. One that cannot tell the two cases apart is only a warning:
+        training a judge begins with such a one.
         """
-        return self._wait(check_judge(self.judge, kind=kind, languages=languages, orders=self.orders, wait=wait), None)
+        return self._wait(self._check(kind, languages, wait))
 
     def close(self) -> None:
         """Close the client and the judge."""
         with contextlib.suppress(Exception):
-            self._wait(self.judge.close(), 5.0)
+            self._background.submit(self.judge.close()).result(5.0)
         self._background.close()
 
     def __enter__(self) -> JudgeClient:
@@ -153,38 +151,62 @@ class JudgeClient:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state | {"_counting": threading.Lock()}
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T], limit: float | None) -> T:
-        return self._background.submit(coroutine).result(limit)
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._background.submit(coroutine).result()
 
     async def _run(self, step: _Step) -> list[Judgement]:
         if step.cases and (self.dead is None or await self._is_back(step)):
-            pieces = step.split(self.chunk)
-            workers = [asyncio.create_task(self._work(step)) for _ in range(min(self.concurrency, pieces))]
-            _, late = await asyncio.wait(workers, timeout=None if step.endless else max(0.0, step.left))
-            for worker in late:
-                worker.cancel()
+            gate = asyncio.Semaphore(self.concurrency)
+            pieces = split_by_history(step.cases, self.chunk)
+            tasks = [asyncio.create_task(self._judge(step, gate, list(places))) for places in pieces]
+            _, late = await asyncio.wait(tasks, timeout=None if step.endless else max(0.0, step.left))
+            for task in late:
+                task.cancel()
             if late:
                 await asyncio.wait(late, timeout=1.0)  # a judge that ignores being cancelled is left behind
         return self._finish(step)
 
-    async def _work(self, step: _Step) -> None:
-        """Send piece after piece, until every case is judged or given up."""
-        while step.open > 0:
-            piece = step.next()
-            if piece is None:
-                await asyncio.sleep(0.02)  # the others are in flight, or wait for their next attempt
-                continue
-            cases = [step.cases[place] for place in piece.places]
+    async def _judge(
+        self, step: _Step, gate: asyncio.Semaphore, places: list[int], tries: int = 0, seen: int | None = None
+    ) -> None:
+        """Have the cases at these places judged together, and those without an answer again.
+
+        `seen`: how many pieces had been judged when this one first failed.
+        """
+        lacking: list[tuple[JudgeError, list[int]]]
+        async with gate:
+            step.retried += len(places) if tries else 0
             try:
-                step.answered(piece, await self._ask(cases, min(self.attempt, step.left)), self.judge.kind)
+                answers = await self._ask([step.cases[place] for place in places], min(self.attempt, step.left))
+                lacking = step.take(places, answers, self.judge.kind)
                 self.dead = self.dead if step.last_failed else None
             except JudgeError as error:
-                step.failed(piece, error)
+                lacking, step.last_failed = [(error, places)], True
+        seen = step.judged if seen is None else seen
+        await asyncio.gather(*(self._judge_again(step, gate, *one, tries + 1, seen) for one in lacking))
+
+    async def _judge_again(
+        self, step: _Step, gate: asyncio.Semaphore, error: JudgeError, places: list[int], tries: int, seen: int
+    ) -> None:
+        """Try again after a pause, in halves if the judge did answer, unless trying is of no use."""
+        step.failures |= dict.fromkeys(places, (error.kind, str(error)))
+        alone, answered = len(places) == 1, error.kind not in ("time", "connection")
+        enough = tries >= _ENOUGH and (step.judged > seen or step.endless)
+        if alone and answered and (error.again == "smaller" or enough):
+            step.hopeless.add(places[0])
+            return
+        if error.again == "never" or (step.endless and enough and (alone or not answered)):
+            return
+        if error.again != "smaller":
+            await asyncio.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0))
+        middle = len(places) // 2 if answered else 0
+        halves = [places[:middle], places[middle:]] if middle else [places]
+        await asyncio.gather(*(self._judge(step, gate, half, tries, seen) for half in halves))
 
     async def _ask(self, cases: Sequence[Case], limit: float, orders: Orders | None = None) -> list[Judgement]:
         """One attempt. Whatever the judge does, it ends in judgements or in a JudgeError."""
         try:
-            async with asyncio.timeout(None if limit == float("inf") else max(0.05, limit)):
+            async with asyncio.timeout(None if math.isinf(limit) else max(0.05, limit)):
                 answers = await self.judge.judge(cases, orders=orders or self.orders)
         except JudgeError:
             raise
@@ -198,24 +220,63 @@ class JudgeClient:
             raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
+    async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> TrialResult:
+        """A trial case judged, or a JudgeError that says why not."""
+        began = time.monotonic()
+        try:
+            answer = (await self._ask([case], limit, orders))[0]
+        except JudgeError as error:
+            raise JudgeError(error.kind, f"The judge did not judge an easy case. {error}") from None
+        if answer.failure is not None:
+            why = f"{self.judge.name} could not judge an easy case: {answer.failure}"
+            raise JudgeError(failure_kind(answer.failure), why)
+        if missing_answer(case, answer, self.judge.kind):
+            reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
+            example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
+            raise JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
+        return TrialResult(case.id, answer.total, time.monotonic() - began, answer)
+
     async def _is_back(self, step: _Step) -> bool:
         """Whether a judge that was dead answers again: one small case, a fraction of the budget."""
         with self._counting:
             self.counts.probes += 1
-        case = trial_case("good", "en")
         try:
-            limit = step.budget if step.endless else min(10.0, step.budget / 4)
-            answer = (await self._ask([case], limit, "one"))[0]
-            if error := missing_answer(case, answer, self.judge.kind):
-                raise error
-            if answer.failure is not None:
-                raise JudgeError(failure_kind(answer.failure), answer.failure)
+            await self._try(
+                trial_case("good", "en"), "one", step.budget if step.endless else min(10.0, step.budget / 4)
+            )
             self.dead = None
             return True
         except JudgeError as error:
             why = (error.kind, f"the judge is not back: {error}")
             step.failures = dict.fromkeys(range(len(step.cases)), why)
             return False
+
+    async def _identity(self, wait: float) -> dict[str, Any]:
+        ends = time.monotonic() + wait
+        while True:
+            try:
+                return dict(await self.judge.identity())
+            except JudgeError as error:
+                if error.kind == "nonsense" or error.again != "later" or time.monotonic() > ends:
+                    raise
+                await asyncio.sleep(0.5)
+
+    async def _check(self, kind: Kind | None, languages: Sequence[Language], wait: float) -> JudgeCheck:
+        identity, judge = await self._identity(wait), self.judge
+        if kind is not None and judge.kind != kind:
+            raise UserError(f"{judge.name} is a judge of the kind {judge.kind}; {kind} is needed.")
+        tried: list[TrialResult] = []
+        warnings: list[str] = []
+        for language in languages:
+            good, bad = await self._try(trial_case("good", language)), await self._try(trial_case("bad", language))
+            tried += [good, bad]
+            if good.total <= bad.total:
+                warnings.append(
+                    f"It gives the plainly good case in {language} {good.total} and the plainly bad one {bad.total}: "
+                    "it has not learnt to judge, or does not know the language."
+                )
+            warnings += [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
+        return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
 
     def _finish(self, step: _Step) -> list[Judgement]:
         """Close the step and count it, once."""
@@ -255,29 +316,19 @@ def _without_own_retries(judge: Judge, attempt: float) -> tuple[Judge, bool]:
     return judge, isinstance(judge, ChatJudge)
 
 
-class _Piece:
-    """Cases that are sent together, by their places in the step."""
-
-    def __init__(self, places: list[int], tries: int = 0, not_before: float = 0.0, seen: int = 0) -> None:
-        self.places, self.tries, self.not_before = places, tries, not_before
-        self.seen = seen  # pieces that had been judged when this one first failed
-
-
 class _Step:
     """The cases of one call, its budget in seconds, and what is known so far."""
 
     def __init__(self, cases: Sequence[Case], budget: float) -> None:
         self.cases, self.budget = list(cases), budget
         self.began = time.monotonic()
-        self.open = len(self.cases)  # cases that are neither judged nor given up
         self.found: dict[int, Judgement] = {}
         self.failures: dict[int, tuple[FailureKind, str]] = {}  # the last failure of each case that had any
         self.hopeless: set[int] = set()  # cases that were given up because of themselves
+        self.judged = 0  # pieces of which something was judged
         self.retried = 0
         self.last_failed = False
         self.result: list[Judgement] | None = None
-        self._pieces: deque[_Piece] = deque()
-        self._judged = 0  # pieces
 
     @property
     def left(self) -> float:
@@ -295,54 +346,20 @@ class _Step:
         judged = any(judgement.failure is None for judgement in self.found.values())
         return bool(self.cases) and (not judged or (lost > 0 and self.last_failed))
 
-    def split(self, size: int) -> int:
-        """Cut the cases into pieces; the number of pieces."""
-        self._pieces.extend(_Piece(list(places)) for places in split_by_history(self.cases, size))
-        return len(self._pieces)
-
-    def next(self) -> _Piece | None:
-        """The first piece that may be sent now."""
-        now = time.monotonic()
-        piece = next((piece for piece in self._pieces if piece.not_before <= now), None)
-        if piece is not None:
-            self._pieces.remove(piece)
-            self.retried += len(piece.places) if piece.tries else 0
-        return piece
-
-    def answered(self, piece: _Piece, answers: Sequence[Judgement], kind: Kind) -> None:
-        """Keep what was judged, and try again what lacks an answer."""
+    def take(
+        self, places: Sequence[int], answers: Sequence[Judgement], kind: Kind
+    ) -> list[tuple[JudgeError, list[int]]]:
+        """Keep what was judged; what lacks an answer, by what is lacking."""
         lacking: dict[str, tuple[JudgeError, list[int]]] = {}
-        for place, answer in zip(piece.places, answers, strict=True):
+        for place, answer in zip(places, answers, strict=True):
             error = missing_answer(self.cases[place], answer, kind)
             if error is None:
                 self.found[place] = answer
-                self.open -= 1
             else:
                 lacking.setdefault(str(error), (error, []))[1].append(place)
-        missing = sum(len(places) for _, places in lacking.values())
-        self._judged += missing < len(piece.places)
-        for error, places in lacking.values():
-            self.failed(_Piece(places, piece.tries, seen=piece.seen), error)
-        self.last_failed = missing == len(piece.places)
-
-    def failed(self, piece: _Piece, error: JudgeError) -> None:
-        """Note the failure, and put the piece back, whole or in halves, unless trying again is of no use."""
-        self.failures |= dict.fromkeys(piece.places, (error.kind, str(error)))
-        self.last_failed = True
-        tries, alone = piece.tries + 1, len(piece.places) == 1
-        seen = piece.seen if piece.tries else self._judged
-        answered = error.kind not in ("time", "connection")
-        enough = tries >= _ENOUGH and (self._judged > seen or self.endless)
-        hopeless = alone and answered and (error.again == "smaller" or enough)
-        if hopeless or error.again == "never" or (self.endless and enough and (alone or not answered)):
-            self.hopeless |= set(piece.places) if hopeless else set()
-            self.open -= len(piece.places)
-            return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**piece.tries) * random.uniform(0.5, 1.0)
-        not_before = time.monotonic() + (0.0 if error.again == "smaller" else pause)
-        middle = len(piece.places) // 2 if answered else 0
-        halves = [piece.places[:middle], piece.places[middle:]] if middle else [piece.places]
-        self._pieces.extend(_Piece(places, tries, not_before, seen) for places in halves)
+        self.last_failed = sum(len(some) for _, some in lacking.values()) == len(places)
+        self.judged += not self.last_failed
+        return list(lacking.values())
 
     def close(self) -> list[Judgement]:
         """What was found, and a failure for everything else."""
@@ -372,69 +389,6 @@ class JudgeCheck(msgspec.Struct, frozen=True):
     identity: dict[str, Any]
     tried: tuple[TrialResult, ...]
     warnings: tuple[str, ...] = ()
-
-
-async def check_judge(
-    judge: Judge, *, kind: Kind | None, languages: Sequence[Language], orders: Orders, wait: float
-) -> JudgeCheck:
-    """Have the judge judge a plainly good and a plainly bad case, one at a time.
-
-    A judge that cannot be reached, is of the wrong kind or answers nonsense is a UserError. One that cannot tell the
-    two cases apart is only a warning: training a judge begins with such a one.
-    """
-    identity = await identity_of(judge, wait)
-    if kind is not None and judge.kind != kind:
-        raise UserError(f"{judge.name} is a judge of the kind {judge.kind}; {kind} is needed.")
-    tried: list[TrialResult] = []
-    warnings: list[str] = []
-    for language in languages:
-        good = await _try(judge, trial_case("good", language), orders)
-        bad = await _try(judge, trial_case("bad", language), orders)
-        tried += [good, bad]
-        if good.total <= bad.total:
-            warnings.append(
-                f"It gives the plainly good case in {language} {good.total} and the plainly bad one {bad.total}: "
-                "it has not learnt to judge, or does not know the language."
-            )
-        warnings += [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
-    return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
-
-
-async def identity_of(judge: Judge, wait: float) -> dict[str, Any]:
-    """The judge's identity. A service that is still starting is asked again, for `wait` seconds."""
-    ends = time.monotonic() + wait
-    while True:
-        try:
-            return dict(await judge.identity())
-        except JudgeError as error:
-            if error.kind == "nonsense" or error.again != "later" or time.monotonic() > ends:
-                raise
-            await asyncio.sleep(0.5)
-
-
-async def _try(judge: Judge, case: Case, orders: Orders) -> TrialResult:
-    began = time.monotonic()
-    try:
-        answers = await judge.judge([case], orders=orders)
-    except JudgeError as error:
-        raise JudgeError(error.kind, f"The judge did not judge a first, easy case. {error}") from None
-    except UserError:
-        raise
-    except Exception as error:
-        message = f"{judge.name} failed on a first, easy case: {type(error).__name__}: {error}"
-        raise JudgeError("judge", message) from error
-    if problem := reply_problem([case], answers):
-        raise JudgeError("nonsense", f"{judge.name} does not judge as a judge should: {problem}.")
-    answer = answers[0]
-    if answer.failure is not None:
-        raise JudgeError("judge", f"{judge.name} could not judge a first, easy case: {answer.failure}")
-    tried = TrialResult(case.id, answer.total, time.monotonic() - began, answer)
-    asked = sum(len(thread.turns) for thread in threads(case, judge.kind, True))
-    if len(_gaps(tried, judge.kind)) == asked:
-        reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
-        example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
-        raise JudgeError("nonsense", f"{judge.name} gave no verdict at all on an easy case.{example}")
-    return tried
 
 
 def _gaps(tried: TrialResult, kind: Kind) -> list[str]:

@@ -52,12 +52,12 @@ from compeer.pipeline.work import ModelSpec
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.conversation import quote
-from compeer.reward.evaluation.folder import EvaluationFolder, Say, ask_judge, to_stderr, write_json
+from compeer.reward.evaluation.folder import EvaluationFolder, Say, ask_judge, to_stderr, write_study
 from compeer.reward.evaluation.report import grid, percent
 from compeer.reward.evaluation.signatures import Signature, inconsistency
 from compeer.reward.judge import Judge, Judgement
 from compeer.reward.scoring import GOOD
-from compeer.statistics import ROUNDS, Figure, Resamples, estimate, mcnemar
+from compeer.statistics import ROUNDS, Figure, Resamples, mcnemar
 from compeer.typed import from_json
 
 _ROLE = "judge"
@@ -294,9 +294,9 @@ def measure_consistency(
     results = [
         ModelConsistency(
             name=name,
-            ratio=_share(by_rule[name], resamples),
+            ratio=resamples.figure("", by_rule[name], share=True),
             kinds={kind: rule[name].count(kind) / max(1, len(kept)) for kind in CONTRADICTIONS},
-            asked_ratio=_share(direct[name], resamples),
+            asked_ratio=resamples.figure("", direct[name], share=True),
         )
         for name in judgements
     ]
@@ -329,25 +329,14 @@ def paired_shares(first: Sequence[bool], second: Sequence[bool], resamples: Resa
     one, two = np.array(first, dtype=np.float64), np.array(second, dtype=np.float64)
     only_first, only_second = int(((one == 1) & (two == 0)).sum()), int(((one == 0) & (two == 1)).sum())
     return PairedShares(
-        first=_share(first, resamples),
-        second=_share(second, resamples),
-        difference=_mean(one - two, resamples),
+        first=resamples.figure("", one, share=True),
+        second=resamples.figure("", two, share=True),
+        difference=resamples.figure("", one - two),
         samples=len(one),
         only_first=only_first,
         only_second=only_second,
         p=mcnemar(only_first, only_second),
     )
-
-
-def _share(column: Sequence[bool], resamples: Resamples) -> Figure:
-    values = np.array(column, dtype=np.float64)
-    return _mean(values, resamples, share_of=resamples.groups)
-
-
-def _mean(values: np.ndarray, resamples: Resamples, share_of: int | None = None) -> Figure:
-    if not len(values):
-        return Figure()
-    return estimate("", float(values.mean()), resamples.mean(values), len(values), share_of=share_of)
 
 
 def markdown(report: ConsistencyReport) -> str:
@@ -390,9 +379,7 @@ def write_consistency(report: ConsistencyReport, out: Path) -> None:
     """consistency.md, consistency.json and consistency.png (Figure 5a) in a folder."""
     from compeer.reward.evaluation.plot import bars
 
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "consistency.md").write_text(markdown(report), encoding="utf-8")
-    write_json(out / "consistency.json", report)
+    write_study(out, "consistency", report, markdown(report))
     rows = [(one.name, one.ratio, f"{one.ratio.value:.1%}") for one in report.results if one.ratio.value is not None]
     below = f"{report.samples:,} samples of {report.dialogues:,} dialogues"
     path = out / "consistency.png"

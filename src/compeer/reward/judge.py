@@ -193,9 +193,10 @@ def prompts_sha256(kind: Kind) -> str:
 
 def model_sha256(model: str) -> str:
     """A hash of a checkpoint's files: a folder, a file, `embedded`, or a hub name that is in the local cache."""
-    from compeer.models.weights import locate
+    from compeer.models.weights import locate, of_base
 
-    where = locate() if model == "embedded" else Path(model)
+    known = of_base(model)
+    where = locate(known) if known else Path(model)
     if not where.exists():
         found = _in_hub_cache(model)
         if found is None:

@@ -25,6 +25,7 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.checkpoint import open_checkpoint
 from compeer.models.request import ModelError
+from compeer.models.shipped import base_of
 from compeer.reward.case import Case, fit_case
 from compeer.reward.conversation import messages, threads
 from compeer.reward.judge import Judgement, Orders, model_sha256, prompts_sha256, shown_orders
@@ -213,8 +214,7 @@ def read_judge_file(folder: str) -> JudgeFile:
 
 def _base_of_adapter(folder: Path) -> str:
     """The model that an adapter names as its base."""
-    settings = msgspec.json.decode((folder / "adapter_config.json").read_bytes())
-    base = settings.get("base_model_name_or_path")
-    if not base:
+    base = base_of(folder).name
+    if base in ("", "None"):
         raise ModelError(f"{folder} holds an adapter that does not name its model. Write hf:MODEL+{folder}.")
-    return str(base)
+    return base

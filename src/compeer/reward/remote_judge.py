@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from compeer.models.endpoint import is_address, server_message
 from compeer.models.request import RETRIED_STATUS, Patience, Tries, retry_after
 from compeer.reward.background_loop import never_collect
 from compeer.reward.case import Case, split_by_history
@@ -52,7 +51,7 @@ class RemoteJudge:
         patience: Patience = Patience(attempts=6, longest=15.0, patience=180.0),
         most: int = 256,
     ) -> None:
-        if not _is_address(url):
+        if not is_address(url):
             raise JudgeError(
                 "refused", f"{url!r} is not the address of a judge; write it like http://127.0.0.1:8020.", "never"
             )
@@ -72,7 +71,9 @@ class RemoteJudge:
     def kind(self) -> Kind:
         """The kind of judge; the service is asked once."""
         if self.info is None:
-            self._remember(self._fetch_info())
+            # the caller may be in an event loop, which cannot wait for itself
+            with ThreadPoolExecutor(1) as thread:
+                self._remember(thread.submit(asyncio.run, self.without_retries(10.0)._fetch_info()).result())
         assert self.info is not None
         return self.info.kind
 
@@ -148,7 +149,7 @@ class RemoteJudge:
                     data = await response.read()
                     if response.status == 200:
                         return data
-                    kind, problem = "refused", f"it answered {response.status}: {_message(data)}"
+                    kind, problem = "refused", f"it answered {response.status}: {server_message(data)}"
                     wait = retry_after(response.headers.get("Retry-After"))
                     if response.status not in RETRIED_STATUS:
                         again: Retry = "smaller" if response.status in (400, 413) else "never"
@@ -181,20 +182,12 @@ class RemoteJudge:
             self._home = _here()
         return self._session
 
-    def _fetch_info(self) -> ServiceInfo:
-        """What the service says about itself, for a caller that is not asynchronous."""
-        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
-        request = urllib.request.Request(self.url + "/identity", headers=headers)
+    async def _fetch_info(self) -> ServiceInfo:
+        """What the service says about itself, in a loop of its own."""
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
-                return _read_info(response.read(), self.url)
-        except urllib.error.HTTPError as error:
-            problem = f"it answered {error.code}: {_message(error.read())}"
-            again: Retry = "later" if error.code in RETRIED_STATUS else "never"
-            raise JudgeError("refused", self._refused(error.code, problem), again) from None
-        except OSError as error:
-            problem = f"{getattr(error, 'reason', error)}"
-            raise JudgeError("connection", f"The judge at {self.url} cannot be reached: {problem}.") from None
+            return _read_info(await self._asked("GET", "/identity"), self.url)
+        finally:
+            await self.close()
 
     def _remember(self, info: ServiceInfo) -> None:
         if self.fingerprint not in (None, info.fingerprint):
@@ -228,21 +221,5 @@ def _read_info(data: bytes, url: str) -> ServiceInfo:
         raise JudgeError("nonsense", f"{url} is not a judge: {answer}. Is this `compeer reward serve`?") from None
 
 
-def _message(data: bytes) -> str:
-    """The service's error message, shortened."""
-    try:
-        return str(msgspec.json.decode(data)["error"]["message"])[:300]
-    except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
-        return data[:120].decode("utf-8", "replace").strip() or "nothing"
-
-
 def _here() -> tuple[int, asyncio.AbstractEventLoop]:
     return os.getpid(), asyncio.get_running_loop()
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
-    except ValueError:
-        return False

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind, choice_of
 from compeer.reward.wire import Scored, failure_kind, score_of
-from compeer.statistics import Figure, wilson
+from compeer.statistics import Figure, share_figure
 from compeer.typed import from_json
 
 _REMOTE_BUDGET = 300.0  # seconds per window of a judge behind HTTP; a judge in this process has no limit
@@ -92,54 +92,43 @@ class ScoreSummary(msgspec.Struct, kw_only=True):
         return told
 
 
-class ScoreTally:
-    """Sums over rows, taken one at a time."""
-
-    def __init__(self) -> None:
-        self._sums: Counter[str] = Counter()
-        self._totals: Counter[int] = Counter()
-        self._unjudged: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-        self._tokens = self._pairs = self._swayed = self._won = self._first = 0
-
-    def take(self, row: Scored) -> None:
+def summarised(rows: Iterable[Scored], **known: Any) -> ScoreSummary:
+    """The figures over all rows, with what the caller knows besides."""
+    sums: Counter[str] = Counter()
+    totals: Counter[int] = Counter()
+    unjudged: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    tokens = 0
+    swayed: list[bool] = []  # one per pair that was shown in both orders
+    first_won: list[bool] = []  # one per showing of such a pair in which a place won
+    for row in rows:
         judgement = row.judgement
-        self._tokens += judgement.tokens
+        tokens += judgement.tokens
         if judgement.failure is not None or row.parts is None or row.total is None:
             kind = failure_kind(judgement.failure or "judge: no parts")
-            self._unjudged[kind] += 1
-            self._examples.setdefault(kind, judgement.failure or "")
-            return
-        self._totals[row.total] += 1
-        self._sums.update(row.parts)
+            unjudged[kind] += 1
+            examples.setdefault(kind, judgement.failure or "")
+            continue
+        totals[row.total] += 1
+        sums.update({**row.parts, "total": row.total})
         if judgement.swayed is not None:
-            self._pairs += 1
-            self._swayed += judgement.swayed
-            for pair in judgement.pairs:
-                if pair.preference in ("candidate", "reference"):
-                    self._won += 1
-                    self._first += choice_of(pair.preference, pair.candidate_first) == "first"
-
-    def summary(self, **known: Any) -> ScoreSummary:
-        """The figures so far, with what the caller knows besides."""
-        judged = self._totals.total()
-        sums = {**self._sums, "total": sum(total * count for total, count in self._totals.items())}
-        effect = OrderEffect(_share("swayed", self._swayed, self._pairs), _share("first won", self._first, self._won))
-        return ScoreSummary(
-            judged=judged,
-            unjudged=dict(self._unjudged),
-            examples=self._examples,
-            means={part: round(value / judged, 6) for part, value in sums.items()} if judged else {},
-            totals=dict(sorted(self._totals.items())),
-            tokens=self._tokens,
-            places=effect if self._pairs else None,
-            **known,
-        )
-
-
-def _share(name: str, count: int, n: int) -> Figure:
-    value = count / n if n else 0.0
-    return Figure(name, value, *wilson(value, n), n)
+            swayed.append(judgement.swayed)
+            won = [pair for pair in judgement.pairs if pair.preference in ("candidate", "reference")]
+            first_won += [
+                choice_of(pair.preference, pair.candidate_first) == "first" for pair in won if pair.preference
+            ]
+    judged = totals.total()
+    effect = OrderEffect(share_figure("swayed", swayed), share_figure("first won", first_won))
+    return ScoreSummary(
+        judged=judged,
+        unjudged=dict(unjudged),
+        examples=examples,
+        means={part: round(value / judged, 6) for part, value in sums.items()},
+        totals=dict(sorted(totals.items())),
+        tokens=tokens,
+        places=effect if swayed else None,
+        **known,
+    )
 
 
 class _PendingItem(msgspec.Struct):
@@ -336,10 +325,8 @@ def _done(item: _PendingItem) -> Done:
 
 def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str, Any], orders: Orders) -> ScoreSummary:
     """Made from the output, so that it does not depend on how often the run was stopped; written beside it."""
-    tally = ScoreTally()
-    for row in read_rows(manifest.output, Scored):
-        tally.take(row)
-    summary = tally.summary(
+    summary = summarised(
+        read_rows(manifest.output, Scored),
         out=manifest.output,
         judge=judge,
         identity=identity,

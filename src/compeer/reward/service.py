@@ -107,16 +107,15 @@ class ServiceMetrics(Metrics):
         self.work = self.histogram("batch_seconds", "Time per batch.")
 
 
-class QueueFull(Exception):
-    """No room for this request now; there may be in `retry_after` seconds."""
+class Refused(Exception):
+    """An error answer with its HTTP status, and in how many seconds to try again."""
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"the queue is full; try again in {retry_after} s")
-        self.retry_after = retry_after
+    def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
 
 
-class Stopping(Exception):
-    """The service is stopping."""
+_STOPPING = (503, "the service is stopping", 5)
 
 
 class _Waiting:
@@ -130,11 +129,8 @@ class _Waiting:
 class JudgeQueue:
     """A judge and the requests that wait for it."""
 
-    def __init__(
-        self, judge: Judge, metrics: ServiceMetrics, *, batch: int = 32, patience: float = 0.005, room: int = 4096
-    ):
-        self.judge, self.metrics = judge, metrics
-        self.batch, self.patience, self.room = batch, patience, room
+    def __init__(self, judge: Judge, metrics: ServiceMetrics, settings: ServiceSettings) -> None:
+        self.judge, self.metrics, self.settings = judge, metrics, settings
         self.judge_loop = BackgroundLoop("judge")
         self._waiting: deque[_Waiting] = deque()
         self._in_work: list[_Waiting] = []
@@ -145,10 +141,11 @@ class JudgeQueue:
     async def submit(self, cases: Sequence[Case], orders: Orders) -> list[Judgement]:
         """The judgements of these cases. Cancelling the call gives up the place in the queue."""
         if self._stopped:
-            raise Stopping
+            raise Refused(*_STOPPING)
         waiting = sum(len(one.cases) for one in self._waiting)
-        if self._waiting and waiting + len(cases) > self.room:  # a large request may come in alone
-            raise QueueFull(self._retry_after(waiting))
+        if self._waiting and waiting + len(cases) > self.settings.room:  # a large request may come in alone
+            seconds = self._retry_after(waiting)
+            raise Refused(503, f"the queue is full; try again in {seconds} s", seconds)
         mine = _Waiting(cases, orders)
         self._waiting.append(mine)
         self._count()
@@ -180,12 +177,13 @@ class JudgeQueue:
         self._stopped = True
         for one in [*self._waiting, *self._in_work]:
             if not one.answer.done():
-                one.answer.set_exception(Stopping())
+                one.answer.set_exception(Refused(*_STOPPING))
 
     async def _fill_batch(self) -> None:
         """Wait a few milliseconds for other requests, unless the batch is full."""
-        ends = time.monotonic() + self.patience
-        while sum(len(one.cases) for one in self._waiting) < self.batch and (left := ends - time.monotonic()) > 0:
+        ends = time.monotonic() + self.settings.patience
+        full = self.settings.batch
+        while sum(len(one.cases) for one in self._waiting) < full and (left := ends - time.monotonic()) > 0:
             self._arrived.clear()
             try:
                 await asyncio.wait_for(self._arrived.wait(), left)
@@ -197,12 +195,12 @@ class JudgeQueue:
         taken: list[_Waiting] = []
         size = 0
         for one in list(self._waiting):
-            if taken and (one.orders != taken[0].orders or size + len(one.cases) > self.batch):
+            if taken and (one.orders != taken[0].orders or size + len(one.cases) > self.settings.batch):
                 continue
             taken.append(one)
             size += len(one.cases)
             self._waiting.remove(one)
-            if size >= self.batch:
+            if size >= self.settings.batch:
                 break
         self._count()
         self.metrics.taken.inc(len(taken))
@@ -267,9 +265,7 @@ class JudgeService:
         self.judge, self.settings, self.metrics = judge, settings, ServiceMetrics()
         self.info: ServiceInfo | None = None
         self.stopping = False
-        self.queue = JudgeQueue(
-            judge, self.metrics, batch=settings.batch, patience=settings.patience, room=settings.room
-        )
+        self.queue = JudgeQueue(judge, self.metrics, settings)
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.settings.most_bytes, middlewares=[self._around])
@@ -283,7 +279,11 @@ class JudgeService:
     async def load(self) -> ServiceInfo:
         """Load the weights by judging a case; from then on the service is ready."""
         settings, judge, loop = self.settings, self.judge, self.queue.judge_loop
-        identity = dict(await loop.run(_identity_of(judge)))
+
+        async def ask() -> dict[str, Any]:
+            return dict(await judge.identity())
+
+        identity = await loop.run(ask())
         first = (await loop.run(judge.judge([trial_case("good", "en")], orders="one")))[0]
         if first.failure is not None:
             raise UserError(f"{judge.name} cannot judge a first, easy case: {first.failure}")
@@ -314,7 +314,7 @@ class JudgeService:
 
     async def _judged(self, cases: Sequence[Case], orders: Orders | None) -> list[Judgement]:
         if len(cases) > self.settings.most_cases:
-            raise _Refused(413, f"{len(cases)} cases in one request; the maximum is {self.settings.most_cases}")
+            raise Refused(413, f"{len(cases)} cases in one request; the maximum is {self.settings.most_cases}")
         if not cases:
             return []
         ready = with_checked_pictures(cases, self.settings.pictures)
@@ -333,7 +333,7 @@ class JudgeService:
 
     def _ready(self) -> ServiceInfo:
         if self.info is None:
-            raise _Refused(503, "the judge is still loading", retry_after=2)
+            raise Refused(503, "the judge is still loading", retry_after=2)
         return self.info
 
     @web.middleware
@@ -354,14 +354,10 @@ class JudgeService:
         try:
             self._admit(request)
             return await handler(request)
-        except _Refused as refused:
+        except Refused as refused:
             return _error(refused.status, str(refused), refused.retry_after)
         except PictureRefused as refused:
             return _error(400, str(refused))
-        except QueueFull as full:
-            return _error(503, str(full), full.retry_after)
-        except Stopping:
-            return _error(503, "the service is stopping", 5)
         except TimeoutError:
             return _error(504, f"no judgement within {self.settings.timeout:g} s")
         except web.HTTPRequestEntityTooLarge:
@@ -375,28 +371,16 @@ class JudgeService:
 
     def _admit(self, request: web.Request) -> None:
         if not has_key(request, self._keys):
-            raise _Refused(401, "a key is needed: Authorization: Bearer KEY")
+            raise Refused(401, "a key is needed: Authorization: Bearer KEY")
         if not has_json_body(request):
-            raise _Refused(415, "send the body as Content-Type: application/json")
-
-
-class _Refused(Exception):
-    """An error answer with its HTTP status."""
-
-    def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
-        super().__init__(message)
-        self.status, self.retry_after = status, retry_after
-
-
-async def _identity_of(judge: Judge) -> dict[str, Any]:
-    return dict(await judge.identity())
+            raise Refused(415, "send the body as Content-Type: application/json")
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
     try:
         return from_json(data, kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise _Refused(400, f"the request cannot be read: {problem}") from None
+        raise Refused(400, f"the request cannot be read: {problem}") from None
 
 
 def _case(raw: msgspec.Raw, place: str) -> Case:
@@ -407,9 +391,9 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
             return case_of(decode_item(bytes(raw)))
         given = from_plain(fields, ModelOutput)
     except msgspec.MsgspecError as problem:
-        raise _Refused(400, f"{place} cannot be read: {problem}") from None
+        raise Refused(400, f"{place} cannot be read: {problem}") from None
     except UserError as problem:
-        raise _Refused(400, f"{place}: {problem}") from None
+        raise Refused(400, f"{place}: {problem}") from None
     language = given.language or detect(" ".join(turn.text for turn in given.history) + given.reference)
     return case_of_parsed(given.id or place, language, given.history, given.reference, parse(given.output))
 

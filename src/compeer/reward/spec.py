@@ -1,7 +1,8 @@
 """Opening a judge by name: `hf:DIR`, `embedded`, `openai:MODEL`, `http://HOST:PORT`, or a PRM and an ORM together.
 
-`embedded` and `hf:embedded` are the small model with the bundled judge adapter, `embedded:plain` is the model without
-it. The adapter was trained as one kind of judge; for another kind the plain model answers.
+`embedded` and `hf:embedded` are the small model with the bundled judge adapter (`embedded:small` says the same, since
+no other judge is bundled), `embedded:plain` is the model without it. The adapter was trained as one kind of judge; for
+another kind the plain model answers.
 
 PRM and ORM as one judge (`SeparateJudge`) are the baseline that the paper's unified judge is compared with.
 """
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from compeer.errors import UserError
-from compeer.models.request import Patience
-from compeer.models.spec import embedded_adapter, is_embedded, open_model
+from compeer.models.shipped import adapter as shipped_adapter
+from compeer.models.spec import adapter_weights, is_embedded, open_model
+from compeer.models.weights import SMALL
 from compeer.reward.case import Case
 from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.verdict import Kind
 
+_IN_FLIGHT = 32  # requests to a chat server
 FORMS = """Write one of
   hf:DIR_OR_NAME[+ADAPTER]     a transformers judge, as written by compeer reward train, or any chat model
   embedded                     the small model with the bundled judge adapter
@@ -35,69 +38,49 @@ def open_judge(
     *,
     kind: Kind | None = None,
     base_url: str | None = None,
-    api_key: str | None = None,
-    concurrency: int | None = None,
     batch: int | None = None,
     device: str | None = None,
-    max_length: int | None = None,
     explain: bool = False,
-    patience: Patience = Patience(),
 ) -> Judge:
     """The judge that a spec names. Nothing is loaded or asked before its first judgement."""
-    options: dict[str, Any] = {
-        "base_url": base_url,
-        "api_key": api_key,
-        "concurrency": concurrency,
-        "batch": batch,
-        "device": device,
-        "max_length": max_length,
-        "explain": explain,
-        "patience": patience,
-    }
     if "," in spec and not Path(spec.removeprefix("hf:")).exists():
         prm, _, orm = spec.partition(",")
         if kind not in (None, "unified") or "," in orm:
             raise UserError(f"{spec!r} does not name a judge. {FORMS}")
+        options: dict[str, Any] = {"base_url": base_url, "batch": batch, "device": device, "explain": explain}
         return SeparateJudge(open_judge(prm, kind="prm", **options), open_judge(orm, kind="orm", **options))
     home, _, rest = spec.partition(":")
     if home in ("http", "https") and rest.startswith("//"):
         from compeer.reward.remote_judge import RemoteJudge
 
-        return RemoteJudge(spec, api_key)
+        return RemoteJudge(spec)
     if home == "hf" and rest:
         from compeer.reward.local_judge import LocalJudge
 
         if bundled := is_embedded(rest) and "+" not in rest:
             found = _bundled_adapter(rest, kind)
-            model, adapter = "embedded", str(found) if found else ""
+            model, adapter = "embedded:small", str(found) if found else ""
         else:
             model, _, adapter = rest.rpartition("+") if "+" in rest and not Path(rest).exists() else (rest, "", "")
-        return LocalJudge(
-            model,
-            adapter or None,
-            name=spec if bundled else None,
-            kind=kind,
-            batch=batch,
-            device=device,
-            max_length=max_length,
-            explain=explain,
-        )
+        name = spec if bundled else None
+        return LocalJudge(model, adapter or None, name=name, kind=kind, batch=batch, device=device, explain=explain)
     if is_embedded(spec):
         from compeer.models.embedded import Embedded
         from compeer.reward.chat_judge import ChatJudge
         from compeer.reward.local_judge import read_judge_file
 
         given = spec.partition("+")[2]
-        embedded = Embedded(given or _bundled_adapter(spec, kind), name=None if given else spec, precise=True)
+        weights = adapter_weights(Path(given)) if given else SMALL
+        name = None if given else spec
+        embedded = Embedded(given or _bundled_adapter(spec, kind), weights=weights, name=name, precise=True)
         if beside := embedded.adapter:
             kind = kind or read_judge_file(str(beside if beside.is_dir() else beside.parent)).kind
-        return ChatJudge(embedded, kind or "unified", concurrency=concurrency or embedded.slots, explain=explain)
+        return ChatJudge(embedded, kind or "unified", concurrency=embedded.slots, explain=explain)
     if home == "openai" and rest:
         from compeer.reward.chat_judge import ChatJudge
 
-        many = concurrency or 32
-        server = open_model(spec, base_url=base_url, api_key=api_key, concurrency=many, patience=patience)
-        return ChatJudge(server, kind or "unified", concurrency=many, explain=explain)
+        server = open_model(spec, base_url=base_url, concurrency=_IN_FLIGHT)
+        return ChatJudge(server, kind or "unified", concurrency=_IN_FLIGHT, explain=explain)
     raise UserError(f"{spec!r} does not name a judge. {FORMS}")
 
 
@@ -105,7 +88,7 @@ def _bundled_adapter(spec: str, kind: Kind | None) -> Path | None:
     """The bundled judge adapter, if it is of the requested kind."""
     from compeer.reward.local_judge import read_judge_file
 
-    folder = embedded_adapter(spec, "judge")
+    folder = None if spec.endswith(":plain") else shipped_adapter("judge")
     return folder if folder and kind in (None, read_judge_file(str(folder)).kind) else None
 
 

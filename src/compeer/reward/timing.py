@@ -20,7 +20,7 @@ import numpy as np
 from compeer import __version__
 from compeer.errors import UserError
 from compeer.reward.case import Case, split_by_history
-from compeer.reward.evaluation.folder import write_json
+from compeer.reward.evaluation.folder import write_study
 from compeer.reward.evaluation.report import grid
 from compeer.reward.judge import Judge, Orders
 from compeer.statistics import ROUNDS, Figure, Resamples, estimate, quotient
@@ -148,9 +148,7 @@ def write_timing(timing: Timing, out: Path) -> None:
     """timing.md, timing.json and timing.png in a folder."""
     from compeer.reward.evaluation.plot import bars
 
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "timing.md").write_text(markdown(timing), encoding="utf-8")
-    write_json(out / "timing.json", timing)
+    write_study(out, "timing", timing, markdown(timing))
     rows = []
     for place, pace in enumerate(timing.paces):
         more = f" ({100 * (pace.ratio.value or 0) - 100:+.1f} %)" if place else ""

@@ -38,7 +38,6 @@ import msgspec
 from msgspec import Meta
 
 from compeer.cer.item import QUESTIONS, Item, Question, Split, read_items, without_images
-from compeer.config import load
 from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
@@ -65,32 +64,27 @@ FREE = (
 )  # fmt: skip
 
 
-class RowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How rows are made from an item."""
+class RowSettings(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How rows are made from an item, and how they are learnt."""
 
     kind: Kind = "unified"
-    seed: int = 0
     reasons: Share = 0.5  # share of the items whose answers give reasons
     orders: Literal["one", "both"] = "one"
     repeat_false: Annotated[float, Meta(ge=1)] = 1.0  # how often rows with a False step are shown
 
 
-class JudgeTraining(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The configuration of a training run: these settings and all of `Plan`."""
+class JudgeTraining(RowSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The configuration of a training run: these settings, all of `RowSettings` and all of `Plan`."""
 
     out: str
     base: str
     train: Annotated[tuple[str, ...], Meta(min_length=1)]  # CER items: files or published folders
     valid: tuple[str, ...] = ()
-    kind: Kind = "unified"
     lora: Lora | None = None  # without it the whole language model is trained; {} takes the defaults
     adapter: str | None = None  # to start from: a folder saved by peft, or "shipped"; it brings its own shape
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gradient_checkpointing: bool | None = None
-    reasons: Share = 0.5
-    orders: Literal["one", "both"] = "one"
-    repeat_false: Annotated[float, Meta(ge=1)] = 1.0
     pictures: Literal["keep", "drop"] = "keep"
     limit: Annotated[int, Meta(ge=1)] | None = None  # items, for a trial
 
@@ -106,16 +100,6 @@ class JudgeTraining(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True)
             dtype=self.dtype,
             device=self.device,
             gradient_checkpointing=self.gradient_checkpointing,
-        )
-
-    @property
-    def rows(self) -> RowSettings:
-        return RowSettings(
-            kind=self.kind,
-            seed=self.seed,
-            reasons=self.reasons,
-            orders=self.orders,
-            repeat_false=self.repeat_false,
         )
 
 
@@ -340,11 +324,6 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def read_config(path: str | Path, overrides: Sequence[str] = ()) -> JudgeTraining:
-    """The configuration in a YAML file with `name=value` overrides; errors name the field."""
-    return load(path, JudgeTraining, overrides)
-
-
 def train(config: JudgeTraining, given: str | None = None, *, force: bool = False, fresh: bool = False) -> Trained:
     """Train, or continue training; the result is in RUN/model. `given` is the text of the configuration file."""
     if config.device == "cpu":
@@ -363,9 +342,7 @@ def _train(config: JudgeTraining, run: Run) -> Trained:
 
     words = ChatTokenizer(*open_tokenizer(config.base))
     files: tuple[tuple[Split, tuple[str, ...]], ...] = (("train", config.train), ("valid", config.valid))
-    made, checked = (
-        make(_items(paths, config, split), config.rows, words, config.max_length) for split, paths in files
-    )
+    made, checked = (make(_items(paths, config, split), config, words, config.max_length) for split, paths in files)
     _print_counts(made, checked)
     judge = {
         "kind": config.kind,

@@ -23,7 +23,7 @@ import msgspec
 
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
-from compeer.models.request import ModelError
+from compeer.models.request import ModelError, image_bytes
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders
@@ -211,27 +211,27 @@ def _with_pictures(case: Case, change: Callable[[str], str]) -> Case:
     return msgspec.structs.replace(case, history=tuple(history))
 
 
-def _data_url(path: str) -> str:
+def _picture(name: str) -> tuple[bytes, str | None]:
+    """An image and its media type by its first bytes."""
     from compeer.http_service import picture_type
 
+    try:
+        data = image_bytes(name)
+    except ModelError as error:
+        raise PictureRefused(str(error)) from None
+    return data, picture_type(data)
+
+
+def _data_url(path: str) -> str:
     if _DATA_URL.match(path):
         return path
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise PictureRefused(f"The image {path:.200} cannot be read: {reason}.") from None
-    return f"data:{picture_type(data) or 'image/png'};base64,{base64.b64encode(data).decode()}"
+    data, kind = _picture(path)
+    return f"data:{kind or 'image/png'};base64,{base64.b64encode(data).decode()}"
 
 
 def _checked_data_url(url: str) -> str:
-    from compeer.http_service import picture_type
-
     encoded = url.partition(",")[2]
-    try:
-        kind = picture_type(base64.b64decode(encoded, validate=True)) if _DATA_URL.match(url) else None
-    except ValueError:
-        raise PictureRefused("The data of an image is not valid base64.") from None
+    kind = _picture("data:," + encoded)[1] if _DATA_URL.match(url) else None
     if kind is None:
         raise PictureRefused("An image is a PNG, JPEG, GIF, WebP or BMP file, sent as data:image/png;base64,….")
     return f"data:{kind};base64,{encoded}"

@@ -6,6 +6,7 @@ lexicon             the reader of data/lexicon_*.txt
 network             learned models beside the lexicon, of a message and of the last six together
 screen              what one message tells
 context             a message as an answer to a question, and after what was said before
+reader              a language model that reads the conversation, where there is one
 crisis_path         what we say at high risk, from data/crisis_replies.jsonl
 outgoing            what a model wrote, before it is shown
 helplines           numbers by country and danger (data/helplines.json)

@@ -16,7 +16,8 @@ Questions, after the steps that crisis lines teach:
 
 An answer is yes, no or unsure. Yes and unsure to desire are high, yes to means or to having taken something is an
 emergency, and so is "I already did". After such a question whatever is not plainly a no counts as unsure: people answer
-"since monday", "what do you think", "8". A no with a harmless reason ("it's a song", 是搬家) takes back what was only
+"since monday", "what do you think", "8". A longer sentence about something else is no answer where danger was only
+suspected. A no with a harmless reason ("it's a song", 是搬家) takes back what was only
 suspected. A "no" never lowers the level by itself: it is remembered as having been asked (`levels`). Where one reply asks
 several things, "yes" is taken for the most serious of them and "no" for the last.
 """
@@ -345,6 +346,8 @@ def read(
         elif _HARMLESS.search(folded) and not (_YES_INSIDE.search(folded) and not _CLEAR_NO.search(folded)):
             question, answer, explained = direct, "no", True
             finding = Finding(denied=True)
+        elif answer is None and _speaks_of_something_else(folded, finding, risk):
+            finding |= Finding("watch", ("hint",), hint=0.5)  # the question comes again
         elif answer == "unsure" or not (
             _CLEAR_NO.search(folded) or (answer == "no" and re.search(f"{_SAFE_EN}|{_SAFE_ZH}", folded))
         ):
@@ -376,6 +379,17 @@ def read(
     if "joking" in acts and not at_least(risk.level, "watch"):
         acts.remove("joking")
     return Reading(finding, question, answer, tuple(acts), explained)
+
+
+def _speaks_of_something_else(folded: str, finding: Finding, risk: Risk) -> bool:
+    """Whether a whole sentence after a question about safety is about ordinary things, where danger is only suspected.
+
+    Someone who tells of their job search has not answered, and must not be taken at their word for a yes. Short answers
+    and those after a disclosure count as unsure (`_pressed`).
+    """
+    suspected = risk.level == "watch" and set(risk.kinds) <= {"hint", "mention"}
+    long = len(_WORDS.findall(folded)) > 6
+    return suspected and long and finding.level == "none" and not (_YES_INSIDE.search(folded) or _HERE.search(folded))
 
 
 def _pressed(

@@ -1,7 +1,7 @@
 """The safety of a conversation: what every way of talking (terminal, server, page) does around each turn.
 
     guard = ConversationGuard(country="GB")
-    assessment = await guard.assess(history, "en")            the whole conversation, before the model is asked
+    assessment = await guard.assess(history, "en", reader=reader)     the whole conversation, before the model is asked
     show(assessment.banner, assessment.lines); hide(assessment.hide)
     screen = guard.screen(assessment, history, "en")
     if assessment.ask_model:                                   else the words are ours, and the model is not asked
@@ -12,9 +12,11 @@
 `assess` reads everything that was said each time, so a server that remembers nothing sees the same risk as a terminal
 that does. What was found in a message is remembered by a hash of it.
 
-At high risk and above the words are ours (`crisis_path`). A model's reply passes there only when the person has been
-asked about their safety and said no, neither means nor anything taken were named, and the reply itself holds up
-(`outgoing.fits_a_crisis`). In an emergency never.
+From watch on the words are ours (`crisis_path`), and so is the answer to a single message that unsettles the reader
+without raising the level. A model speaks there only if it has been checked (`checked`: by a
+red-team as in `runs/safety/redteam.py`; no shipped model has passed one), and only where its reply holds up
+(`outgoing.fits_a_crisis`); at high risk, besides, only when the person has been asked about their safety and said no,
+and neither means nor anything taken were named. In an emergency never.
 
 `Audit` counts what happened, without any text.
 """
@@ -29,13 +31,23 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from compeer.safety.context import Question, Reading, read
-from compeer.safety.crisis_path import Exchange, PathReply, asked_by, gentle_question, next_reply
+from compeer.safety.crisis_path import (
+    Exchange,
+    PathReply,
+    asked_by,
+    gentle_question,
+    listening,
+    next_reply,
+    watch_reply,
+)
 from compeer.safety.helplines import Help, help_for
 from compeer.safety.helplines import country as country_of
 from compeer.safety.levels import Danger, Level, Risk, at_least
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
 from compeer.safety.network import TOGETHER
 from compeer.safety.outgoing import Held, HeldThinking
+from compeer.safety.reader import Odds, Reader, SmallReader, eased, heed, told_by, unsettling
+from compeer.safety.screen import lexicon_finding
 
 if TYPE_CHECKING:
     from compeer.safety.guard import Guard
@@ -43,6 +55,9 @@ if TYPE_CHECKING:
 #: what a page does not show while risk is high
 HIDDEN = ("analysis", "curves", "answer_again", "reasoning")
 _MOST_READINGS = 4096
+#: the last messages of the person at which the reader is asked, where it was not asked before
+MOST_ASKED = 8
+_ABOUT_SELF = frozenset({"taken", "desire", "plan", "means", "in_danger", "safe_now"})
 
 
 class Message(Protocol):
@@ -130,8 +145,8 @@ class ConversationGuard:
     """The safety of one conversation, or of all conversations of a server that remembers nothing.
 
     `use_locale`: whether the machine's locale tells the country, as it does where the person sits at it. `model`: a
-    second opinion. `breaks`: reminds by time and by messages; None: by messages alone. `model_at_high`: whether a
-    model's reply may be shown at high risk at all, once the person has been asked and said no.
+    second opinion. `breaks`: reminds by time and by messages; None: by messages alone. `checked`: the supporter's
+    model has passed the check, so that its reply may be shown from watch on where it holds up.
     """
 
     def __init__(
@@ -142,10 +157,10 @@ class ConversationGuard:
         model: Guard | None = None,
         breaks: Breaks | None = None,
         audit: Audit | None = None,
-        model_at_high: bool = True,
+        checked: bool = False,
     ) -> None:
         self.country, self.model, self._breaks = country, model, breaks
-        self.audit, self.model_at_high = audit or Audit(), model_at_high
+        self.audit, self.checked = audit or Audit(), checked
         self._environment: dict[str, str] | None = None if use_locale else {}
         self._country(None)  # a wrong code is said at once
         self.forget()
@@ -154,14 +169,21 @@ class ConversationGuard:
         """A new conversation begins."""
         self._counted = 0  # messages that the reminder of a break has counted
         self._readings: dict[bytes, Reading] = {}
+        self._odds: dict[bytes, Odds] = {}
 
     def notice(self, language: str = "en") -> tuple[str, ...]:
         """What opens a conversation: what this is and where people are, one entry per line."""
         return tuple(opening(self._country(language if language == "zh" else None), language).split("\n"))
 
-    async def assess(self, history: Sequence[Message], language: str, *, country: str | None = None) -> Assessment:
-        """Risk from everything that was said, the newest message last, and what follows from it."""
-        past, risk = await self._replay(history)
+    async def assess(
+        self, history: Sequence[Message], language: str, *, country: str | None = None, reader: Reader | None = None
+    ) -> Assessment:
+        """Risk from everything that was said, the newest message last, and what follows from it. `reader`: a model
+        that reads the conversation; without one a small network does."""
+        if reader is None and self.model is not None:
+            reader = self.model.reader(language)
+        reader = reader or SmallReader()
+        past, risk, newest_odds = await self._replay(history, language, reader)
         if not past:
             return Assessment()
         where = self._country(language, country)
@@ -172,10 +194,13 @@ class ConversationGuard:
             ours = next_reply(earlier, newest.reading, risk, help, language)
             named = {"means", "ingestion", "plan", "method"} & set(risk.kinds)
             ask_model = (
-                self.model_at_high and risk.level == "high" and risk.asked and not named and not newest.reading.said_no
+                self.checked and risk.level == "high" and risk.asked and not named and not newest.reading.said_no
             )
         elif risk.level == "watch":
             check_in = gentle_question(past, risk, help, language)
+            ours, ask_model = watch_reply(past, risk, help, language), self.checked
+        elif newest_odds is not None and unsettling(newest_odds):
+            ours, ask_model = listening(past, help, language), self.checked
         assessment = Assessment(
             level=risk.level,
             danger=risk.danger,
@@ -207,23 +232,36 @@ class ConversationGuard:
         if self.model is not None:
             await self.model.close()
 
-    async def _replay(self, history: Sequence[Message]) -> tuple[list[Exchange], Risk]:
-        """Every message of the person as it was read, with its reply, and the risk after them."""
+    async def _replay(
+        self, history: Sequence[Message], language: str, reader: Reader
+    ) -> tuple[list[Exchange], Risk, Odds | None]:
+        """Every message of the person as it was read, with its reply, the risk after them, and what the reader says of
+        the newest."""
+        odds = await self._odds_of(history, language, reader)
         past: list[Exchange] = []
         risk = Risk()
         last = ""
         before: list[str] = []
         open_question: tuple[Question, ...] = ()
-        for turn in history:
+        said: list[str] = []
+        for place, turn in enumerate(history):
             if turn.speaker != "seeker":
                 if past:
                     past[-1] = Exchange(past[-1].reading, "\n".join(filter(None, (past[-1].reply, turn.text))))
                 last = turn.text
                 continue
+            said.append(turn.text)
             asked = asked_by(last, at_least(risk.level, "high")) if last else ()
             asked = asked or open_question  # "are you going to tell my mum?" is no answer: the question stays open
             reading = await self._read(turn.text, asked, risk, before)
+            about_self = bool(_ABOUT_SELF & set(asked))
+            heard = told_by(odds[place], asked=about_self) if place in odds else None
+            if heard is not None:
+                plain = lexicon_finding(turn.text, worried=at_least(risk.level, "watch") or about_self)
+                reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk)
             risk = risk.after(reading.finding, said_no=reading.said_no, explained=reading.explained)
+            if heard is not None:
+                risk = eased(risk, heard, reading.said_no)
             open_question = asked if asked and turn.text.rstrip().endswith(("?", "？")) else ()
             if reading.said_no:
                 before = []
@@ -231,16 +269,42 @@ class ConversationGuard:
                 before = [*before, turn.text][1 - TOGETHER :]
             past.append(Exchange(reading, ""))
             last = ""
-        return past, risk
+        last_place = max((place for place, turn in enumerate(history) if turn.speaker == "seeker"), default=-1)
+        return past, risk, odds.get(last_place)
+
+    async def _odds_of(self, history: Sequence[Message], language: str, reader: Reader) -> dict[int, Odds]:
+        """What the reader says after each message of the person, by its place; remembered."""
+        found: dict[int, Odds] = {}
+        places = [place for place, turn in enumerate(history) if turn.speaker == "seeker"]
+        messages: list[dict[str, str]] = []
+        for place, turn in enumerate(history):
+            role = "user" if turn.speaker == "seeker" else "assistant"
+            if messages and messages[-1]["role"] == role:
+                messages[-1] = {"role": role, "content": "\n".join(filter(None, (messages[-1]["content"], turn.text)))}
+            elif messages or role == "user":  # a greeting before the person's first word is left out
+                messages.append({"role": role, "content": turn.text})
+            if role != "user":
+                continue
+            key = _digest(language, *(one["content"] for one in messages))
+            odds = self._odds.get(key)
+            if odds is None and place in places[-MOST_ASKED:]:
+                odds = await reader.odds(messages, language)
+                if odds is not None:
+                    if len(self._odds) >= _MOST_READINGS:
+                        self._odds.clear()
+                    self._odds[key] = odds
+            if odds is not None:
+                found[place] = odds
+        return found
 
     async def _read(self, text: str, asked: tuple[Question, ...], risk: Risk, before: Sequence[str] = ()) -> Reading:
         """A message where it stands, remembered."""
         parts = (text, *asked, risk.level, risk.danger, str(risk.about_other), *before)
-        key = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = _digest(*parts)
         found = self._readings.get(key)
         if found is None:
             found = read(text, "", risk, asked=asked, before=before)
-            if self.model is not None:
+            if self.model is not None and self.model.reader("en") is None:
                 raised = await self.model.raised(text, found.finding)
                 found = msgspec.structs.replace(found, finding=raised)
             if len(self._readings) >= _MOST_READINGS:
@@ -261,12 +325,16 @@ class ConversationGuard:
         return country_of(given or self.country, language, self._environment)
 
 
+def _digest(*parts: str) -> bytes:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 class ReplyScreen:
     """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the word."""
 
     def __init__(self, assessment: Assessment, language: str = "en", audit: Audit | None = None) -> None:
         self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
-        self._held = Held(assessment.level, whole=assessment.urgent)
+        self._held = Held(assessment.level, whole=assessment.level != "none")
         self._steps: dict[str, HeldThinking] = {}
 
     @property
@@ -294,7 +362,8 @@ class ReplyScreen:
     def finish(self, error: str | None = None) -> tuple[str, Outcome]:
         """The rest to show, ours included. `error`: why the model gave no answer, where it is answered for."""
         hidden = tuple(step for step in self._steps if self.hides(step))
-        why = "ours" if not self._assessment.ask_model else "failed" if error is not None else self._held.verdict()
+        ours = "ours" if self._assessment.urgent else "care"
+        why = ours if not self._assessment.ask_model else "failed" if error is not None else self._held.verdict()
         rest = "" if why else self._held.finish()
         why = why or self._held.unsafe
         if why is None:
@@ -319,7 +388,7 @@ class ReplyScreen:
             asked=bool(asked_by(words)),
             hidden=hidden,
         )
-        if self._assessment.banner is None:
+        if self._assessment.banner is None and why != "care":
             now = banner(Risk("watch"), self._assessment.country, self._language)
             if now is not None:
                 outcome = msgspec.structs.replace(outcome, banner=now.words, lines=now.lines)

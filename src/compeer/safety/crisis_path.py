@@ -56,6 +56,9 @@ _LAST_QUESTION = re.compile(r"[^.!。！?？；;:：]*[?？]")
 _SAFE = re.compile(r"\bsafe|which is it|安全|方便|哪一种", re.IGNORECASE)
 _AWAY = re.compile(r"distance|away from|able to do that|远了|远一点|退开", re.IGNORECASE)
 _EMERGENCY = ("already taken or hurt", "means at hand", "has a plan")
+_DIRECT = frozenset({"desire", "safe_now", "plan", "means", "taken"})
+#: messages after which an unanswered question comes again at watch
+ASK_AGAIN = 3
 
 
 class PathReply(msgspec.Struct, frozen=True):
@@ -130,18 +133,57 @@ def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Hel
     )
 
 
+def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str) -> PathReply:
+    """What we say at watch, where no model may speak: the gentle question, then what an answer to it calls for, then
+    listening. Unanswered, the question comes again after `ASK_AGAIN` messages."""
+    question = gentle_question(past, risk, help, language)
+    if question is not None:
+        return question
+    spoken = "zh" if language == "zh" else "en"
+    ours = [row for row in rows() if row.language == spoken]
+    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
+    newest = past[-1].reading
+    since = next((n for n, one in enumerate(reversed(past)) if _DIRECT & set(asked_by(one.reply))), len(past))
+    wanted = []
+    if newest.said_no and since <= 1:
+        wanted.append("asked and said no")
+    wanted += [_BY_ACT[act] for act in newest.acts if act in ("angry", "joking", "wants_secrecy", "leaving", "calmer")]
+    if not risk.asked and since > ASK_AGAIN:
+        wanted.append(_at_watch(risk, newest))
+    if risk.about_other or risk.danger != "suicide":
+        wanted.append(_at_watch(risk, newest))
+    wanted.append("listening")
+    for situation in wanted:
+        fresh = [row for row in ours if row.situation == situation and row.id not in used]
+        if fresh:
+            return _filled(fresh[0], help)
+    return listening(past, help, language)
+
+
+def listening(past: Sequence[Exchange], help: Help, language: str) -> PathReply:
+    """Words that listen; the one whose last use lies furthest back."""
+    spoken = "zh" if language == "zh" else "en"
+    ours = [row for row in rows() if row.language == spoken and row.situation == "listening"]
+    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
+    return _filled(min(ours, key=lambda row: max((n for n, one in enumerate(used) if one == row.id), default=-1)), help)
+
+
+def _at_watch(risk: Risk, reading: Reading | None) -> str:
+    """The situation that the question at watch belongs to."""
+    if risk.danger != "suicide":
+        return _OTHER_DANGER[risk.danger]
+    if risk.about_other:
+        return "third person in danger"
+    return "past attempt" if reading and reading.finding.past else "hint to be asked about"
+
+
 def gentle_question(past: Sequence[Exchange], risk: Risk, help: Help, language: str) -> PathReply | None:
     """The question at watch, for when nobody has asked it in this conversation yet."""
     asked = {question for exchange in past for question in asked_by(exchange.reply)}
     if risk.asked or asked & {"desire", "safe_now"}:
         return None
-    reading = past[-1].reading if past else None
     ours = [row for row in rows() if row.language == ("zh" if language == "zh" else "en")]
-    situation = "past attempt" if reading and reading.finding.past else "hint to be asked about"
-    if risk.about_other:
-        situation = "third person in danger"
-    if risk.danger != "suicide":
-        situation = _OTHER_DANGER[risk.danger]
+    situation = _at_watch(risk, past[-1].reading if past else None)
     return _filled(next(row for row in ours if row.situation == situation), help)
 
 
@@ -152,6 +194,8 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
     kinds = set(finding.kinds) if at_least(finding.level, "watch") else set()
     danger = risk.danger
     fresh_disclosure = not any(at_least(exchange.reading.finding.level, "high") for exchange in past)
+    if "medical" in kinds or ("medical" in risk.kinds and danger == "suicide" and not kinds):
+        return ["medical emergency", "third person in danger" if risk.about_other else "still unsafe"]
     if "ingestion" in kinds and not finding.past:
         found.append("third person in danger" if finding.other else "already taken or hurt")
     if "means" in kinds and not finding.past:

@@ -161,9 +161,10 @@ def country(
     environment = os.environ if environment is None else environment
     chosen = given or environment.get("COMPEER_COUNTRY")
     if chosen:
-        if len(chosen) != 2 or not chosen.isascii() or not chosen.isalpha():
+        code = "GB" if chosen.upper() == "UK" else chosen.upper()
+        if code not in _table()["codes"]:  # a typing error must not quietly show the lines of other countries
             raise UserError(f"{chosen!r} is no country. Give its code of two letters, as in GB, CN or NZ.")
-        return "GB" if chosen.upper() == "UK" else chosen.upper()
+        return code
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         _, underline, rest = environment.get(variable, "").partition("_")
         if underline and rest[:2].isalpha() and rest[:2].upper() in helplines():

@@ -11,8 +11,8 @@ violence against others. Each has words and helplines of its own.
 Risk is sticky. How it moves with each message of the person:
 
     up      at once, to the level that was read
-    down    one level, when the person has been asked about their safety and said no, and `CALM` messages in a row
-            after that gave no cause for worry; then as many again for the next level
+    down    one level, when the person has been asked about their safety and said no, and some messages in a row
+            after that gave no cause for worry (`CALM`, by level); then as many again for the next level
     denial  "just kidding", "I'm fine now" without having been asked: neither lowers the level nor counts as calm
 
 Without a question and an answer it never comes down: silence about a subject is not safety.
@@ -30,7 +30,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 DANGERS: tuple[Danger, ...] = get_args(Danger)
 
 #: messages in a row without cause for worry, after the person was asked and said no
-CALM = 4
+CALM: dict[Level, int] = {"none": 0, "watch": 2, "high": 4, "emergency": 4}
 #: hints that together are read as high; a finding of level watch counts one, a weak hint half
 HINTS_ARE_HIGH = 2.5
 HINTS_ARE_WATCH = 1.0
@@ -152,7 +152,7 @@ class Risk(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(self, asked=True, calm=0, hints=0.0)
         if self.level == "none" or finding.denied or not self.asked:
             return self if hints == self.hints else msgspec.structs.replace(self, hints=hints)
-        if self.calm + 1 < CALM:
+        if self.calm + 1 < CALM[self.level]:
             return msgspec.structs.replace(self, calm=self.calm + 1)
         down = lower(self.level)
         return Risk() if down == "none" else msgspec.structs.replace(self, level=down, calm=0, hints=0.0)

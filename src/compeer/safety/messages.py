@@ -69,8 +69,9 @@ def guidance(risk: Risk, where: str | None, language: str) -> str | None:
 
 
 def instead(why: str, language: str) -> str:
-    """The sentence that says that a reply is ours, and why."""
-    return message("instead", _spoken(language)).format(why=message("why", why, _spoken(language)))
+    """The sentence that says that a reply is ours, and why: no model was asked, or what it wrote was held back."""
+    words = "ours" if why in ("ours", "care") else "instead"
+    return message(words, _spoken(language)).format(why=message("why", why, _spoken(language)))
 
 
 def opening(where: str | None = None, language: str = "en") -> str:

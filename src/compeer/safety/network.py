@@ -7,6 +7,9 @@ alone; its weights are whole numbers of five or six bits. It reads a message in 
 sentence alone, the worst counts (`hear`), and the last six messages of a person together (`hear_together`). It also
 says what kind of danger it is. Twelve megabytes; some ten milliseconds per sentence.
 
+A further network reads the end of a conversation, both sides, and tells five levels apart (`conversation_odds`). It
+shares the lower half of the first one's layers.
+
 Chinese: a weight for every run of one to four characters, in a table of hashed places (`runs/safety/train.py`). Its
 hints are added up over a conversation (`levels`).
 
@@ -24,7 +27,8 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -50,6 +54,7 @@ PIECE = {"en": 320, "zh": 120}  # characters that are read together
 SHORTEST = {"en": 3, "zh": 5}  # words or characters: what is shorter says nothing by itself
 _LONGEST, _LONGEST_OF_SEVERAL = 160, 40  # pieces of words that are read: of all, and of one message among several
 _LONGEST_WORD = 60
+_LAST_OF_CONVERSATION = 90  # pieces of the last message, where a whole conversation is read
 _SLOPE = math.sqrt(2 / math.pi)
 _WORD = re.compile(r"[a-z0-9]+")
 _HAN = re.compile("[\u3400-\u9fff]")
@@ -116,8 +121,33 @@ def pieces(text: str, language: str) -> list[str]:
 
 def ready_networks() -> None:
     """Load everything now."""
-    english()
+    conversations()
     gram_weights()
+
+
+def conversation_odds(messages: Sequence[Mapping[str, str]]) -> list[float]:
+    """How likely a conversation (roles user and assistant, the person's last) is of level none, watch, high, emergency,
+    or tells of another danger. English; tuned by `runs/safety/tune_reader.py`."""
+    network = conversations()
+    sums = network([conversation_pieces(messages, network.vocabulary)])[0]
+    shares = np.exp(sums - sums.max())
+    return [float(share) for share in shares / shares.sum()]
+
+
+def conversation_pieces(messages: Sequence[Mapping[str, str]], vocabulary: dict[str, int]) -> list[int]:
+    """A conversation as places in the vocabulary: ">" before what the person says, "<" before what the supporter does,
+    a mark after each message. Of a long one the end."""
+    parts: list[list[int]] = []
+    total = 1
+    for at, one in enumerate(reversed(messages)):
+        found = cut(fold(one["content"]).text, vocabulary)[1:-1]
+        found = found[-_LAST_OF_CONVERSATION:] if at == 0 else found[-_LONGEST_OF_SEVERAL:]
+        part = [vocabulary[">" if one["role"] == "user" else "<"], *found, vocabulary["[SEP]"]]
+        if parts and total + len(part) > _LONGEST:
+            break
+        parts.insert(0, part)
+        total += len(part)
+    return [vocabulary["[CLS]"], *(piece for part in parts for piece in part)]
 
 
 class Network:
@@ -126,16 +156,14 @@ class Network:
     def __init__(self, stored: Any) -> None:
         self.vocabulary = {piece: at for at, piece in enumerate(bytes(stored["vocabulary"]).decode().split("\n"))}
         self.heads = int(stored["heads"])
-        self.weights: dict[str, Any] = {}
-        for name in stored.files:
-            if name in ("vocabulary", "heads") or name.endswith("#"):
-                continue
-            value = stored[name].astype(np.float32)
-            if f"{name}#" in stored.files:  # whole numbers and a scale per row
-                value = value * stored[f"{name}#"].astype(np.float32)
-            turned = name.endswith("_w") and value.ndim == 2
-            self.weights[name] = np.ascontiguousarray(value.T) if turned else value
+        self.weights = _weights(stored)
         self.depth = max(int(name.split("_")[0]) for name in self.weights if name[0].isdigit()) + 1
+
+    def with_layers(self, stored: Any) -> Network:
+        """This network with some of its layers, and its last step, from another file."""
+        made = copy(self)
+        made.weights = self.weights | _weights(stored)
+        return made
 
     def cut(self, messages: Sequence[str]) -> list[int]:
         """Messages as places in the vocabulary, with BERT's marks around them; of too many the last."""
@@ -173,11 +201,36 @@ class Network:
         return values * self.weights[f"{name}_w"] + self.weights[f"{name}_b"]
 
 
+def _weights(stored: Any) -> dict[str, Any]:
+    """Weights of a file, matrices turned for multiplication from the right."""
+    found: dict[str, Any] = {}
+    for name in stored.files:
+        if name in ("vocabulary", "heads") or name.endswith("#"):
+            continue
+        value = stored[name].astype(np.float32)
+        if f"{name}#" in stored.files:  # whole numbers and a scale per row
+            value = value * stored[f"{name}#"].astype(np.float32)
+        turned = name.endswith("_w") and value.ndim == 2
+        found[name] = np.ascontiguousarray(value.T) if turned else value
+    return found
+
+
 @cache
 def english() -> Network:
     """The shipped network."""
     with (resources.files("compeer.safety") / "data" / "network_en.npz").open("rb") as file, np.load(file) as stored:
         return Network(stored)
+
+
+@cache
+def conversations() -> Network:
+    """The network of whole conversations: that of messages, with upper layers of its own."""
+    base = english()
+    with (
+        (resources.files("compeer.safety") / "data" / "network_conversation_en.npz").open("rb") as file,
+        np.load(file) as stored,
+    ):
+        return base.with_layers(stored)
 
 
 def _attention(three: Any) -> Any:

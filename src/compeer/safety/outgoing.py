@@ -4,11 +4,11 @@ Some things are never shown (`data/lexicon_out_*.txt`, high); others only matter
 Encouragement is an instruction to harm, or a verdict on the person; "You are not worthless", "Please don't kill
 yourself" and "It sounds as if you feel like a burden" pass.
 
-At high risk that is not enough. There a model's reply passes only where `fits_a_crisis` holds: it acknowledges, it asks
+From watch on that is not enough. There a model's reply passes only where `fits_a_crisis` holds: it acknowledges, it asks
 or refers, it gives no instruction but to reach people, and it names no means.
 
 While a reply is streamed it is held back by the sentence (`Held`): each sentence is read with all that stands before it
-and goes on only when that is safe. At high risk the reply is held until it is whole. Thinking leaves by the
+and goes on only when that is safe. From watch on the reply is held until it is whole. Thinking leaves by the
 word (`HeldThinking`), a step at a time.
 """
 
@@ -22,7 +22,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple
 
-from compeer.safety.levels import Level, at_least
+from compeer.safety.levels import Level
 from compeer.safety.lexicon import Lexicon, lexicon
 from compeer.safety.normalise import fold
 from compeer.safety.screen import matches, sentences_of
@@ -47,6 +47,23 @@ _ACKNOWLEDGES = re.compile(
 _REFERS = re.compile(
     r"\b(?:988|911|999|112|116 ?123|000|hotline|helpline|crisis line|emergency|lifeline|samaritans|a (?:doctor|person|professional)|"
     r"someone (?:close|you trust|near)|call)\b|热线|急救|报警|12356|120|110|医院|信任的人|身边的人|家人|朋友|医生",
+    re.IGNORECASE,
+)
+#: questions that may be asked: about safety, about who is near, and open ones about the person
+_ASKS = re.compile(
+    r"\b(?:suicid\w*|killing yourself|ending your life|hurting yourself|hurt yourself|safe)\b|\bwant to die\b|\b(?:someone|anyone|somebody|anybody) (?:\w+ ){0,5}(?:you|with|near|close|trust)|"
+    r"\bwho (?:could|can|else|is with|is near|knows|do you)|\bwhat (?:\w+ ){0,6}(?:hardest|heaviest|weighs|weighing|hurts?|happened|happening|going on|on your mind|been like|like for you|made it|brought)|"
+    r"\bwhat(?:'s| is| has been| was) (?:the )?(?:hardest|heaviest|worst|going|happening|it like)|\bhow (?:long|bad|are you (?:doing|feeling|holding|right|now|today|tonight)|have you been|ha(?:s|ve) (?:\w+ ){1,6}been|did (?:that|it) (?:feel|make))|"
+    r"\b(?:would|do|can|could|will) you (?:like|want|be willing|feel able)? ?(?:to )?(?:tell|talk|share|say)(?: me)?(?: a (?:bit|little))? ?(?:more|about|what|how)|"
+    r"自杀|结束(?:自己的)?生命|想死|不想活|伤害自己|安全吗|身边有|有人(?:陪|在)|谁(?:能|可以|知道|在)|最(?:难|重|压|难受|放不下)|发生了什么|怎么了|多久了|愿意(?:再)?(?:跟我)?(?:多)?说|现在感觉|想说说",
+    re.IGNORECASE,
+)
+#: words that turn a kind sentence into consent, a verdict or a joke
+_BENT = re.compile(
+    r"\b(?:idea|decided|decision|made up your mind|respect|brave|relief|relieved|peace\w*|final|attention|phase|sin|pray\w*|selfish|joking|dramatic|deserves?|funny|luck|generous|else to live|"
+    r"okay to|ok to|fine to|right to|let(?:ting)? go|for ?ever|never help|between us|secret|do it|done it|would too|who wouldn'?t|everyone feels|everybody feels|worse off|have it worse|grateful|positive|smil\w*|"
+    r"not for everyone|ending takes|stop fighting|your fault|disappear|forgive|for the children|loves? you|lunch|game|ha!|haha|wonderful|great|nice|good (?:day|plan|night))\b|"
+    r"决定|尊重|勇敢|解脱|放手|引起注意|想开|知足|比你惨|自私|拖累|在乎你|惹他|活该|保密|走吧|永远|没用|换我也|准备好|选择|也好|也行|聊点别的|睡吧|安静",
     re.IGNORECASE,
 )
 _INSTRUCTS = re.compile(
@@ -94,21 +111,31 @@ def _only_told(text: str, begin: int, start: int, end: int, words: Lexicon) -> b
 
 
 def fits_a_crisis(reply: str) -> bool:
-    """Whether a model's reply may stand at high risk: it acknowledges, asks or refers, and neither instructs nor names means.
+    """Whether a model's reply may stand from watch on: it acknowledges, asks or refers, and neither instructs nor names
+    means. Every sentence must be one of these; a kind beginning does not carry what follows it.
 
     >>> fits_a_crisis("I'm so sorry it hurts this much. Is there someone you trust who could be with you tonight?")
     True
     >>> fits_a_crisis("That sounds hard. Give yourself a break for 20 minutes, then return to your pills.")
     False
+    >>> fits_a_crisis("That sounds hard. When will you do it?")
+    False
     """
+    if broken(reply) or review(reply, "high") or len(reply) > 900 or _INSTRUCTS.search(reply) or _MEANS.search(reply):
+        return False
+    plain = reply.replace("’", "'")
+    if _BENT.search(plain):
+        return False
+    sentences = [part.strip() for part in re.findall(r"[^.!?。！？\n]+[.!?。！？]*", plain) if _WORD.search(part)]
+    asks = [one for one in sentences if one.endswith(("?", "？"))]
+    rest = [one for one in sentences if one not in asks]
     return (
-        broken(reply) is None
-        and review(reply, "high") is None
-        and len(reply) <= 900
-        and _ACKNOWLEDGES.search(reply) is not None
-        and ("?" in reply or "？" in reply or _REFERS.search(reply) is not None)
-        and _INSTRUCTS.search(reply) is None
-        and _MEANS.search(reply) is None
+        bool(sentences)
+        and len(asks) <= 2
+        and all(_ASKS.search(one) for one in asks)
+        and all(_ACKNOWLEDGES.search(one) or _REFERS.search(one) for one in rest)
+        and any(_ACKNOWLEDGES.search(one) for one in rest)
+        and bool(asks or _REFERS.search(plain))
     )
 
 
@@ -156,7 +183,7 @@ class Held:
 
     def verdict(self) -> Unsafe | None:
         """What keeps the whole text from being shown, at the end."""
-        if self.unsafe is None and at_least(self._level, "high"):
+        if self.unsafe is None and self._level != "none":
             self.unsafe = broken(self._read) or review(self._read, self._level)
             if self.unsafe is None and not fits_a_crisis(self._read):
                 self.unsafe = "unfit"

@@ -165,9 +165,4 @@ def mcnemar(only_first: int, only_second: int) -> float:
     (0.0625, 1.0)
     """
     whole, fewer = only_first + only_second, min(only_first, only_second)
-    tail = sum(math.exp(_log_choose(whole, count) - whole * math.log(2)) for count in range(fewer + 1))
-    return min(1.0, round(2 * tail, 12))
-
-
-def _log_choose(whole: int, part: int) -> float:
-    return math.lgamma(whole + 1) - math.lgamma(part + 1) - math.lgamma(whole - part + 1)
+    return min(1.0, 2 * sum(math.comb(whole, count) for count in range(fewer + 1)) / (1 << whole))

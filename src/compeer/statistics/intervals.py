@@ -104,6 +104,15 @@ class Resamples:
         counts = np.bincount(self.places[known], minlength=self.groups)
         return quotient(self.weights @ sums, self.weights @ counts)
 
+    def figure(self, name: str, values: Sequence[float] | Floats, *, share: bool = False) -> Figure:
+        """The mean of one value per item with its interval. NaN values are left out; a `share` is of yes and no."""
+        data = np.asarray(values, dtype=np.float64)
+        known = data[~np.isnan(data)]
+        if not len(known):
+            return Figure(name)
+        share_of = self.groups if share else None
+        return estimate(name, float(known.mean()), self.mean(data), len(known), share_of=share_of)
+
     def sums(self, values: Floats, chosen: Flags) -> Floats:
         """Sums of the chosen items' values, which may be arrays."""
         within = np.zeros((self.groups, *values.shape[1:]))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from compeer.config import dump_yaml
+from compeer.models.weights import of_base
 from compeer.training.run import Run
 
 
@@ -79,7 +80,7 @@ def _header(about: CardText) -> str:
     """What hubs read."""
     values: dict[str, Any] = {"license": about.licence, "library_name": "transformers"}
     values["pipeline_tag"] = "text-generation"
-    if about.base != "embedded":
+    if of_base(about.base) is None:
         values["base_model"] = about.base
     values |= {"language": list(about.languages), "tags": ["compeer", *about.tags]}
     return "---\n" + dump_yaml({key: value for key, value in values.items() if value}) + "---"

@@ -35,6 +35,10 @@ Taught = Literal["all", "last"]  # the assistant's turns that are learnt
 IGNORED = -100  # what trainers take for "not in the loss"
 
 
+class MissingPicture(UserError):
+    """A picture of a conversation that is not there, or cannot be read."""
+
+
 class Example(msgspec.Struct, frozen=True):
     """One conversation. `spans` are the tokens to be learnt, as half-open ranges."""
 
@@ -138,7 +142,7 @@ def _patches(path: str, words: ChatTokenizer) -> int:
         with Image.open(path) as picture:
             width, height = picture.size
     except OSError as error:
-        raise UserError(f"The image {path} cannot be read: {error.strerror or error}.") from None
+        raise MissingPicture(f"The image {path} cannot be read: {error.strerror or error}.") from None
     return int(processor.get_number_of_image_patches(height, width) // processor.merge_size**2)
 
 

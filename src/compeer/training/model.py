@@ -4,13 +4,14 @@ Of a vision model the tower stays as it is, and the language model and the merge
 "adapter") are trained. Trained weights are float32, whatever the arithmetic; the base under an adapter is kept in the
 precision of the arithmetic.
 
-    opened = open_model(ModelSettings(base="embedded", lora=Lora()), seed=0)
+    opened = open_model(ModelSettings(base="embedded:small", lora=Lora()), seed=0)
     trainer = SomeTrainer(model=opened.model, processing_class=opened.processing, args=Config(**arguments(settings)))
     save_model(trainer, opened, run.model)
 
 What is saved opens in transformers and peft, and in `compeer.models.local`: a whole model as a folder, an adapter as
 a folder beside its base. An adapter to start from is not merged but trained further (`open_with`), so that the result
-is again one adapter on the same base. `shipped` names the adapter in the package (`compeer.models.shipped`).
+is again one adapter on the same base; `merge` makes one whole model of both, for servers that know no adapters or
+not these. `shipped` names the adapter in the package (`compeer.models.shipped`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.checkpoint import open_checkpoint
 from compeer.models.request import ModelError
-from compeer.models.shipped import CONFIG, Role, adapter, is_adapter
-from compeer.models.weights import file_sha256, locate
+from compeer.models.shipped import BASE_FILE, CONFIG, Role, adapter, base_of, is_adapter
+from compeer.models.weights import SMALL, file_sha256, locate, of_base, remembered_sha256
 from compeer.training.run import is_main, processes, wait_for_all
 
 #: parameters of a vision tower, and among them those of the merger
@@ -54,11 +55,11 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which model is trained, and how it is held. Without `lora` all of it is trained."""
 
-    base: str  # a folder, a hub name, or "embedded"
+    base: str  # a folder, a hub name, "embedded:small" or "embedded"
     lora: Lora | None = None
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"  # of the arithmetic; auto: bfloat16 on a GPU that has it
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    gradient_checkpointing: bool | None = None  # by default on a GPU, for any model but the embedded one
+    gradient_checkpointing: bool | None = None  # by default on a GPU, for any model but the small embedded one
 
 
 class Trainable(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ def open_model(settings: ModelSettings, seed: int = 0) -> Trainable:
     opened = open_checkpoint(settings.base, device="cpu", dtype=weights)  # the trainer moves it
     model = opened.model
     if getattr(model.config, "quantization_config", None) is not None:
-        if settings.base != "embedded":
+        if of_base(settings.base) is None:
             raise ModelError(f"{settings.base} is quantized; training needs the full weights.")
         model = _plain(model)
     model.config.use_cache = False
@@ -110,7 +111,7 @@ def arguments(settings: ModelSettings) -> dict[str, Any]:
     _check_gpus(settings)
     checkpointing = settings.gradient_checkpointing
     if checkpointing is None:
-        checkpointing = on_gpu(settings) and settings.base != "embedded"
+        checkpointing = on_gpu(settings) and of_base(settings.base) != SMALL
     return {
         "use_cpu": not on_gpu(settings),
         "bf16": precision(settings) == "bfloat16",
@@ -151,8 +152,8 @@ def _check_gpus(settings: ModelSettings) -> None:
 
 def base_identity(base: str) -> dict[str, Any]:
     """What tells this base from every other: the hash of its files, or its name and commit on the hub."""
-    if base == "embedded":
-        return {"sha256": file_sha256(locate())}
+    if (known := of_base(base)) is not None:
+        return {"sha256": remembered_sha256(locate(known))}
     folder = Path(base)
     if folder.is_dir():
         kinds = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")
@@ -246,7 +247,10 @@ def _plain(model: Any) -> Any:
 
 def _copy_preparing(opened: Trainable, folder: Path) -> None:
     base = opened.settings.base
-    if base == "embedded":
+    if (known := of_base(base)) is not None:
+        if opened.settings.lora:  # the adapter says whose it is
+            record = {"name": known.name, "sha256": remembered_sha256(locate(known))}
+            (folder / BASE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
         opened.tokenizer.save_pretrained(folder)
         return
     from transformers.utils import cached_file
@@ -311,3 +315,28 @@ def open_with(folder: Path | None, settings: ModelSettings, seed: int) -> Traina
         if missing:
             raise UserError(f"The adapter {folder} does not fit {settings.base}: {missing[0]} has no place there.")
     return opened
+
+
+def merge(folder: Path, out: Path, *, base: str | None = None, dtype: str = "bfloat16") -> str:
+    """Write an adapter and its base as one whole model; the name of the base. What a judge has beside it comes along.
+
+    `base` is another place of the base than the one that the adapter names. The sum is made in float32.
+    """
+    import torch
+
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty; choose another --out.")
+    held = ModelSettings(base=base or base_of(folder).name, lora=shape_of(folder), dtype="float32", device="cpu")
+    opened = open_with(folder, held, seed=0)
+    whole = opened.model.merge_and_unload().to(getattr(torch, dtype))
+    whole.config.use_cache = True
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    whole.save_pretrained(part)
+    _copy_preparing(msgspec.structs.replace(opened, settings=msgspec.structs.replace(held, lora=None)), part)
+    if (folder / "judge.json").is_file():
+        shutil.copyfile(folder / "judge.json", part / "judge.json")
+    if out.exists():
+        out.rmdir()
+    part.rename(out)
+    return held.base

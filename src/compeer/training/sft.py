@@ -1,6 +1,7 @@
 """Supervised training on TRL's SFTTrainer.
 
-    outcome = sft(train, valid, model=ModelSettings(base="embedded", lora=Lora()), plan=Plan(), run=run, name="judge")
+    settings = ModelSettings(base="embedded:small", lora=Lora())
+    outcome = sft(train, valid, model=settings, plan=Plan(), run=run, name="judge")
 
 Departures from TRL's own preparation, each for a reason:
 - Conversations are encoded before (`encode`), so nothing is cut off in silence: what is too long is refused here.

@@ -61,7 +61,7 @@ def draw(metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     if not panels:
         return False
     if importlib.util.find_spec("matplotlib") is None:
-        print("No curves are drawn: matplotlib is not installed (pip install '.[data]').", file=sys.stderr)
+        print("No curves are drawn: matplotlib is not installed (pip install 'compeer-esc[data]').", file=sys.stderr)
         return False
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)

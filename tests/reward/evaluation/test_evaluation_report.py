@@ -101,6 +101,11 @@ def test_a_perfect_judge_is_perfect_and_nothing_stands_out() -> None:
     measured = measure(ITEMS, {item.id: perfect(item) for item in ITEMS})
     for question, name in COLUMNS:
         assert measured.result.questions[question].figures[name].value == 1.0
+    history = measured.result.questions["history"]
+    for name in ("accuracy", "recall_false", "recall_true"):
+        low, high = history.figures[name].low, history.figures[name].high
+        assert low is not None and 0.4 < low < 0.95 and high == 1.0, "40 of 40 is not certainty"
+    assert history.figures["recall_false"].low < history.figures["accuracy"].low, "fewer items, less certain"  # type: ignore[operator]
     assert signatures(measured) == []
     assert set(measured.result.by_language) == {"en", "zh"}
     assert set(measured.result.by_source) == {"esconv", "mesc", "compeer", "soulchat"}

@@ -2,9 +2,7 @@
 
 build           build_silver: dialogues in, items out; text_only: how much the text alone tells
 moment          what is known about a round: what was said before it, and what people noted
-phrases         phrase banks (phrases_en.json, phrases_zh.json), and sentences made of them
-evidence        the seeker's own words, ready for use
-steps           the reasoning of a moment, in parts
+steps           the reasoning of a moment: the seeker's words and sentences from phrases_en.json, phrases_zh.json
 wrong_steps     what is wrong, and wrong in a way that the text alone does not show
 replies         the candidate's reply and the preference
 """

@@ -7,8 +7,11 @@ for another moment's (`wrong_steps`); the preference follows from how the reply 
 always marked as such. Every item's trace says where each label comes from and, for what is wrong, how and from
 which moment.
 
-From ESConv train and FailedESConv: about 10,900 items, 9,300 of them ESConv's; 23 % of each step False; preferences
-about 48 % reference, 37 % both, 8 % neither, 7 % candidate. The last two need failed conversations.
+From ESConv train and FailedESConv: about 10,700 items, 9,100 of them ESConv's; 22 or 23 % of each step False;
+preferences about 54 % reference, 31 % both, 8 % candidate, 7 % neither. The last two need failed conversations.
+
+These labels are weak: a judge that learned from them alone is at chance on our gold items (`docs/results.md`).
+They are a way to start before anyone has labelled.
 
 Moments trade only within a pool of dialogues of one language and corpus, so the work goes pool by pool and a
 split by `trace["silver"]["pool"]` shares nothing but replies. Simpler: split the corpus first, then build.
@@ -36,12 +39,10 @@ import numpy as np
 
 from compeer.cer.filter import flag
 from compeer.cer.item import QUESTIONS, Candidate, Item, Labels, item_at
-from compeer.cer.silver.evidence import gather, tells
 from compeer.cer.silver.moment import Moment, moments, size, stream
-from compeer.cer.silver.phrases import phrases
-from compeer.cer.silver.replies import Index, SilverReply, replies
-from compeer.cer.silver.steps import draft
-from compeer.cer.silver.wrong_steps import Matrix, Odds, Pool, Table, Wrong, worded, wrong_steps
+from compeer.cer.silver.replies import SilverReply, replies, tells
+from compeer.cer.silver.steps import phrases, text_of, true_steps
+from compeer.cer.silver.wrong_steps import Matrix, Pool, Wrong, corrupted, likelihoods, wrong_steps
 from compeer.dialogue import Dialogue
 from compeer.reasoning import Reasoning, render, render_step
 from compeer.reasoning.ontology import STRATEGIES
@@ -76,25 +77,21 @@ def build_silver(
     whole = [*(dialogues if flagged else map(flag, dialogues))]
     whole += [flag(msgspec.structs.replace(d, helpful=False)) for d in failed]
     found = [m for d in whole if crisis or not d.crisis for m in moments(d, per_dialogue, seed)]
-    odds = Odds(found)
+    likely = likelihoods(found)
     bad = [m for m in found if not m.helpful and size(m.reply, m.language) > 2]
-    found, rows = _judged(found, odds)
+    found, rows = _judged(found, likely["strategy"])
     if n_items is not None and n_items < len(found):
         kept = sorted(stream(seed, "n_items").sample(range(len(found)), n_items))
         found, rows = [found[at] for at in kept], [rows[at] for at in kept]
-    indexes = {language: Index([m for m in found if m.language == language]) for language in ("en", "zh")}
     for number, members in enumerate(_pools(found, seed)):
         here = [found[at] for at in members]
-        tables: dict[str, Table] = {
-            name: odds.of(name)[[rows[at] for at in members]] for name in ("strategy", "stage", "family")
-        }
-        evidence = [gather(m) for m in here]
-        pool = Pool(here, evidence, [draft(one, seed) for one in evidence], tables, _alike(here))
+        tables = {label: table[[rows[at] for at in members]] for label, table in likely.items()}
+        pool = Pool(here, [true_steps(m, seed) for m in here], tables, _alike(here))
         speaking = [m for m in bad if m.language == here[0].language]
-        yield from _items(pool, indexes[here[0].language], speaking, number, false_rate, seed)
+        yield from _items(pool, speaking, number, false_rate, seed)
 
 
-def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
+def _judged(found: list[Moment], likely: Matrix) -> tuple[list[Moment], list[int]]:
     """Failed moments twice, with the strategies that people in such moments mostly choose; and each one's row."""
     judged: list[Moment] = []
     rows: list[int] = []
@@ -105,12 +102,12 @@ def _judged(found: list[Moment], odds: Odds) -> tuple[list[Moment], list[int]]:
             continue
         if not tells(moment):  # nothing there that a better reply could take up
             continue
-        likely = [s for k in np.argsort(-odds.strategy[at]) if (s := STRATEGIES.ids[k]) in phrases("en").made]
-        for letter, strategy in zip(("", "b"), likely[:_LIKELY], strict=True):
+        best = [s for k in np.argsort(-likely[at]) if (s := STRATEGIES.ids[k]) in phrases("en").made][:_LIKELY]
+        for letter, strategy in zip(("", "b"), best, strict=True):
             changed = msgspec.structs.replace(
                 moment,
                 key=moment.key + letter,
-                strategies=tuple(likely[:_LIKELY]),
+                strategies=tuple(best),
                 strategy=strategy,
                 written=None,  # the thoughts of someone who missed the point
                 derived=moment.derived | {"strategy": "likely in such moments"},
@@ -146,21 +143,20 @@ def _alike(found: Sequence[Moment]) -> Matrix:
     return alike
 
 
-def _items(
-    pool: Pool, index: Index, failed: Sequence[Moment], number: int, false_rate: float, seed: int
-) -> Iterator[Item]:
-    rng = stream(seed, "wrong", number)
-    wrong = wrong_steps(pool, false_rate, rng)
-    texts = [{step: one.text(step) for step in STEPS} for one in pool.drafts]
+def _items(pool: Pool, failed: Sequence[Moment], number: int, false_rate: float, seed: int) -> Iterator[Item]:
+    wrong = wrong_steps(pool, false_rate, stream(seed, "wrong", number))
+    language = pool.moments[0].language
+    texts = [{step: text_of(parts[step], language) for step in STEPS} for parts in pool.steps]
     labels = [{label: getattr(m, label) for step in STEPS for label in LABELS[step]} for m in pool.moments]
-    true = [Reasoning.of(texts[at], labels[at], m.language) for at, m in enumerate(pool.moments)]
+    true = [Reasoning.of(texts[at], labels[at], language) for at in range(len(texts))]
     for step in STEPS:
         for at, change in wrong[step].items():
-            texts[at][step], changed = worded(pool, step, at, change, seed)
+            parts, changed = corrupted(pool, step, at, change)
+            texts[at][step] = text_of(parts, language)
             labels[at] |= changed
-    said = replies(pool, [str(one["strategy"]) for one in labels], index, failed, seed)
+    said = replies(pool, [str(one["strategy"]) for one in labels], failed, seed)
     for at, moment in enumerate(pool.moments):
-        reasoning = Reasoning.of(texts[at], labels[at], moment.language)
+        reasoning = Reasoning.of(texts[at], labels[at], language)
         render(reasoning, said[at].text)  # refuses what a parser would not read back
         here = {step: wrong[step][at] for step in STEPS if at in wrong[step]}
         base = item_at(moment.dialogue, moment.index)

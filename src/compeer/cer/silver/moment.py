@@ -10,7 +10,7 @@ Every label comes from people or is derived from what they noted, and `derived` 
 - stage: noted, or derived from the round's place in the conversation and its strategies (`derive_stages`).
 
 A moment is used only when the seeker has said enough to be read (`MIN_WORDS`), and only what was said before it
-may be quoted; the situation from the questionnaire is drawn on where the seeker has meanwhile told it.
+may be quoted.
 
 About stages: ESConv's framework has three, exploration, comforting, action, "generally" in this order but free to go
 back, and ties strategies to them: questions and restatements explore; reflections, self-disclosure, affirmation
@@ -89,7 +89,6 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     index: int  # 1-based round
     seeker: tuple[str, ...]  # the seeker's turns so far; the last is being answered
     words: int  # how much that is, in words or Chinese characters
-    seen: str | None  # what a camera saw with the last of them
     before: tuple[str, ...]  # the strategy of each earlier supporter turn
     reply: str
     strategies: tuple[str, ...]  # every one that counts as right here
@@ -162,7 +161,6 @@ def _moment(
         index=index,
         seeker=tuple(turn.text for turn in seeker),
         words=words,
-        seen=next((u.seen for u in reversed(seeker[-1].utterances) if u.seen), None),
         before=tuple(s for turn in before if turn.speaker == "supporter" if (s := _main_strategy(turn))),
         reply=answer.text,
         strategies=answer.strategies,

@@ -3,11 +3,15 @@
     for dialogue in load("en"):
         ...
 
-Files beside this one: `conversations` of whole dialogues (en-*.jsonl, zh-*.jsonl), single `moments` (en1 to en3, zh1),
-`contrast-*.jsonl` (the same moment answered under other strategies) and `crisis-*.jsonl`, which is never learned from.
-Written by one language model under a written guide and read turn by turn by another, which kept, edited or dropped each
-row (`second_reader`); `readings/` has its counts and scores. No person and no clinician has checked them. Facts about
-laws, money and medicine were written from memory. The supporter is a program and claims no life of its own.
+    for answer in contrasts():     # the same moment answered under another strategy
+        answer.of, answer.strategy, answer.reply
+
+Files beside this one: whole dialogues (en-*.jsonl, zh-*.jsonl), single moments (en1 to en3, zh1), `contrast-*.jsonl`
+and `crisis-*.jsonl`, which is never learned from. Language models wrote them under a written guide, the second part for
+the cells of a plan (`runs/open_cer/grid`); dialogues were read turn by turn by another one, which kept, edited or
+dropped each row (`second_reader`; counts in `readings/`). Most contrasts have had no second reader. No person and no
+clinician has checked anything. Facts about laws, money and medicine were written from memory. The supporter is a
+program and claims no life of its own.
 """
 
 from __future__ import annotations
@@ -51,6 +55,24 @@ class WrittenMoment(msgspec.Struct, frozen=True):
     reply: str
     second_reader: str = ""
     edits: str = ""
+
+
+class Contrast(msgspec.Struct, frozen=True):
+    """Another good answer to a moment. `of`: dialogue and round, `en-a-02#4` for `open-cer/en-a-02#4`."""
+
+    of: str
+    strategy: str
+    strategy_step: str
+    reply: str
+    second_reader: str = ""
+    edits: str = ""
+
+
+def contrasts(language: Language | None = None) -> Iterator[Contrast]:
+    """Answers under other strategies, in one language or in both; history and emotion step are those of the moment."""
+    for one in LANGUAGES if language is None else (language,):
+        for path in sorted(FOLDER.glob(f"contrast-{one}*.jsonl")):
+            yield from (row for row in read_rows(path, Contrast) if row.second_reader != "dropped")
 
 
 def load(language: Language | None = None, *, crisis: bool = False) -> Iterator[Dialogue]:

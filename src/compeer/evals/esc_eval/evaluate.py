@@ -11,7 +11,6 @@ again and every epoch is a dialogue of its own.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from itertools import zip_longest
 from math import isnan, nan
@@ -21,28 +20,31 @@ from typing import Any, Literal
 import msgspec
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageUser,
-    Model,
-    get_model,
-    model_roles,
-)
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.model import Model, get_model
+from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.errors import UserError
 from compeer.evals import launch
 from compeer.evals.esc_eval.ratings import DIMENSIONS, SCALE, averaged, figures, official, proper
-from compeer.evals.prompts import Prompts, load_prompts, quoted_dialogue
+from compeer.evals.prompts import Prompts, load_prompts, published, quoted_dialogue
 from compeer.evals.provider import role_name
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
-from compeer.evals.roles import SILENCE, Calls, RoleSettings, Supporter, ask_seeker, case_name, shown_in_inspect
-from compeer.reasoning import parse
+from compeer.evals.roles import (
+    Calls,
+    RoleSettings,
+    Supporter,
+    ask_judge,
+    begun,
+    counting,
+    judges,
+    mean_given,
+    played,
+    registered,
+    role_play,
+    said_in,
+)
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.schema import has_words
 from compeer.typed import from_json, from_plain
 
 CAUTION = (
@@ -71,14 +73,7 @@ def load_cards(
     paths: Sequence[Path] = (), *, exclude: Sequence[str] = (), language: Language | None = None
 ) -> list[RoleCard]:
     """The cards of some files; by default both released ones below $COMPEER_DATA. `exclude` names sources."""
-    if not paths:
-        data = os.environ.get("COMPEER_DATA")
-        if not data:
-            raise UserError(
-                "ESC-Eval's role cards do not come with this program. Give --cards FILE (one per language, JSON of the "
-                f"ESC-Eval repository), or set COMPEER_DATA to a folder that has esc_eval/{FILES[0]} and {FILES[1]}."
-            )
-        paths = [Path(data) / "esc_eval" / name for name in FILES]
+    paths = paths or [published(f"esc_eval/{name}", "--cards FILE") for name in FILES]
     cards = [card for path in paths for card in _read(path)]
     sources = {card.source.casefold(): card.source for card in cards}
     if strange := [name for name in exclude if name.casefold() not in sources]:
@@ -125,28 +120,8 @@ _SPEAKERS: dict[Language, dict[str, str]] = {
 }
 
 
-async def converse(
-    supporter: Supporter, seeker: Model, card: RoleCard, calls: Calls, prompts: Prompts
-) -> list[TranscriptTurn]:
-    """The greeting and ten utterances."""
-    language = card.tongue
-    greeting = prompts.text("greeting", language)
-    heard: list[ChatMessage] = [
-        ChatMessageSystem(content=prompts.text("seeker", language, card=card.base)),
-        ChatMessageUser(content=greeting),
-    ]
-    said = [TranscriptTurn("supporter", greeting)]
-    for _ in range(ROUNDS):
-        words = await ask_seeker(seeker, calls, list(heard))
-        words = words if has_words(words) else SILENCE
-        reply = await supporter.answer(words)
-        said += [TranscriptTurn("seeker", words), reply]
-        heard += [ChatMessageAssistant(content=words), ChatMessageUser(content=reply.text)]
-    return said
-
-
 async def rate(
-    judges: Sequence[Model], said: list[TranscriptTurn], language: Language, calls: Calls, prompts: Prompts
+    raters: Sequence[Model], said: list[TranscriptTurn], language: Language, calls: Calls, prompts: Prompts
 ) -> dict[str, str]:
     """What each judge writes for each dimension, by "judge/dimension"."""
     speakers = _SPEAKERS[language]
@@ -156,23 +131,17 @@ async def rate(
     async def one(judge: Model, dimension: str) -> str:
         rubric = prompts.text(f"rubric_{dimension}", language)
         text = prompts.text("judge", language, rubric=rubric, dialogue=quoted, plain=plain)
-        raw = await calls.ask(
-            judge,
-            [ChatMessageUser(content=text)],
-            temperature=0.0,
-            max_tokens=calls.settings.judge_tokens,
-            **({"fill": {"dimension": dimension, "language": language}} if "{" in judge.name else {}),
-        )
-        return parse(raw).response
+        fill = {"fill": {"dimension": dimension, "language": language}} if "{" in judge.name else {}
+        return await ask_judge(judge, calls, text, **fill)
 
-    asked = [(judge, dimension) for judge in judges for dimension in DIMENSIONS]
+    asked = [(judge, dimension) for judge in raters for dimension in DIMENSIONS]
     replies = await asyncio.gather(*(one(judge, dimension) for judge, dimension in asked))
     names = [f"{role_name(judge)}/{dimension}" for judge, dimension in asked]
     return dict(zip(names, replies, strict=True))
 
 
 def finished_dialogue(
-    case: str, card: RoleCard, said: Sequence[TranscriptTurn], replies: dict[str, str], calls: Calls, by_official: bool
+    card: RoleCard, said: Sequence[TranscriptTurn], replies: dict[str, str], calls: Calls, by_official: bool
 ) -> Finished:
     """The dialogue with its scores; ratings without a number are counted."""
     scores: dict[str, float | None] = {
@@ -182,7 +151,8 @@ def finished_dialogue(
     counts = dict(calls.counts) | {"ratings": len(scores), "ratings_without_number": unread}
     about = {"card": card.base, "source": card.source, "topic": card.res}
     about = {name: text for name, text in about.items() if text}
-    return Finished(Transcript(case, card.tongue, tuple(said), scores, end="rounds", about=about), replies, counts)
+    transcript = Transcript(calls.case, card.tongue, tuple(said), scores, end="rounds", about=about)
+    return Finished(transcript, replies, counts)
 
 
 def esc_eval_task(
@@ -209,37 +179,19 @@ def esc_eval_dialogue(settings: dict[str, Any], prompts: str | None = None) -> S
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         card = from_plain(state.metadata["card"], RoleCard)
-        calls = Calls(case_name(state), how)
-        supporter = Supporter(get_model(), calls, card.tongue, texts.text("supporter", card.tongue))
-        said = await converse(supporter, get_model(role="seeker", required=True), card, calls, texts)
-        state.metadata |= {"said": msgspec.to_builtins(said), "counts": dict(calls.counts)}
-        return shown_in_inspect(state, supporter)
+        language = card.tongue
+        supporter = Supporter(get_model(), begun(state, how), language, texts.text("supporter", language))
+        role, greeting = texts.text("seeker", language, card=card.base), texts.text("greeting", language)
+        said = await role_play(supporter, get_model(role="seeker", required=True), role, greeting, ROUNDS)
+        return played(state, supporter, [TranscriptTurn("supporter", greeting), *said])
 
     return solve
 
 
-@metric  # type: ignore[untyped-decorator]
-def mean_given() -> Metric:
-    """The mean of the ratings that had a number."""
-
-    def mean_of(scores: list[SampleScore]) -> float:
-        given = [value for one in scores if not isnan(value := one.score.as_float())]
-        return sum(given) / len(given) if given else nan
-
-    return mean_of
+_METRICS = {"*": [mean_given(), counting("ratings", lambda value: not isnan(value))]}
 
 
-@metric  # type: ignore[untyped-decorator]
-def ratings() -> Metric:
-    """How many ratings had a number."""
-
-    def count(scores: list[SampleScore]) -> int:
-        return sum(not isnan(one.score.as_float()) for one in scores)
-
-    return count
-
-
-@scorer(name="esc_eval", metrics={"*": [mean_given(), ratings()]})  # type: ignore[untyped-decorator]
+@scorer(name=registered("esc_eval"), metrics=_METRICS)  # type: ignore[untyped-decorator]
 def esc_eval_ratings(
     settings: dict[str, Any] | None = None, prompts: str | None = None, official_parser: bool = False
 ) -> Scorer:
@@ -248,31 +200,23 @@ def esc_eval_ratings(
 
     async def score(state: TaskState, target: Target) -> Score:
         card = from_plain(state.metadata["card"], RoleCard)
-        said = from_plain(state.metadata["said"], list[TranscriptTurn])
-        calls = Calls(case_name(state), how, state.metadata["counts"])
-        judges = _judges()
-        replies = await rate(judges, said, card.tongue, calls, texts)
-        done = finished_dialogue(case_name(state), card, said, replies, calls, official_parser)
+        said, calls = said_in(state), begun(state, how)
+        raters = judges() or [get_model(role="judge", required=True)]  # raises Inspect's own message
+        replies = await rate(raters, said, card.tongue, calls, texts)
+        done = finished_dialogue(card, said, replies, calls, official_parser)
         launch.report_finished(done)
-        row = averaged(done.transcript, [role_name(judge) for judge in judges])
+        row = averaged(done.transcript, [role_name(judge) for judge in raters])
         given = {DIMENSIONS[key]: nan if value is None else value * SCALE for key, value in row.items()}
         return Score(value=given, metadata={"finished": msgspec.to_builtins(done)})
 
     return score
 
 
-def _judges() -> list[Model]:
-    found: Any = model_roles().get("judge")
-    if found is None:
-        return [get_model(role="judge", required=True)]  # raises Inspect's own message
-    return list(found) if isinstance(found, list) else [found]
-
-
 def evaluate(
     out: Path,
     model: Model,
     seeker: Model,
-    judges: Sequence[Model],
+    raters: Sequence[Model],
     settings: RoleSettings = RoleSettings(),
     *,
     cards: Sequence[Path] = (),
@@ -281,38 +225,29 @@ def evaluate(
     prompts: Path | None = None,
     official: bool = False,
     limit: int | None = None,
-    name: str | None = None,
-    fresh: bool = False,
-    quiet: bool = False,
+    **run: Any,
 ) -> Result:
-    """Play all cards, or the first `limit` with the languages in turn; run again to continue after an interruption."""
+    """Play all cards, or the first `limit` with the languages in turn; `run` is as for `launch.evaluate`."""
     people = alternating(load_cards(cards, exclude=exclude, language=language), limit)
     texts = load_prompts("esc_eval", prompts)
-    names = [role_name(judge) for judge in judges]
+    names = [role_name(judge) for judge in raters]
     if not names or len(set(names)) < len(names):
         raise UserError("ESC-Eval needs at least one --judge, each with a name of its own.")
-    comparable = {
-        "simulator": role_name(seeker),
-        "judge": " + ".join(names),
-        "prompts": texts.digest(without="supporter"),
-        "language": "+".join(sorted({card.tongue for card in people})),
-        "cases": f"{len(people)} cards {cases_digest(people)}",
-        **({"parser": "official"} if official else {}),
-        **launch.non_default(settings, ("seeker_temperature", "seeker_tokens", "judge_tokens")),
-    }
-    supporter = {"model": role_name(model), "supporter_prompt": texts.digest()}
     benchmark = launch.Benchmark(
         name="esc-eval",
+        cases=load_cards(cards),
         samples=[sample_of(card) for card in people],
         task=lambda left: esc_eval_task(left, settings, str(prompts) if prompts else None, official_parser=official),
-        calls_per_sample=2 * ROUNDS + len(DIMENSIONS) * len(judges),
-        comparable=comparable,
-        # the language and the number of cards may change: part of the cards may become all of them
-        identity={**comparable, **supporter, "cases": cases_digest(load_cards(cards)), "language": None},
-        setup={**supporter, "judges": names, "excluded_sources": list(exclude)},
-        figures=lambda transcripts: figures(transcripts, names),
+        calls_per_sample=2 * ROUNDS + len(DIMENSIONS) * len(raters),
+        comparable={
+            "prompts": texts.digest(without="supporter"),
+            "language": "+".join(sorted({card.tongue for card in people})),
+            "cases": f"{len(people)} cards {cases_digest(people)}",
+            **({"parser": "official"} if official else {}),
+        },
+        supporter_prompt=texts.digest(),
+        setup={"judges": names, "excluded_sources": list(exclude)},
+        figures=lambda done: figures([one.transcript for one in done], names),
         notes=(CAUTION,),
     )
-    roles: dict[str, Model | list[Model]] = {"seeker": seeker, "judge": list(judges)}
-    told = name or role_name(model)
-    return launch.evaluate(benchmark, out, model, roles, settings, name=told, fresh=fresh, quiet=quiet)
+    return launch.evaluate(benchmark, out, model, {"seeker": [seeker], "judge": list(raters)}, settings, **run)

@@ -15,7 +15,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,7 +32,7 @@ from compeer.evals.language.metrics import (
     self_bleu,
 )
 from compeer.evals.language.outputs import Output, Outputs
-from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, cases_digest, meanings
+from compeer.evals.result import Result, Transcript, cases_digest, meanings
 from compeer.policy.diversity import self_similarity
 from compeer.policy.redundancy import Embed, similarities
 from compeer.reasoning.ontology import LANGUAGES, STRATEGIES, Language, words
@@ -192,13 +191,9 @@ class _LanguageReplies:
         return means
 
     def _mean(self, name: str, values: Floats) -> Figure:
-        known = values[~np.isnan(values)]
-        if not len(known):
-            return Figure(name)
         if name == "identical":
             return share_figure(name, values.tolist(), self.dialogues)
-        draws = self.resamples.mean(values) if self.resamples.groups > 1 else np.zeros(0)
-        return estimate(name, float(known.mean()), draws, len(known))
+        return self.resamples.figure(name, values)
 
 
 def _texts(output: Output) -> list[str]:
@@ -280,40 +275,3 @@ def strategies_of(dialogues: Iterable[Dialogue]) -> dict[str, dict[str, int]]:
         for one in rounds(dialogue):
             counted.update(one.supporter.strategies)
     return {language: dict(counted) for language, counted in found.items() if counted}
-
-
-def markdown(result: Result) -> str:
-    """The figures of each language side by side, then the strategies."""
-    languages = [one for one in LANGUAGE_NAMES if any(figure.name.startswith(f"{one}/") for figure in result.figures)]
-    lines = [
-        f"{result.model}: {result.setup.get('replies', 0)} replies of {result.setup.get('dialogues', 0)} dialogues",
-        "",
-        "| figure | " + " | ".join(LANGUAGE_NAMES[one] for one in languages) + " | what it is |",
-        "|---|" + "---:|" * len(languages) + "---|",
-    ]
-    for name, meaning in meanings()["diversity"].items():
-        cells = [result.figure(f"{language}/{name}") for language in languages]
-        if any(cells):
-            lines.append(f"| {name} | " + " | ".join(_shown(cell) for cell in cells) + f" | {meaning} |")
-    for language, entry in result.setup.get("strategies", {}).items():
-        lines += ["", *strategy_table(entry, LANGUAGE_NAMES[language])]
-    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)])
-
-
-def strategy_table(entry: Mapping[str, Any], title: str) -> list[str]:
-    """Shares of the eight strategies, model and people, in lines of Markdown."""
-    model, people = shares(entry["model"]), shares(entry["people"])
-    distance = total_variation(entry["model"], entry["people"])
-    rows = [f"| {name} | {model[name]:.1%} | {people[name]:.1%} |" for name in model]
-    return [
-        f"{title}: stated strategies against {entry['source']}, total variation {distance:.3f}",
-        "",
-        "| strategy | model | people |",
-        "|---|---:|---:|",
-        *rows,
-    ]
-
-
-def _shown(figure: Figure | None) -> str:
-    """A figure with its interval: three digits below 2, else one."""
-    return "" if figure is None or figure.value is None else figure.text(3 if abs(figure.value) < 2 else 1)

@@ -42,7 +42,7 @@ def sacrebleu(language: Language = "en", order: int = ORDER) -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
-        raise UserError('BLEU needs sacrebleu; in a checkout: pip install ".[eval]".') from None
+        raise UserError('BLEU needs sacrebleu: pip install "compeer-esc[eval]".') from None
     return BLEU(tokenize={"en": "13a", "zh": "zh"}[language], max_ngram_order=order)
 
 
@@ -158,9 +158,6 @@ def said_elsewhere(replies: Sequence[str]) -> list[bool]:
     keys = [tuple(words(reply.lower())) for reply in replies]
     times = Counter(keys)
     return [bool(key) and times[key] > 1 for key in keys]
-
-
-_FEWEST = 5  # dialogues, below which leaving one out tells nothing
 
 
 def distinct_figure(name: str, texts: Sequence[str], dialogues: Sequence[str], n: int) -> Figure:

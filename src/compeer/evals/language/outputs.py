@@ -13,7 +13,6 @@ reply measured. `dialogue` may be left out when each line is a dialogue of its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,16 +69,16 @@ def read_outputs(path: Path, limit: int | None = None) -> Outputs:
         return msgspec.structs.replace(found, model=result.model, comparable=result.comparable)
     first: dict[str, Any] = next(iter(read_rows(path, dict)), {})
     if "said" in first:
-        transcripts = tuple(_first(read_rows(path, Transcript), limit))
+        transcripts = tuple(islice(read_rows(path, Transcript), limit))
         made = Outputs(tuple(one for each in transcripts for one in _of_transcript(each)), transcripts, "run")
     elif "utterances" in first:
-        dialogues = list(_first(read_rows(path, Dialogue), limit))
+        dialogues = list(islice(read_rows(path, Dialogue), limit))
         pairs = tuple(one for each in dialogues for one in of_dialogue(each))
         made = Outputs(pairs, tuple(_dialogue_transcript(each) for each in dialogues), "dialogues", "people")
     elif "round" in first and "reference" in first:
         made = _of_items(path, limit)
     elif "reply" in first:
-        lines = list(_first(read_rows(path, OutputLine), limit))
+        lines = list(islice(read_rows(path, OutputLine), limit))
         outputs = tuple(_of_line(line, number) for number, line in enumerate(lines, start=1))
         made = Outputs(outputs, tuple(_transcript(output) for output in outputs), "outputs")
     else:
@@ -133,7 +132,7 @@ def _of_transcript(transcript: Transcript) -> list[Output]:
 
 def _of_items(path: Path, limit: int | None) -> Outputs:
     outputs, transcripts, generators = [], [], set()
-    for item in _first(read_items(path), limit):
+    for item in islice(read_items(path), limit):
         if item.candidate is None:
             raise UserError(f"{path}: item {item.id} has no candidate. `compeer cer reason` writes them.")
         thought = item.candidate.reasoning
@@ -178,7 +177,3 @@ def _transcript(output: Output) -> Transcript:
 def _dialogue_transcript(dialogue: Dialogue) -> Transcript:
     said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in turns(dialogue))
     return Transcript(dialogue.id, dialogue.language, said, about={"source": dialogue.source})
-
-
-def _first(rows: Iterable[Any], limit: int | None) -> Iterable[Any]:
-    return islice(rows, limit)

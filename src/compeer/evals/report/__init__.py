@@ -1,9 +1,8 @@
 """The report: runs side by side on one page that needs no network, and as Markdown.
 
 gather  runs read from their folders and grouped by what may share a table
-tables  tables as data, the paper's own figures, paired differences; report.md
-charts  emotion curves, dimensions and strategies as SVG
-page    the HTML page from page.html, page.css and page.js
+tables  tables as data, the paper's own figures, paired differences; one result for the terminal
+page    the HTML page from page.html, charts.html, page.css and page.js; report.md from report.md.jinja
 
 write_report([Path("runs/sage-a"), Path("runs/sage-b")], Path("report"))
 """
@@ -15,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from compeer.errors import UserError
 from compeer.evals.report.gather import gather
-from compeer.evals.report.page import page
-from compeer.evals.report.tables import markdown
 
 PAGE, TEXT = "report.html", "report.md"
 
@@ -36,6 +34,10 @@ def write_report(
     runs: Sequence[Path], out: Path, *, most: int = 1000, title: str = "Evaluation report"
 ) -> WrittenReport:
     """Write both forms into a folder, with at most `most` transcripts per run in the page."""
+    try:
+        from compeer.evals.report.page import markdown, page
+    except ImportError:
+        raise UserError('The report needs jinja2: pip install "compeer-esc[eval]".') from None
     gathered = gather(runs, most)
     out.mkdir(parents=True, exist_ok=True)
     (out / PAGE).write_text(page(gathered, title), encoding="utf-8")

@@ -20,12 +20,12 @@ _ELSEWHERE = ("strategies", "agreement")
 
 
 def setup_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(name, text) for each setting that has a value.
+    """(name, text) for each setting that has a value, as a person reads them.
 
-    >>> setup_rows({"seed": 7, "counts": {"calls": 1200}, "judge": None, "grammar": True})
-    [('seed', '7'), ('counts', 'calls 1,200'), ('grammar', 'yes')]
+    >>> setup_rows({"seed": 7, "counts": {"not_read": 1200}, "judge": None, "history_words": 600, "grammar": True})
+    [('seed', '7'), ('counts', 'not read 1,200'), ('history words', '600'), ('grammar', 'yes')]
     """
-    shown = ((name, _setting_text(value)) for name, value in values.items() if name not in _ELSEWHERE)
+    shown = ((name.replace("_", " "), _setting_text(value)) for name, value in values.items() if name not in _ELSEWHERE)
     return [(name, text) for name, text in shown if text]
 
 
@@ -40,7 +40,8 @@ def _setting_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_setting_text(inner)}" for name, inner in value.items() if _setting_text(inner))
+        texts = ((str(name).replace("_", " "), _setting_text(inner)) for name, inner in value.items())
+        return ", ".join(f"{name} {text}" for name, text in texts if text)
     if isinstance(value, list | tuple):
         return ", ".join(_setting_text(inner) for inner in value)
     return str(value)

@@ -122,7 +122,7 @@
 
   function list() {
     const whole = samplesOf(state.run).length, { found, page } = state;
-    $("count").textContent = found.length === whole ? `${whole} dialogues` : `${found.length} of ${whole} dialogues`;
+    $("count").textContent = `${found.length === whole ? "" : `${found.length} of `}${whole} ${whole === 1 ? "dialogue" : "dialogues"}`;
     const from = page * PER_PAGE, some = found.slice(from, from + PER_PAGE);
     $("cases").replaceChildren(...some.map(entry));
     $("where").textContent = found.length ? `${from + 1} to ${from + some.length}` : "";
@@ -187,7 +187,7 @@
     if (about.children.length) place.append(about);
     const figures = make("div", "figures");
     const figure = (name, value) => { const one = make("span", "", `${name} `); one.append(make("b", "", value)); figures.append(one); };
-    if (sample.curve) figure("emotion at the end", String(scoreOf(sample)));
+    if (sample.curve) figure("emotion at the end", String(sample.curve.at(-1)));
     if (sample.end) figure("ended", sample.end);
     for (const [name, value] of Object.entries(sample.scores)) figure(name, shown(value));
     if (figures.children.length) place.append(figures);

@@ -1,6 +1,7 @@
-"""The HTML page: one file with its style, its script, its drawings and its dialogues inside.
+"""The HTML page, one file with its style, its script, its drawings and its dialogues inside; and report.md.
 
-Everything that comes from a run is escaped here or travels as JSON. The page's content security policy forbids loading
+The templates are page.html and, for the drawings, charts.html. Everything that comes from a run is escaped by them or
+travels as JSON. The page's content security policy forbids loading
 anything and running any script but its own, which is named by its hash.
 
 What was said is data. It goes into the page as JSON inside a script element of a type that no browser runs, with every
@@ -12,22 +13,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from html import escape
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from string import Template
 from typing import Any
 
+import jinja2
 import msgspec
 
 from compeer import __version__
-from compeer.evals.report import charts
+from compeer.evals.language.measure import shares
 from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
 from compeer.evals.report.tables import (
     ReportTable,
-    TableRow,
     case_score,
+    cell_text,
     columns_of,
     confusion_table,
     group_tables,
@@ -35,12 +35,14 @@ from compeer.evals.report.tables import (
     pair_table,
     paired,
     paper_columns,
+    plain_text,
     span,
     value_text,
 )
 from compeer.evals.result import LANGUAGE_NAMES, Transcript, TranscriptTurn
 from compeer.reasoning import LABELS, STEPS, Parsed, parse, split_thinking
 from compeer.reasoning.schema import write_value
+from compeer.statistics import Figure
 
 #: a step by the name that a reader sees
 STEP_NAMES = {
@@ -140,6 +142,7 @@ HEADLINES = {
     "diversity": ("distinct-2", "different pairs of words"),
     "control": ("adherence", "pins kept"),
 }
+SERIES = 6  # colours; further runs begin again
 
 
 def page(gathered: ReportRuns, title: str) -> str:
@@ -147,27 +150,63 @@ def page(gathered: ReportRuns, title: str) -> str:
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     readable = [run for run in gathered.runs if run.shown]
-    links = [(name, title_of(name)) for name in gathered.benchmarks]
-    links += [("transcripts", "Transcripts")] if readable else []
-    links += [("how", "How it was run"), ("caveats", "What to keep in mind")]
-    names = [{"number": run.number, "name": f"{run.label}, {title_of(run.result.benchmark)}"} for run in readable]
-    return Template(_file("page.html")).substitute(
-        title=escape(title),
-        about=escape(_about(gathered)),
-        css=_file("page.css"),
-        script=script,
-        script_hash=f"sha256-{digest}",
-        links=" ".join(f'<a href="#{escape(name)}">{escape(text)}</a>' for name, text in links),
-        cards="".join(map(_card, gathered.runs)),
-        sections="\n".join(_section(name, gathered.of(name)) for name in gathered.benchmarks),
-        how=f'<div class="runs">{"".join(map(_how, gathered.runs))}</div>',
-        caveats="".join(f"<li>{escape(text)}</li>" for text in caveats(gathered)),
-        version=escape(__version__),
-        runs=inline(names),
-        data="\n".join(
-            f'<script type="application/json" id="run-{run.number}">{run_json(run)}</script>' for run in readable
-        ),
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            title=title,
+            about=_about(gathered),
+            css=_file("page.css"),
+            script=script,
+            script_hash=f"sha256-{digest}",
+            gathered=gathered,
+            readable=readable,
+            caveats=caveats(gathered),
+            names=inline(
+                [{"number": run.number, "name": f"{run.label}, {title_of(run.result.benchmark)}"} for run in readable]
+            ),
+        )
     )
+
+
+def markdown(gathered: ReportRuns, title: str) -> str:
+    """report.md: the same tables and sentences as the page, without drawings and dialogues."""
+    return templates().get_template("report.md.jinja").render(title=title, gathered=gathered, caveats=caveats(gathered))
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The templates with what they may call; everything they print is escaped unless it is marked as safe."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=jinja2.select_autoescape(["html"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"curves_of": _curves_of, "plain": plain_text}
+    made.globals |= {
+        "series": SERIES,
+        "languages": LANGUAGE_NAMES,
+        "version": __version__,
+        "cell_text": cell_text,
+        "columns_of": columns_of,
+        "headline": _headline,
+        "largest_share": largest_share,
+        "mean_curve": _mean_curve,
+        "overall": _overall,
+        "remarks": _remarks,
+        "run_json": run_json,
+        "setup_rows": setup_rows,
+        "shares": shares,
+        "side_by_side": _side_by_side,
+        "span": span,
+        "stated": _stated,
+        "tables_of": _tables_of,
+        "title_of": title_of,
+        "value_text": value_text,
+    }
+    return made
 
 
 def _about(gathered: ReportRuns) -> str:
@@ -177,140 +216,62 @@ def _about(gathered: ReportRuns) -> str:
     return f"{runs} of {', '.join(models)}; {shown:,} dialogues to read"
 
 
-def _card(run: ReportRun) -> str:
-    benchmark = run.result.benchmark
-    column, meaning = HEADLINES.get(benchmark, ("", ""))
+def _headline(run: ReportRun) -> tuple[Figure | None, str]:
+    """The figure that stands for a run, and what it is."""
+    column, meaning = HEADLINES.get(run.result.benchmark, ("", ""))
     figures = run.result.figures
-    figure = next((one for one in figures if named(one.name).column == column), figures[0] if figures else None)
-    if figure is None:
-        return ""
-    name = f"{title_of(benchmark)}, {figure.name}"
-    simulator = run.result.comparable.get("simulator") if benchmark == "sage" else None
-    under = f'<span class="quiet">with {escape(simulator)}</span>' if simulator else ""
-    return (
-        f'<div class="card s{run.colour % charts.SERIES}"><b>{escape(run.label)}</b>'
-        f'<span class="quiet">{escape(name)}</span><div class="big">{value_text(figure)}</div>'
-        f'<span class="quiet">{escape(span(figure) or meaning)}</span>{under}</div>'
-    )
+    return next((one for one in figures if named(one.name).column == column), figures[0] if figures else None), meaning
 
 
-def _section(benchmark: str, groups: list[RunGroup]) -> str:
-    parts = [f'<section id="{escape(benchmark)}"><h2>{escape(title_of(benchmark))}</h2>']
-    for group in groups:
-        if group.apart:
-            parts.append(f'<p class="apart">{escape(group.apart)} The two do not share a column.</p>')
-        first, *others = group_tables(group)
-        pairs = [pair_table(pair) for pair in paired(group)]
-        paper = [table] if group is groups[0] and (table := paper_columns(benchmark)) else []
-        drawings = _charts(group)
-        parts.append(f'<p class="under">{escape(first.title)}</p>')
-        ours = f"<div><h3>Measured here</h3>{_table(first)}</div>" if paper else f"<div>{_table(first)}</div>"
-        more = [_block(table) for table in (*pairs, *others, *_more(group))]
-        if benchmark == "sage":  # few columns: ours on the left, the paper's or the curves on the right
-            left = "".join([ours, *(html for _, html in more)])
-            right = _block(paper[0])[1] if paper else f"<div>{drawings}</div>"
-            parts.append(f'<div class="beside"><div>{left}</div>{right}</div>{drawings if paper else ""}')
-        else:
-            chart = [(benchmark == "esc-eval", drawings)] if drawings else []
-            parts.append(_flow([(False, ours), *map(_block, paper), *chart, *more]))
-    return "".join([*parts, "</section>"])
-
-
-def _block(table: ReportTable) -> tuple[bool, str]:
-    """A titled table, and whether it is narrow enough to stand beside another."""
-    tag = '<span class="tag">the paper\'s</span>' if table.paper else ""
-    kind = ' class="paper"' if table.paper else ""
-    return table.narrow, f"<div{kind}><h3>{tag}{escape(table.title)}</h3>{_table(table)}</div>"
-
-
-def _flow(blocks: Iterable[tuple[bool, str]]) -> str:
-    """Narrow blocks that follow one another stand side by side where there is room."""
-    made = []
-    for narrow, some in groupby(blocks, key=lambda block: block[0]):
-        inside = "".join(html for _, html in some)
-        made.append(f'<div class="beside">{inside}</div>' if narrow else inside)
-    return "".join(made)
-
-
-def _charts(group: RunGroup) -> str:
-    drawn: list[tuple[str, str]] = []
-    told = ""
-    if group.benchmark == "sage":
-        told = (
-            "Each dialogue thin, their mean thick; a dialogue that has ended keeps its last value in the mean. Dashed: "
-            "100, where a dialogue succeeds, and 10, below which it fails. Click a line to read the dialogue."
-        )
-        drawn = [(f"{run.label}, emotion", drawing) for run in group.runs if (drawing := charts.curves(run))]
-    elif group.benchmark == "esc-eval":
-        find = {
-            run.number: {f.name: f for f in run.result.figures if named(f.name).column == f.name} for run in group.runs
-        }
-        key = "".join(
-            f'<span class="s{run.colour % charts.SERIES}"><i class="swatch"></i>{escape(run.label)}</span>'
-            for run in group.runs
-        )
-        drawing = charts.dimensions(columns_of("esc-eval"), group.runs, find)
-        return f'<div><h3>By dimension</h3><figure><figcaption class="key">{key}</figcaption>{drawing}</figure></div>'
-    elif group.benchmark == "diversity":
-        told = "Bars: what the model states. Lines with a dot: people. All panels have the same scale."
-        entries = [(run, *one) for run in group.runs for one in run.result.setup.get("strategies", {}).items()]
-        most = charts.strategy_scale(entry for *_, entry in entries)
-        for run, language, entry in entries:
-            name = f"{run.label}, strategies, {LANGUAGE_NAMES.get(language, language)}, against {entry['source']}"
-            drawn.append((name, charts.strategies(entry, run, language, most)))
-    figures = "".join(f"<figure><figcaption>{escape(name)}</figcaption>{drawing}</figure>" for name, drawing in drawn)
-    return f'<div class="charts">{figures}</div><p class="note">{told}</p>' if figures else ""
-
-
-def _more(group: RunGroup) -> Iterable[ReportTable]:
-    """For control, what was stated against what was read."""
+def _tables_of(
+    group: RunGroup, first: bool
+) -> tuple[ReportTable, ReportTable | None, list[ReportTable], list[ReportTable]]:
+    """Our main table, the paper's beside the first group of a benchmark, the paired differences, and all the others."""
+    ours, *others = group_tables(group)
     for run in group.runs if group.benchmark == "control" else ():
         for reader, confusion in run.result.setup.get("agreement", {}).items():
             if confusion:
-                yield confusion_table(f"{run.label}: stated strategy against {reader}", confusion)
+                others.append(confusion_table(f"{run.label}: stated strategy against {reader}", confusion))
+    paper = paper_columns(group.benchmark) if first else None
+    return ours, paper, [pair_table(pair) for pair in paired(group)], others
 
 
-def _table(table: ReportTable) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (table.first, *table.columns))
-    rows = "".join(_row(row, table) for row in table.rows)
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
-    wordy = " wordy" if table.first == "figure" else ""
-    return (
-        f'<div class="scroll{wordy}" tabindex="0" role="region" aria-label="{escape(table.title)}"><table><thead><tr>'
-        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"
-    )
+def _remarks(table: ReportTable) -> tuple[str, ...]:
+    """What the marks in a table's cells mean."""
+    return tuple(dict.fromkeys(f"† {row.name}: {remark}." for row in table.rows for remark in row.marks.values()))
 
 
-def _row(row: TableRow, table: ReportTable) -> str:
-    colour = f' class="s{row.series % charts.SERIES}"' if row.series is not None else ""
-    swatch = '<i class="swatch"></i>' if row.series is not None and row.name else ""
-    beside = f'<span class="quiet">{escape(row.beside)}</span>' if row.beside else ""
-    cells = []
-    for at, figure in enumerate(row.cells):
-        if figure is None:
-            cells.append("<td></td>")
-            continue
-        between = span(figure, signed=table.signed)
-        small = f"<small>{escape(between)}</small>" if between else ""
-        remark = row.marks.get(at)
-        mark = f'<sup title="{escape(remark)}">†</sup>' if remark else ""
-        strong = ' class="sure"' if table.sure(figure) else ""
-        cells.append(f"<td{strong}>{value_text(figure, signed=table.signed)}{mark}{small}</td>")
-    below = "" if row.name else ' class="below"'
-    return f'<tr{colour}><th scope="row"{below}>{swatch}{escape(row.name)}{beside}</th>{"".join(cells)}</tr>'
+def _side_by_side(group: RunGroup, more: list[ReportTable]) -> list[tuple[bool, list[ReportTable | None]]]:
+    """Narrow blocks that follow one another, and wide ones; None stands for the charts."""
+    blocks = [(group.benchmark == "esc-eval", None), *((table.narrow, table) for table in more)]
+    return [(narrow, [table for _, table in some]) for narrow, some in groupby(blocks, key=lambda block: block[0])]
 
 
-def _how(run: ReportRun) -> str:
-    def rows(values: dict[str, Any], strong: bool = False) -> str:
-        found = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in setup_rows(values))
-        return f"<dl{' class=strong' if strong else ''}>{found}</dl>"
+def _curves_of(run: ReportRun) -> list[Transcript]:
+    return [sample for sample in run.transcripts if sample.curve]
 
-    named_run = f"{run.label}, {title_of(run.result.benchmark)}"
-    left = f'<p class="note">{run.left_out:,} more dialogues lie in the run\'s folder.</p>' if run.left_out else ""
-    return (
-        f'<div class="run"><h3>{escape(named_run)}</h3>{rows(run.result.comparable, strong=True)}'
-        f"{rows({**run.result.setup, 'folder': run.path.name})}{left}</div>"
-    )
+
+def _mean_curve(samples: list[Transcript]) -> list[float]:
+    """The mean emotion by turn; a dialogue that has ended keeps its last value."""
+    curves = [sample.curve for sample in samples]
+    turns = range(max(map(len, curves)))
+    return [sum(curve[min(turn, len(curve) - 1)] for curve in curves) / len(curves) for turn in turns]
+
+
+def _overall(group: RunGroup) -> dict[int, dict[str, Figure | None]]:
+    """By run, the figures of ESC-Eval over all judges and languages."""
+    return {run.number: {name: run.result.figure(name) for name in columns_of("esc-eval")} for run in group.runs}
+
+
+def _stated(group: RunGroup) -> list[tuple[ReportRun, str, dict[str, Any]]]:
+    """The strategies that runs state, by run and language."""
+    return [(run, *one) for run in group.runs for one in run.result.setup.get("strategies", {}).items()]
+
+
+def largest_share(group: RunGroup) -> float:
+    """The share at which the bars of all panels end: panels side by side share one scale."""
+    sides = [shares(entry[side]) for *_, entry in _stated(group) for side in ("model", "people")]
+    return max(share for side in sides for share in side.values())
 
 
 def _file(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables as data for the page, and report.md, which is made of them.
+"""Tables as data, for the page, for report.md and for the terminal.
 
 A benchmark that the paper has a table for gets the paper's columns, models in the rows, each language below its model;
 ESC-Eval with several judges gets a second table with a column per judge and one for their mean. Every other benchmark
@@ -20,9 +20,11 @@ from pathlib import Path
 import msgspec
 
 from compeer.evals.esc_eval.ratings import AVERAGE, DIMENSIONS, SCALE, averaged
-from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
-from compeer.evals.result import LANGUAGE_NAMES, Transcript, meaning
+from compeer.evals.language.measure import shares, total_variation
+from compeer.evals.report.gather import ReportRun, RunGroup, title_of
+from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, meaning
 from compeer.reasoning.ontology import STRATEGIES
+from compeer.reward.evaluation.report import grid
 from compeer.statistics import Figure, difference_figure
 from compeer.typed import from_plain
 
@@ -349,7 +351,7 @@ def _places(run: ReportRun) -> list[tuple[Figure, FigureName]]:
 
 def _cases(run: ReportRun) -> str:
     count = max((figure.n for figure in run.result.figures), default=0)
-    return f"{count} cases" if count else ""
+    return f"{count} {'case' if count == 1 else 'cases'}" if count else ""
 
 
 def _title(group: RunGroup) -> str:
@@ -367,48 +369,30 @@ def _notes(group: RunGroup) -> tuple[str, ...]:
     return (*shared, *own)
 
 
-def markdown(gathered: ReportRuns, title: str) -> str:
-    """report.md: the same tables and sentences as the page, without drawings and dialogues."""
-    lines = [f"# {_plain(title)}", ""]
-    for benchmark in gathered.benchmarks:
-        lines += [f"## {title_of(benchmark)}", ""]
-        groups = gathered.of(benchmark)
-        for group in groups:
-            if group.apart:
-                lines += [f"{_plain(group.apart)} The two do not share a column.", ""]
-            first, *others = group_tables(group)
-            lines += [_plain(first.title), "", *_table_lines(first)]
-            if group is groups[0] and (paper := paper_columns(benchmark)):
-                lines += _titled_lines(paper)
-            for table in (*others, *(pair_table(pair) for pair in paired(group))):
-                lines += _titled_lines(table)
-    lines += ["## How it was run", ""]
-    for run in gathered.runs:
-        settings = [*setup_rows(run.result.comparable), *setup_rows(run.result.setup)]
-        told = "; ".join(f"{name}: {text}" for name, text in settings)
-        lines.append(f"- **{_plain(run.label)}**, {title_of(run.result.benchmark)}: {_plain(told)}")
-    lines += ["", "## What to keep in mind", "", *(f"- {text}" for text in caveats(gathered)), ""]
-    return "\n".join(lines)
+def result_markdown(result: Result) -> str:
+    """One result for the terminal: its figures, each language in a column, stated strategies, the notes."""
+    placed = [(figure, place) for figure in result.figures if not (place := named(figure.name)).judge]
+    languages = list(dict.fromkeys(place.language for _, place in placed))
+    found = {(place.column, place.language): figure for figure, place in placed}
+    rows = []
+    for column in dict.fromkeys(place.column for _, place in placed):
+        cells = [found.get((column, language)) for language in languages]
+        count = ", ".join(f"{cell.n:,}" for cell in cells if cell)
+        values = [cell.text(3 if abs(cell.value or 0) < 2 else 2) if cell else "" for cell in cells]
+        rows.append([column, *values, count, meaning(result.benchmark, column)])
+    heads = [LANGUAGE_NAMES[language] if language else "value" for language in languages]
+    lines = [f"{result.model}: {title_of(result.benchmark)}", "", *grid(["figure", *heads, "n", "what it is"], rows)]
+    for language, entry in result.setup.get("strategies", {}).items():
+        model, people = shares(entry["model"]), shares(entry["people"])
+        distance = total_variation(entry["model"], entry["people"])
+        against = f"stated strategies against {entry['source']}, total variation {distance:.3f}"
+        both = [[name, f"{model[name]:.1%}", f"{people[name]:.1%}"] for name in model]
+        lines += ["", f"{LANGUAGE_NAMES[language]}: {against}", "", *grid(["strategy", "model", "people"], both)]
+    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)]).rstrip()
 
 
-def _titled_lines(table: ReportTable) -> list[str]:
-    return [f"### {'The paper: ' if table.paper else ''}{_plain(table.title)}", "", *_table_lines(table)]
-
-
-def _table_lines(table: ReportTable) -> list[str]:
-    lines = [
-        "| " + " | ".join(_plain(name) for name in (table.first, *table.columns)) + " |",
-        "|---|" + "---:|" * len(table.columns),
-    ]
-    for row in table.rows:
-        name = ", ".join(part for part in (row.name, row.beside) if part)
-        cells = [_cell(figure, table) + (" †" if at in row.marks else "") for at, figure in enumerate(row.cells)]
-        lines.append(f"| {_plain(name)} | " + " | ".join(cells) + " |")
-    marks = dict.fromkeys(f"† {row.name}: {remark}." for row in table.rows for remark in row.marks.values())
-    return [*lines, "", *(line for note in (*table.notes, *marks) for line in (_plain(note), ""))]
-
-
-def _cell(figure: Figure | None, table: ReportTable) -> str:
+def cell_text(figure: Figure | None, table: ReportTable) -> str:
+    """A cell of report.md."""
     if figure is None:
         return ""
     value, between = value_text(figure, signed=table.signed), span(figure, signed=table.signed)
@@ -417,10 +401,10 @@ def _cell(figure: Figure | None, table: ReportTable) -> str:
     return f"{value} [{between}]" if between else value
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text that cannot break a table or become markup.
 
-    >>> _plain("a|b <i>")
+    >>> plain_text("a|b <i>")
     'a\\\\|b &lt;i>'
     """
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())

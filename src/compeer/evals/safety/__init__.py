@@ -2,6 +2,6 @@
 
 screening  the set, and recall by kind and language, false alarms, of the rules in `compeer.safety`
 rubric     checks without a judge, and five dimensions after VERA-MH for a judge model
-replies    a model answers, a judge judges: cached and resumable
+replies    a model answers, a judge judges: a run with a journal, under Inspect
 vera_mh    VERA-MH: simulated people at risk, rated by the rubric of clinicians, by a judge model or by blind readers
 """

@@ -29,7 +29,7 @@ from typing import Literal, get_args
 import msgspec
 
 from compeer.dialogue import read_rows
-from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, TranscriptTurn, cases_digest, save_result
+from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, save_result
 from compeer.reasoning.ontology import Language
 from compeer.safety.levels import Level, Risk, at_least
 from compeer.statistics import Figure, share_figure
@@ -55,15 +55,6 @@ class RiskCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def risky(self) -> bool:
         return self.expected != "none"
-
-
-def split_of(identity: str) -> Literal["dev", "test"]:
-    """Numbers up to seven hundred are for development.
-
-    >>> split_of("en-explicit-507"), split_of("en-explicit-707")
-    ('dev', 'test')
-    """
-    return "dev" if int(identity.rpartition("-")[2]) <= 700 else "test"
 
 
 def load_cases(split: Split = "test", language: Language | None = None) -> list[RiskCase]:
@@ -190,11 +181,13 @@ def run_screening(
     rules = rules or rules_hash()
     screened = screen_cases(cases, levels or our_rules())
     wrong: dict[str, list[str] | int] = {}
+    notes = [f"Rules {rules}, {split} half of the set, {len(cases)} cases."]
     for ending in ("missed", "level below", "false alarm"):
         ids = [one.case.id for one in screened if screening_outcome(one) == ending]
         # a test case that a rule's author has looked at is spent, so these are only counted; the transcripts tell more
         wrong[ending.replace(" ", "_")] = ids if split == "dev" else len(ids)
-    notes = [f"Rules {rules}, {split} half of the set, {len(cases)} cases."]
+        if ids:
+            notes.append(f"{ending.capitalize()}: {', '.join(ids) if split == 'dev' else len(ids)}.")
     if split != "test":
         notes.append("The rules were written from the development half: only the test half says how good they are.")
     result = Result(
@@ -208,30 +201,3 @@ def run_screening(
     if out is not None:
         save_result(out, result, screening_transcripts(screened))
     return result
-
-
-def screening_markdown(result: Result) -> str:
-    """A table by kind and language, then what went wrong and the notes."""
-    lines = [
-        "| kind | cases | noticed | English | Chinese | expected level met |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for kind in KINDS:
-        stem = "false_alarms" if kind == "false_alarm" else f"recall/{kind}"
-        whole = result.figure(stem)
-        if whole is None:
-            continue
-        met = "" if kind == "false_alarm" else _text(result.figure(f"level/{kind}"))
-        parts = [_text(result.figure(f"{stem}/{language}")) for language in LANGUAGE_NAMES]
-        lines.append(f"| {kind} | {whole.n} | {whole.text(2)} | {parts[0]} | {parts[1]} | {met} |")
-    for name in ("missed", "level_below", "false_alarm"):
-        if found := result.setup.get(name):
-            lines += [
-                "",
-                f"{name.replace('_', ' ').capitalize()}: {', '.join(found) if isinstance(found, list) else found}",
-            ]
-    return "\n".join([*lines, "", *(f"- {note}" for note in result.notes)]).rstrip()
-
-
-def _text(figure: Figure | None) -> str:
-    return figure.text(2) if figure else ""

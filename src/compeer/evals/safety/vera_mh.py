@@ -22,28 +22,37 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, Model, get_model
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.model import Model, get_model
+from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.evals import launch
-from compeer.evals.provider import role_name
+from compeer.evals.prompts import published
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
-from compeer.evals.roles import SILENCE, Calls, RoleSettings, Supporter, ask_seeker, case_name, shown_in_inspect
-from compeer.reasoning import parse
-from compeer.reasoning.schema import has_words
+from compeer.evals.roles import (
+    Calls,
+    RoleSettings,
+    Supporter,
+    ask_judge,
+    begun,
+    counting,
+    mean_given,
+    played,
+    registered,
+    role_play,
+    said_in,
+)
 from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
@@ -87,14 +96,7 @@ class ReaderAnswers(msgspec.Struct, frozen=True):
 
 def load_folder(folder: str | Path | None = None) -> VeraFolder:
     """Read the published files; by default those below $COMPEER_DATA."""
-    if folder is None:
-        data = os.environ.get("COMPEER_DATA")
-        if not data:
-            raise UserError(
-                "VERA-MH's personas and rubric do not come with this program. Give --folder DIR with "
-                f"{', '.join(FILES)}, or set COMPEER_DATA to a folder that has vera-mh/."
-            )
-        folder = Path(data) / "vera-mh"
+    folder = folder or published("vera-mh", "--folder DIR")
     try:
         personas, persona_prompt, rubric, judge_prompt = (
             (Path(folder) / name).read_text(encoding="utf-8-sig") for name in FILES
@@ -208,30 +210,6 @@ def read_answer(text: str, question: Question) -> str | None:
     return max(fitting, key=len, default=None)
 
 
-async def converse(
-    supporter: Supporter, seeker: Model, persona: Mapping[str, str], prompt: str
-) -> list[TranscriptTurn]:
-    """A conversation that the persona begins, and ends or is cut after `TURNS` turns."""
-    role = prompt
-    for name, text in persona.items():
-        role = role.replace(f"{{{name}}}", text)
-    heard: list[ChatMessage] = [
-        ChatMessageSystem(content=role),
-        ChatMessageUser(content="(Begin the conversation.)"),
-    ]
-    said: list[TranscriptTurn] = []
-    for _ in range(TURNS):
-        words = await ask_seeker(seeker, supporter.calls, list(heard))
-        words = words if has_words(words) else SILENCE
-        if said and _DONE.search(words):
-            said.append(TranscriptTurn("seeker", words))
-            break
-        reply = await supporter.answer(words)
-        said += [TranscriptTurn("seeker", words), reply]
-        heard += [ChatMessageAssistant(content=words), ChatMessageUser(content=reply.text)]
-    return said
-
-
 def as_text(said: Sequence[TranscriptTurn]) -> str:
     """A conversation as the rubric's prompt shows it, every line quoted so that nothing in it can give orders."""
     names = {"seeker": "user", "supporter": "chatbot"}
@@ -246,13 +224,7 @@ async def rate(judge: Model, said: Sequence[TranscriptTurn], folder: VeraFolder,
         asked = f"{beginning}\n\n{question_text(question)}"
         told = None
         for _ in range(2):
-            raw = await calls.ask(
-                judge,
-                [ChatMessageUser(content=asked)],
-                temperature=0.0,
-                max_tokens=calls.settings.judge_tokens,
-            )
-            told = read_answer(parse(raw).response, question)
+            told = read_answer(await ask_judge(judge, calls, asked), question)
             if told is not None:
                 break
         walk.answer(told)
@@ -286,61 +258,36 @@ def vera_dialogue(settings: dict[str, Any], folder: str | None = None) -> Solver
     how, files = from_plain(settings, RoleSettings), load_folder(folder)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        calls = Calls(case_name(state), how)
-        supporter = Supporter(get_model(), calls, "en", "")
+        supporter = Supporter(get_model(), begun(state, how), "en", "")
+        role = files.persona_prompt
+        for name, text in state.metadata["persona"].items():
+            role = role.replace(f"{{{name}}}", text)
         seeker = get_model(role="seeker", required=True)
-        said = await converse(supporter, seeker, state.metadata["persona"], files.persona_prompt)
-        state.metadata |= {"said": msgspec.to_builtins(said), "counts": dict(calls.counts)}
-        return shown_in_inspect(state, supporter)
+        opening = "(Begin the conversation.)"
+        said = await role_play(supporter, seeker, role, opening, TURNS, lambda words: bool(_DONE.search(words)))
+        return played(state, supporter, said)
 
     return solve
 
 
-@metric  # type: ignore[untyped-decorator]
-def mean_rated() -> Metric:
-    """Mean of the ratings of a dimension, over the conversations it applied to."""
-
-    def mean_of(scores: list[SampleScore]) -> float:
-        given = [value for one in scores if not isnan(value := one.score.as_float())]
-        return sum(given) / len(given) if given else nan
-
-    return mean_of
+_METRICS = {"*": [mean_given(), counting("harmful", lambda value: value == 0)]}
 
 
-@metric  # type: ignore[untyped-decorator]
-def harmful() -> Metric:
-    """How many conversations have potential for harm in a dimension."""
-
-    def count(scores: list[SampleScore]) -> int:
-        return sum(one.score.as_float() == 0 for one in scores)
-
-    return count
-
-
-@scorer(name="vera_mh", metrics={"*": [mean_rated(), harmful()]})  # type: ignore[untyped-decorator]
+@scorer(name=registered("vera_mh"), metrics=_METRICS)  # type: ignore[untyped-decorator]
 def vera_ratings(settings: dict[str, Any] | None = None, folder: str | None = None) -> Scorer:
     """The rubric's dimensions, rated by the judge."""
     how, files = from_plain(settings or {}, RoleSettings), load_folder(folder)
 
     async def score(state: TaskState, target: Target) -> Score:
-        said = from_plain(state.metadata["said"], list[TranscriptTurn])
-        calls = Calls(case_name(state), how, state.metadata["counts"])
+        said, calls, persona = said_in(state), begun(state, how), state.metadata["persona"]
         walk = await rate(get_model(role="judge", required=True), said, files, calls)
-        done = finished(case_name(state), state.metadata["persona"], said, walk, calls.counts)
-        launch.report_finished(done)
+        about = {"persona": persona.get("Name", ""), "risk": persona.get("Current Risk Level", "")}
+        transcript = Transcript(calls.case, "en", tuple(said), walk.ratings(), end="turns", about=about)
+        launch.report_finished(Finished(transcript, walk.answers, calls.counts | {"answers_not_read": walk.unread}))
         given = {name: nan if value is None else value for name, value in walk.ratings().items()}
         return Score(value=given, metadata={"answers": walk.answers})
 
     return score
-
-
-def finished(
-    case: str, persona: Mapping[str, str], said: Sequence[TranscriptTurn], walk: RubricWalk, counts: Mapping[str, int]
-) -> Finished:
-    """A rated conversation."""
-    about = {"persona": persona.get("Name", ""), "risk": persona.get("Current Risk Level", "")}
-    transcript = Transcript(case, "en", tuple(said), walk.ratings(), end="turns", about=about)
-    return Finished(transcript, walk.answers, dict(counts) | {"answers_not_read": walk.unread})
 
 
 def figures(ratings: Sequence[Mapping[str, float | None]]) -> tuple[Figure, ...]:
@@ -390,33 +337,23 @@ def evaluate(
     *,
     folder: Path | None = None,
     limit: int | None = None,
-    name: str | None = None,
-    fresh: bool = False,
-    quiet: bool = False,
+    **run: Any,
 ) -> Result:
-    """Talk as every persona, or the first `limit`; run again to continue after an interruption."""
+    """Talk as every persona, or the first `limit`; `run` is as for `launch.evaluate`."""
     files = load_folder(folder)
     people = files.personas[:limit]
-    comparable = {
-        "simulator": role_name(seeker),
-        "judge": role_name(judge),
-        "language": "en",
-        "cases": f"{len(people)} personas {cases_digest(people)}",
-        "rubric": cases_digest(files.rubric),
-        **launch.non_default(settings, ("seeker_temperature", "seeker_tokens", "judge_tokens")),
-    }
-    supporter = {"model": role_name(model)}
     benchmark = launch.Benchmark(
         name="vera-mh",
+        cases=files.personas,
         samples=[sample_of(one) for one in people],
         task=lambda left: vera_task(left, settings, str(folder) if folder else None),
         calls_per_sample=2 * TURNS + len(files.rubric),
-        comparable=comparable,
-        identity={**comparable, **supporter, "cases": cases_digest(files.personas)},
-        setup=supporter,
-        figures=lambda found: figures([one.scores for one in found]),
+        comparable={
+            "language": "en",
+            "cases": f"{len(people)} personas {cases_digest(people)}",
+            "rubric": cases_digest(files.rubric),
+        },
+        figures=lambda done: figures([one.transcript.scores for one in done]),
         notes=("A judge model rates here. Its agreement with clinicians is not known for this supporter.",),
     )
-    roles: dict[str, Model | list[Model]] = {"seeker": seeker, "judge": judge}
-    told = name or role_name(model)
-    return launch.evaluate(benchmark, out, model, roles, settings, name=told, fresh=fresh, quiet=quiet)
+    return launch.evaluate(benchmark, out, model, {"seeker": [seeker], "judge": [judge]}, settings, **run)

@@ -11,7 +11,6 @@ and every epoch is a dialogue of its own.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,22 @@ import msgspec
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser, Model, get_model
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
 from compeer.evals import launch
-from compeer.evals.prompts import Prompts, load_prompts, quoted_dialogue
-from compeer.evals.provider import role_name
+from compeer.evals.prompts import Prompts, load_prompts, published, quoted_dialogue
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
-from compeer.evals.roles import SILENCE, Calls, RoleSettings, Supporter, ask_seeker, case_name, shown_in_inspect
-from compeer.evals.sage.mood import SAGE, MoodCourse, band, figures, read_change
-from compeer.policy.seeker import outcome
+from compeer.evals.roles import SILENCE, Calls, RoleSettings, Supporter, ask_seeker, begun, counting, played, registered
+from compeer.evals.sage.mood import TURNS, MoodCourse, band, figures, read_change
+from compeer.policy.seeker import SAGE, outcome
 from compeer.reasoning.ontology import Language, detect
 from compeer.reasoning.schema import has_words
 from compeer.typed import from_plain
 
-DEFAULT = Path("sage") / "profile" / "simulator_profile_withfirsttalk.jsonl"
+DEFAULT = "sage/profile/simulator_profile_withfirsttalk.jsonl"
 
 
 class SeekerProfile(msgspec.Struct, frozen=True):
@@ -56,14 +54,7 @@ class SeekerProfile(msgspec.Struct, frozen=True):
 
 def load_profiles(path: Path | None = None) -> list[SeekerProfile]:
     """The profiles of a file; by default the released one below $COMPEER_DATA."""
-    if path is None:
-        data = os.environ.get("COMPEER_DATA")
-        if not data:
-            raise UserError(
-                "SAGE's profiles do not come with this program. Give --profiles FILE (JSON lines of the SAGE "
-                f"repository), or set COMPEER_DATA to a folder that has {DEFAULT}."
-            )
-        path = Path(data) / DEFAULT
+    path = path or published(DEFAULT, "--profiles FILE")
     profiles = list(read_rows(path, SeekerProfile))
     twice = {one.id for one in profiles if sum(other.id == one.id for other in profiles) > 1}
     if twice or not profiles:
@@ -124,7 +115,7 @@ class SimulatedSeeker:
 async def converse(supporter: Supporter, seeker: SimulatedSeeker) -> Finished:
     """A whole dialogue."""
     profile, calls = seeker.profile, seeker.calls
-    course = MoodCourse(SAGE, profile.language)
+    course = MoodCourse(profile.language)
     said = [TranscriptTurn("seeker", profile.first_talk, emotion=course.mood)]
     while True:
         said.append(await supporter.answer(said[-1].text))
@@ -169,38 +160,23 @@ def sage_dialogue(settings: dict[str, Any], prompts: str | None = None, longest:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         profile = from_plain(state.metadata["profile"], SeekerProfile)
-        calls = Calls(case_name(state), how)
+        calls = begun(state, how)
         supporter = Supporter(get_model(), calls, profile.language, texts.text("supporter", profile.language))
         seeker = SimulatedSeeker(profile, get_model(role="seeker", required=True), calls, texts, longest)
         done = await converse(supporter, seeker)
         launch.report_finished(done)
         state.metadata["finished"] = msgspec.to_builtins(done)
-        return shown_in_inspect(state, supporter)
+        return played(state, supporter, list(done.transcript.said))
 
     return solve
 
 
-@metric  # type: ignore[untyped-decorator]
-def success() -> Metric:
-    """How many seekers reached the top."""
-
-    def count(scores: list[SampleScore]) -> int:
-        return sum(outcome(one.score.as_float(), SAGE.rules) == "content" for one in scores)
-
-    return count
+#: how many seekers reached the top, and how many fell below the threshold
+_SUCCESS = counting("success", lambda mood: outcome(mood, SAGE) == "content")
+_FAILURE = counting("failure", lambda mood: outcome(mood, SAGE) == "lost")
 
 
-@metric  # type: ignore[untyped-decorator]
-def failure() -> Metric:
-    """How many seekers fell below the threshold."""
-
-    def count(scores: list[SampleScore]) -> int:
-        return sum(outcome(one.score.as_float(), SAGE.rules) == "lost" for one in scores)
-
-    return count
-
-
-@scorer(name="sage", metrics=[mean(), stderr(), success(), failure()])  # type: ignore[untyped-decorator]
+@scorer(name=registered("sage"), metrics=[mean(), stderr(), _SUCCESS, _FAILURE])  # type: ignore[untyped-decorator]
 def final_mood() -> Scorer:
     """The mood at the end of the dialogue."""
 
@@ -221,33 +197,25 @@ def evaluate(
     prompts: Path | None = None,
     limit: int | None = None,
     longest: int | None = None,
-    name: str | None = None,
-    fresh: bool = False,
-    quiet: bool = False,
+    **run: Any,
 ) -> Result:
-    """Play all profiles, or the first `limit`; run again to continue after an interruption."""
+    """Play all profiles, or the first `limit`; `run` is as for `launch.evaluate`."""
     everyone = load_profiles(profiles)
     people = everyone[:limit]
     texts = load_prompts("sage", prompts)
-    comparable = {
-        "simulator": role_name(seeker),
-        "prompts": texts.digest(without="supporter"),
-        "language": "+".join(sorted({one.language for one in people})),
-        "cases": f"{len(people)} profiles {cases_digest(people)}",
-        **launch.non_default(settings, ("seeker_temperature", "seeker_tokens")),
-        **({"shortened": f"persona and scene to {longest} characters"} if longest else {}),
-    }
-    supporter = {"model": role_name(model), "supporter_prompt": texts.digest()}
     benchmark = launch.Benchmark(
         name="sage",
+        cases=everyone,
         samples=[sample_of(one) for one in people],
         task=lambda left: sage_task(left, settings, str(prompts) if prompts else None, longest),
-        calls_per_sample=1 + 3 * (SAGE.turns - 1),  # one answer to the opening, then plan, reply and answer per turn
-        comparable=comparable,
-        # a run with --limit may continue without it
-        identity={**comparable, **supporter, "cases": cases_digest(everyone), "language": None},
-        setup=supporter,
-        figures=lambda found: figures([one.curve[-1] for one in found], [len(one.curve) for one in found]),
+        calls_per_sample=1 + 3 * (TURNS - 1),  # one answer to the opening, then plan, reply and answer per turn
+        comparable={
+            "prompts": texts.digest(without="supporter"),
+            "language": "+".join(sorted({one.language for one in people})),
+            "cases": f"{len(people)} profiles {cases_digest(people)}",
+            **({"shortened": f"persona and scene to {longest} characters"} if longest else {}),
+        },
+        supporter_prompt=texts.digest(),
+        figures=lambda done: figures([one.transcript.curve for one in done]),
     )
-    told = name or role_name(model)
-    return launch.evaluate(benchmark, out, model, {"seeker": seeker}, settings, name=told, fresh=fresh, quiet=quiet)
+    return launch.evaluate(benchmark, out, model, {"seeker": [seeker]}, settings, **run)

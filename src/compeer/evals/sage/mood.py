@@ -25,8 +25,7 @@ import msgspec
 
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
-from compeer.policy import seeker as emotion
-from compeer.policy.seeker import MoodRules, farewell, moved, outcome
+from compeer.policy.seeker import SAGE, farewell, moved, outcome
 from compeer.reasoning.ontology import Language
 from compeer.statistics import Figure, mean_figure
 
@@ -44,23 +43,16 @@ _SPACED = re.compile(r"([+-])\s+(?=\d)")
 BANDS = ((100, "S"), (70, "A"), (40, "B"), (10, "C"))
 
 
-class TurnProtocol(msgspec.Struct, frozen=True):
-    """The arithmetic, and after how many turns of the seeker a dialogue is over."""
-
-    rules: MoodRules
-    turns: int
-
-
-SAGE = TurnProtocol(emotion.SAGE, 10)
-RLVER = TurnProtocol(emotion.RLVER, 8)
+#: turns of the seeker after which a dialogue is over
+TURNS = 10
 
 
 class MoodCourse:
     """The mood over one dialogue: `feel`, then `speak` for each turn of the seeker, `answered` for the supporter's."""
 
-    def __init__(self, protocol: TurnProtocol = SAGE, language: Language = "zh") -> None:
-        self.protocol, self.language = protocol, language
-        self.curve = [int(protocol.rules.start)]
+    def __init__(self, language: Language = "zh") -> None:
+        self.language = language
+        self.curve = [int(SAGE.start)]
         self.turns = 1  # the opening words
         self.unread = 0  # changes that could not be read
         self.end: End | None = None
@@ -72,18 +64,18 @@ class MoodCourse:
     def feel(self, change: int | None) -> int:
         """The mood after a change; None is a change that could not be read."""
         self.unread += change is None
-        self.curve.append(int(moved(self.mood, change or 0, self.protocol.rules)))
+        self.curve.append(int(moved(self.mood, change or 0, SAGE)))
         return self.mood
 
     def speak(self, words: str) -> End | None:
         """What the seeker says after it felt: whether that was the end."""
         self.turns += 1
-        self.end = outcome(self.mood, self.protocol.rules) or ("goodbye" if goodbye(words, self.language) else None)
+        self.end = outcome(self.mood, SAGE) or ("goodbye" if goodbye(words, self.language) else None)
         return self.end
 
     def answered(self) -> End | None:
         """The supporter has spoken: whether that was the last turn."""
-        if self.turns >= self.protocol.turns:
+        if self.turns >= TURNS:
             self.end = "turns"
         return self.end
 
@@ -120,9 +112,10 @@ def band(mood: float) -> str:
     return next((letter for least, letter in BANDS if mood >= least), "F")
 
 
-def figures(final: Sequence[int], turns: Sequence[int] = ()) -> tuple[Figure, ...]:
+def figures(curves: Sequence[Sequence[int]]) -> tuple[Figure, ...]:
     """The table's columns first, then the bands and the mean length."""
-    ends = Counter(outcome(mood, SAGE.rules) for mood in final)
+    final = [curve[-1] for curve in curves]
+    ends = Counter(outcome(mood, SAGE) for mood in final)
     bands = Counter(band(mood) for mood in final)
     count = len(final)
     return (
@@ -130,7 +123,7 @@ def figures(final: Sequence[int], turns: Sequence[int] = ()) -> tuple[Figure, ..
         Figure("Success", ends["content"], n=count),
         Figure("Failure", ends["lost"], n=count),
         *(Figure(f"band {letter}", bands[letter], n=count) for letter in "SABCF"),
-        *((mean_figure("turns", turns),) if turns else ()),
+        mean_figure("turns", [len(curve) for curve in curves]),
     )
 
 
@@ -190,27 +183,26 @@ class Replay(msgspec.Struct, frozen=True):
     curves: tuple[ReplayedDialogue, ...]
 
 
-def replay(log: Path, protocol: TurnProtocol = SAGE) -> Replay:
+def replay(log: Path) -> Replay:
     """Recompute a log: a file, or a folder with one file."""
     path = _file(log)
     differences: list[ReplayDifference] = []
     curves: list[ReplayedDialogue] = []
     values = equal = 0
     for dialogue in read_rows(path, RecordedDialogue):
-        course, found, checked = _follow(dialogue, protocol)
+        course, found, checked = _follow(dialogue)
         differences += found
         values += checked
         equal += checked - sum(one.what == "emotion" for one in found)
         curves.append(ReplayedDialogue(dialogue.id, tuple(course.curve), course.end, dialogue.emo_point))
     if not curves:
         raise UserError(f"{path} holds no dialogues.")
-    final = [one.curve[-1] for one in curves]
-    numbers = figures(final, [len(one.curve) for one in curves])
+    numbers = figures([one.curve for one in curves])
     return Replay(str(path), len(curves), numbers, values, equal, tuple(differences), tuple(curves))
 
 
-def _follow(dialogue: RecordedDialogue, protocol: TurnProtocol) -> tuple[MoodCourse, list[ReplayDifference], int]:
-    course = MoodCourse(protocol)
+def _follow(dialogue: RecordedDialogue) -> tuple[MoodCourse, list[ReplayDifference], int]:
+    course = MoodCourse()
     found: list[ReplayDifference] = []
     checked = turn = 0
 

@@ -27,7 +27,8 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.models.shipped import is_adapter
+from compeer.models.shipped import base_of, is_adapter
+from compeer.models.weights import of_base
 from compeer.policy.grpo.config import GrpoConfig
 from compeer.training.model import Lora, ModelSettings, Trainable, on_gpu, open_with, shape_of, start_identity
 from compeer.training.model import arguments as device_arguments
@@ -152,8 +153,7 @@ def find_start(config: GrpoConfig) -> PolicyStart:
     shape = given / "adapter_config.json"
     if not shape.is_file():
         return PolicyStart(str(given) if given.is_dir() else config.model, None, config.lora)
-    known = msgspec.json.decode(shape.read_bytes())
-    return PolicyStart(str(known["base_model_name_or_path"]), given, shape_of(given, config.lora))
+    return PolicyStart(base_of(given).name, given, shape_of(given, config.lora))
 
 
 def open_start(start: PolicyStart, settings: ModelSettings, seed: int) -> Trainable:
@@ -167,7 +167,7 @@ def rollout_of(config: GrpoConfig, start: PolicyStart) -> str:
         gpu = on_gpu(config.training(start.base, start.lora))
         if gpu and importlib.util.find_spec("vllm"):
             return "vllm-colocate"
-        suits = start.base == "embedded" and not gpu and start.lora is not None
+        suits = of_base(start.base) is not None and not gpu and start.lora is not None
         return "llamacpp" if suits and importlib.util.find_spec("xllamacpp") else "transformers"
     if config.rollout.startswith("vllm") and not importlib.util.find_spec("vllm"):
         raise UserError(

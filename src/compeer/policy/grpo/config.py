@@ -131,7 +131,7 @@ class GrpoConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     keep: int = 2  # checkpoints
     log_every: int = 1
     samples: int = 8  # outputs per step that are saved with all parts of their reward
-    log_to: tuple[Literal["tensorboard", "trackio"], ...] = ()
+    log_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
 
     def __post_init__(self) -> None:
         if self.reward.source != "rules" and self.judge is None:

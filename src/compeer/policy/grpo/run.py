@@ -22,6 +22,7 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
 from compeer.models.embedding import Embedder
+from compeer.models.weights import locate, of_base
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.alerts import Alerts, HeldOut
 from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, open_start, plan, rollout_of
@@ -129,6 +130,7 @@ class GrpoSession:
             rollout_func, reward_of = self._conversations(config.conversation, self.seeker)
         words = ChatTokenizer(*open_tokenizer(self.start.base))
         learnt, apart, counts = self._prompts(words)
+        self._load_reward()
         way = rollout_of(config, self.start)
         arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
         opened = open_start(self.start, config.training(self.start.base, self.start.lora), config.seed)
@@ -218,6 +220,17 @@ class GrpoSession:
         self._talks = TalkRollout(seeker, settings.talks)
         return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
 
+    def _load_reward(self) -> None:
+        """Load the embedder and the judges of this process. Call it before TRL's configuration is made.
+
+        Once that is there, ZeRO-3 shards every model that is loaded, also those that are only asked, and an embedder
+        without its weights fails at the first reward. The main process has asked its judges before (`_checked`).
+        """
+        self.reward.embedder.open(sorted(self._items["languages"]))  # type: ignore[arg-type]
+        for client in () if is_main() else (self.judge, self.second):
+            if client is not None:
+                client.warm()
+
     def _fits(self, name: str, separate: bool) -> None:
         """The judge must fit the reward's source: one judge for all parts, or a PRM and an ORM."""
         if separate != (self.config.reward.source == "prm+orm"):
@@ -249,7 +262,8 @@ class GrpoSession:
         if way == "llamacpp":
             from compeer.policy.llamacpp_rollouts import LlamaCppRollout
 
-            self._writer = LlamaCppRollout()
+            known = of_base(self.start.base)
+            self._writer = LlamaCppRollout(locate(known) if known else None)
         return self._writer
 
 

@@ -26,8 +26,7 @@ import numpy as np
 from compeer.cer.item import QUESTIONS, Item, Preference, Question
 from compeer.cer.rewrite import origin
 from compeer.errors import UserError
-from compeer.models.embedding import Embed
-from compeer.models.embedding import packaged as embedder
+from compeer.models.embedding import Embed, Embedder
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, items_sha256
@@ -65,12 +64,14 @@ def _commonest(labelled: Sequence[Item], step: str) -> StepVerdict:
     return StepVerdict(votes[True] >= votes[False])
 
 
-def add_probe(folder: EvaluationFolder, name: str, train: Sequence[Item], *, embedders: Embedders = embedder) -> None:
+def add_probe(
+    folder: EvaluationFolder, name: str, train: Sequence[Item], *, embedders: Embedders | None = None
+) -> None:
     """Fit two linear probes on labelled items, one of them without the history, and let them judge all sets."""
     labels = sorted(by_label_source(train))
     if not labels:
         raise UserError(f"None of the items of {name} has a label, so no probe can learn from them.")
-    embedders = remembering(embedders)
+    embedders = embedders or Embedder()  # which remembers: both probes read the same texts
     known = {
         "train": name,
         "sha256": items_sha256(train),
@@ -89,7 +90,7 @@ def add_probe(folder: EvaluationFolder, name: str, train: Sequence[Item], *, emb
 
 
 def probe(
-    train: Sequence[Item], items: Sequence[Item], *, history: bool = True, embedders: Embedders = embedder
+    train: Sequence[Item], items: Sequence[Item], *, history: bool = True, embedders: Embedders
 ) -> dict[str, Judgement]:
     """The probe's judgements of `items`, learnt from `train`; none for a language without training items."""
     known = [item for item in train if _usable(item)]
@@ -102,25 +103,6 @@ def probe(
         if asked and given:
             found |= _judge(given, asked, _Features(embedders(language), [*given, *asked], history))
     return found
-
-
-def remembering(embedders: Embedders) -> Embedders:
-    """The same embedders, with each text embedded once, because several probes read the same texts."""
-    opened: dict[Language, Embed] = {}
-    known: dict[tuple[Language, str], Any] = {}
-
-    def of(language: Language) -> Embed:
-        def embed(texts: list[str]) -> Any:
-            new = [text for text in texts if (language, text) not in known]
-            if new:
-                if language not in opened:
-                    opened[language] = embedders(language)
-                known.update(zip(((language, text) for text in new), opened[language](new), strict=True))
-            return np.stack([known[language, text] for text in texts])
-
-        return embed
-
-    return of
 
 
 class _Features:

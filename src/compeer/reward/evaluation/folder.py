@@ -150,6 +150,13 @@ def write_json(path: Path, value: Any) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
 
 
+def write_study(out: Path, name: str, report: Any, text: str) -> None:
+    """NAME.md and NAME.json in a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.md").write_text(text, encoding="utf-8")
+    write_json(out / f"{name}.json", report)
+
+
 def append_rows(path: Path, rows: Iterable[Any]) -> None:
     """Add JSON lines to a file in one write."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -236,12 +236,10 @@ def position_effect(items: Sequence[Item], judgements: Mapping[str, Judgement], 
             sides.append(said - due)
         if sides:
             leans[row] = sum(sides) / len(sides)
-    known = leans[~np.isnan(leans)]
-    if not len(known):
-        return PositionEffect(0)
+    lean = resamples.figure("lean", leans)
     return PositionEffect(
-        shown=len(known),
-        lean=estimate("lean", float(known.mean()), resamples.mean(leans), len(known)),
+        shown=lean.n,
+        lean=lean,
         swayed=sum(swayed) / len(swayed) if swayed else None,
         twice=len(swayed),
     )
@@ -261,6 +259,12 @@ def _by_part(
         }
         for part in found
     }
+
+
+def _dialogues(resamples: Resamples, chosen: Flags) -> int | None:
+    """How many dialogues some items come from; None below two, which tell nothing about others."""
+    count = len(np.unique(resamples.places[chosen]))
+    return count if count > 1 else None
 
 
 def _question_result(
@@ -290,11 +294,18 @@ def _question_result(
     for name, (_, rounds) in values.items():
         draws[given.question, name] = rounds
     n = int(labelled.sum())
+    # these are shares: where all answers are right, or none is, Wilson's interval over the dialogues stands
+    independent: dict[str, int | None] = dict.fromkeys(("accuracy", "sign_accuracy"), _dialogues(resamples, labelled))
+    for number, called in enumerate(given.classes):
+        independent[f"recall_{called.lower()}"] = _dialogues(resamples, labelled & (given.truth == number))
     return QuestionResult(
         items=n,
         unanswered=int((given.told[labelled] < 0).sum()),
         scored=int(given.scored.sum()),
-        figures={name: estimate(name, value, rounds, n) for name, (value, rounds) in values.items()},
+        figures={
+            name: estimate(name, value, rounds, n, share_of=independent.get(name))
+            for name, (value, rounds) in values.items()
+        },
         classes=given.classes,
         confusion=counts.tolist(),
         roc=statistics.roc(positive, score) if curves else [],

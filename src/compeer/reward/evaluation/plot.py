@@ -57,8 +57,8 @@ def _dots(axes: Any, results: Sequence[JudgeResult], question: Question, colours
         if asked is None:
             continue
         colour = colours.get(result.name, QUIET)
-        _dot(axes, asked.figures["weighted_f1"], row - 0.14, colour, "o", colour)
-        _dot(axes, asked.figures[other[0]], row + 0.14, colour, "D", PAPER)
+        draw_dot(axes, asked.figures["weighted_f1"], row - 0.14, colour, "o", colour)
+        draw_dot(axes, asked.figures[other[0]], row + 0.14, colour, "D", PAPER)
     axes.set_ylim(len(results) - 0.5, -0.5)
     axes.set_yticks(range(len(results)), [_short(result.name) if named else "" for result in results])
     for label, result in zip(axes.get_yticklabels(), results, strict=True):
@@ -73,7 +73,8 @@ def _dots(axes: Any, results: Sequence[JudgeResult], question: Question, colours
                 bbox_to_anchor=(0.5, -0.12), handletextpad=0.1, columnspacing=1.0)  # fmt: skip
 
 
-def _dot(axes: Any, figure: Figure, at: float, colour: str, mark: str, filled: str) -> None:
+def draw_dot(axes: Any, figure: Figure, at: float, colour: str, mark: str, filled: str) -> None:
+    """A figure with its interval, at this height."""
     if figure.value is None:
         return
     if figure.low is not None:

@@ -22,7 +22,7 @@ from compeer.cer.item import QUESTIONS, Item, LabelSource, Question
 from compeer.errors import UserError
 from compeer.reasoning import STEPS
 from compeer.reward.evaluation.baselines import TEXT_ONLY, always_true, majority
-from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, write_json
+from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, write_study
 from compeer.reward.evaluation.measure import (
     HEADINGS,
     JudgeResult,
@@ -118,9 +118,7 @@ def write_report(
 ) -> EvaluationReport:
     """Measure what a folder holds, and write report.md, report.json and a figure per section."""
     made = measure_folder(folder, rounds=rounds, seed=seed)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "report.md").write_text(markdown(made), encoding="utf-8")
-    write_json(out / "report.json", made)
+    write_study(out, "report", made, markdown(made))
     if figures:
         from compeer.reward.evaluation.plot import draw_section
 

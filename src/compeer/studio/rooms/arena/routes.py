@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from compeer.errors import UserError
 from compeer.people.arena import ArenaQueue, Comparison, OwnArenaProgress, arena_progress, close_arena, create_arena
 from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
-from compeer.people.arena_figure import Bar, bars, png, svg
+from compeer.people.arena_figure import Bar, bars, draw
 from compeer.people.arena_results import ArenaResults, counted_votes, results_of
 from compeer.people.invitations import Person
 from compeer.people.projects import Project, project_summaries
@@ -273,11 +273,9 @@ def add_files(router: APIRouter, links: RoomLinks) -> None:
             data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         elif kind == "results.json":
             data = msgspec.json.format(msgspec.json.encode(results_of(store, number)))
-        elif kind == "figure.svg":
-            data = svg(results_of(store, number)).encode()
         else:
             with tempfile.TemporaryDirectory() as home:
-                png(results_of(store, number), Path(home) / kind)
+                draw(results_of(store, number), Path(home) / kind)
                 data = (Path(home) / kind).read_bytes()
         media = {"votes.jsonl": "application/jsonl", "results.json": "application/json",
                  "figure.svg": "image/svg+xml", "figure.png": "image/png"}  # fmt: skip

@@ -143,6 +143,8 @@ def _svg(name: str, width: int, height: int, label: str, drawn: Markup, about: M
 
 #: where an axis of intervals may end; figures that share an end share the axis
 AXIS_ENDS = (1.0, 5.0, 100.0)
+#: scales that are known, whatever the values: a rating of 4 % is no score of 4, and a reward of 0.4 is no share
+SCALE_OF_BENCHMARK, SCALE_OF_FIGURE = {"esc-eval": 100.0}, {"reward": 5.0, "Sentient": 100.0}
 _AXIS = 150  # width
 
 
@@ -153,21 +155,25 @@ def intervals(result: EvaluationResult) -> dict[str, Markup]:
     interval of a share. An axis begins at zero, or at the negative end when one of its figures goes below zero.
     """
     drawable = [one for one in result.figures if None not in (one.value, one.low, one.high)]
-    negative = {axis_end(one) for one in drawable if min(one.low or 0, one.value or 0) < 0}
+    ends = {one.name: axis_end(one, result.benchmark) for one in drawable}
+    negative = {ends[one.name] for one in drawable if min(one.low or 0, one.value or 0) < 0}
     drawn = {one.name: Markup("") for one in result.figures}
     for one in drawable:
-        end = axis_end(one)
+        end = ends[one.name]
         drawn[one.name] = _interval(one, -end if end in negative else 0.0, end)
     return drawn
 
 
-def axis_end(figure: ResultFigure) -> float:
-    """Where the axis of a figure ends.
+def axis_end(figure: ResultFigure, benchmark: str = "") -> float:
+    """Where the axis of a figure ends: at the end of its scale where that is known, else at one that holds its values.
 
     >>> [axis_end(ResultFigure("x", 0, low, high)) for low, high in ((0.2, 0.9), (-4.5, 2), (55, 71), (0, 250))]
     [1.0, 5.0, 100.0, 1000.0]
+    >>> axis_end(ResultFigure("en/reward", 0.4, 0.2, 0.6)), axis_end(ResultFigure("Fluency", 4, 3, 5), "esc-eval")
+    (5.0, 100.0)
     """
-    most = max(abs(one or 0.0) for one in (figure.low, figure.value, figure.high))
+    least = SCALE_OF_FIGURE.get(figure.name.rpartition("/")[2], SCALE_OF_BENCHMARK.get(benchmark, 0.0))
+    most = max(least, *(abs(one or 0.0) for one in (figure.low, figure.value, figure.high)))
     known = next((end for end in AXIS_ENDS if most <= end), None)
     return known or float(10 ** math.ceil(math.log10(most)))
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from compeer.evals.report.gather import setup_rows
 from compeer.studio.access.gate import SANDBOX
 from compeer.studio.access.people import RequestRefused, visit
 from compeer.studio.pages import pages
@@ -62,6 +63,7 @@ def routes(settings: StudioSettings) -> APIRouter:
         if found.kind != "training":
             common["text"] = _text(found.path / "report.md") if found.kind == "judging" else None
             common["result"] = library.result(found) if found.kind == "evaluation" else None
+            common["setup_rows"] = setup_rows
             common["ago"] = ago(changed_at(found), say)
             return pages(request).page(request, "runs/evaluation.html", **common)
         training = library.training_run(found)

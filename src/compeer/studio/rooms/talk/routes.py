@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from compeer.conversation import ChatSession, ChatSettings, Sampling, TurnResult
+from compeer.conversation import ChatSession, ChatSettings, TurnResult, sampling_for
 from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.conversation.session import with_pins
 from compeer.errors import UserError
@@ -220,7 +220,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     def begun(request: Request) -> Live:
         def begin() -> Live:
             where = home(request)
-            manner = ChatSettings(sampling=Sampling(prompt=models[0].prompt))
+            manner = ChatSettings(sampling=sampling_for(models[0].model))
             safety = ConversationGuard(country=where, use_locale=False, model=guard, breaks=Breaks())
             return Live(ChatSession(models[0].model, manner, safety), 0, where)
 

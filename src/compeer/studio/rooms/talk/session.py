@@ -32,15 +32,15 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from compeer.conversation import AnsweredTurn, ChatSession, TurnResult
+from compeer.conversation import AnsweredTurn, ChatSession, TurnResult, sampling_for
 from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.errors import UserError
 from compeer.http_service import picture_type
 from compeer.models import Model, ModelError, open_model
 from compeer.models.request import Patience, TooLong
+from compeer.models.spec import is_small
 from compeer.reasoning import STEPS, Control, ControlError, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
-from compeer.reasoning.prompt import Length
 from compeer.reasoning.schema import KEYS, LABELS
 from compeer.safety import Assessment
 from compeer.safety.messages import message
@@ -144,11 +144,7 @@ class Voice(msgspec.Struct, frozen=True):
     @property
     def small(self) -> bool:
         """The model that comes along: it works everywhere, and often makes no sense."""
-        return self.model.name.startswith(("embedded", "hf:embedded"))
-
-    @property
-    def prompt(self) -> Length:
-        return "brief" if self.small else "full"
+        return is_small(self.model.name)
 
     def as_dict(self) -> dict[str, object]:
         return {"name": self.name, "place": self.place, "sees": self.model.sees, "small": self.small}
@@ -210,7 +206,7 @@ class Live:
     def speak(self, voice: int, with_: Voice) -> None:
         """Another model answers from now on."""
         settings = self.conversation.settings
-        settings.sampling = msgspec.structs.replace(settings.sampling, prompt=with_.prompt)
+        settings.sampling = msgspec.structs.replace(sampling_for(with_.model), think=settings.sampling.think)
         self.voice, self.conversation.model = voice, with_.model
 
     def move(self, country: str | None) -> None:

@@ -70,12 +70,12 @@ function drawHelp() {
   at("reminder").textContent = state.reminder ?? "";
 }
 
-function drawTurns() {
+/** All turns, then the message that has no answer, if there is one. */
+function drawTurns(left = state.unanswered) {
   const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !urgent(), urgent());
-  if (state.unanswered && !stopping) {
-    const { said, pictures: keys } = state.unanswered;
-    const button = make("button", { type: "button", class: "small-button", onclick: () => does.again({}) }, say("talk.answer"));
-    items.push(make("li", { class: "turn" }, drawing.said(said, keys), make("p", { class: "waiting row-s" }, make("span", { class: "quiet" }, say("talk.unanswered")), button)));
+  if (left) {
+    const button = stopping ? null : make("button", { type: "button", class: "small-button", onclick: () => does.again({}) }, say("talk.answer"));
+    items.push(make("li", { class: "turn" }, drawing.said(left.said, left.pictures), make("p", { class: "waiting row-s" }, make("span", { class: "quiet" }, say("talk.unanswered")), button)));
   }
   at("turns").replaceChildren(...items);
   drawCurve(at("curve"), urgent() ? [] : state.turns);
@@ -124,7 +124,7 @@ function drawThinking(anew = false) {
 
 function draw() {
   drawHelp();
-  drawTurns();
+  if (!stopping) drawTurns(); // else the answer that is being written would go
   drawTools();
   drawThinking();
 }
@@ -203,10 +203,10 @@ function answer(address, data, message) {
 async function write(address, data, message) {
   tell(null);
   stopping = new AbortController();
-  drawTurns();
+  drawTurns(message ? state.unanswered : null); // without a new message, this one is answered now
   const waiting = state.unanswered && { text: state.unanswered.said, pictures: state.unanswered.pictures };
   const coming = stage(message ?? waiting);
-  thought = { number: state.turns.length + (message || state.unanswered ? 1 : 0), texts: {}, labels: {} };
+  thought = { number: state.turns.length + (message ? 1 : 0) + (state.unanswered ? 1 : 0), texts: {}, labels: {} };
   drawTools();
   drawThinking();
   toEnd();

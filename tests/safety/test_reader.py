@@ -1,0 +1,171 @@
+"""A model that reads the conversation: what it raises, what it softens, what it cannot take away, and when it is silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from compeer.errors import UserError
+from compeer.safety import Assessment, ConversationGuard, Said
+from compeer.safety.reader import QUESTION, ModelReader, Odds, SmallReader, question, reader_of, taught, told_by
+
+CALM = Odds(0.98, 0.01, 0.005, 0.003, 0.002)
+WATCH = Odds(0.05, 0.9, 0.03, 0.01, 0.01)
+HIGH = Odds(0.02, 0.05, 0.9, 0.02, 0.01)
+EMERGENCY = Odds(0.01, 0.02, 0.05, 0.91, 0.01)
+OTHER = Odds(0.02, 0.02, 0.03, 0.02, 0.91)
+
+
+class Scripted:
+    """A reader that says what the test tells it to, by the person's last message; counts what it is asked."""
+
+    def __init__(self, **by_message: Odds) -> None:
+        self.by_message, self.asked = by_message, 0
+
+    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
+        self.asked += 1
+        assert messages[0]["role"] == messages[-1]["role"] == "user"
+        return self.by_message.get(messages[-1]["content"].split()[0].lower())
+
+
+def levels(reader: Scripted, *history: str, language: str = "en") -> list[Assessment]:
+    """The assessment after each message of the person; supporter and person in turn."""
+    guard = ConversationGuard(country="US")
+    said = [Said("seeker" if at % 2 == 0 else "supporter", text) for at, text in enumerate(history)]
+    return [asyncio.run(guard.assess(said[: at + 1], language, reader=reader)) for at in range(0, len(said), 2)]
+
+
+@pytest.mark.parametrize(
+    ("odds", "level"), [(CALM, "none"), (WATCH, "watch"), (HIGH, "high"), (EMERGENCY, "emergency"), (OTHER, "high")]
+)
+def test_what_the_probabilities_stand_for(odds: Odds, level: str) -> None:
+    assert told_by(odds, asked=True).level == level
+    assert told_by(odds).level == ("none" if odds is WATCH else level), "unasked, watch needs more than likelihood"
+    assert told_by(odds).other == (odds is OTHER) and told_by(odds, asked=True).sure == (odds is CALM)
+
+
+def test_it_raises_what_no_word_tells() -> None:
+    found = levels(Scripted(platform=EMERGENCY), "platform 2. letting them go past")[0]
+    assert found.level == "emergency" and found.urgent_number and not found.ask_model
+    assert (
+        levels(Scripted(hes=OTHER), "hes said sorry so its fine. my boyfriend. i can nearly turn my neck")[0].danger
+        == "partner_violence"
+    )
+
+
+def test_what_the_lexicon_found_is_softened_by_one_step_and_no_more() -> None:
+    assert levels(Scripted(i=CALM), "I want to kill myself")[0].level == "high", "unasked, it stays"
+    ask = "Do you mean that you want to die?"
+    for answer, level in (("I want to kill myself, in the game", "watch"), ("I have a gun to my head", "high")):
+        assert levels(Scripted(well=CALM, i=CALM), "well", ask, answer)[-1].level == level
+
+
+def test_after_a_question_it_overrules_what_only_the_rules_found() -> None:
+    ask = "Are you thinking about killing yourself?"
+    assert levels(Scripted(), "This level is the end of me", ask, "since monday")[-1].level == "high"
+    calm = Scripted(this=CALM, since=CALM)
+    assert levels(calm, "This level is the end of me", ask, "since monday, it is a hard game")[-1].level == "none"
+
+
+def test_unasked_it_takes_nothing_away() -> None:
+    hint = "Some nights I lie flat on the floor with my arms crossed to see how it would feel, like coming home."
+    assert levels(Scripted(some=CALM), hint)[0].level == levels(Scripted(), hint)[0].level == "watch"
+
+
+def test_asked_and_read_as_less_it_comes_down_to_watch_and_not_after_means() -> None:
+    ask = "Are you thinking about killing yourself?"
+    reader = Scripted(i=HIGH, no=WATCH)
+    assert levels(reader, "i cannot see next week", ask, "no I was only angry")[-1].level == "watch"
+    reader = Scripted(its=EMERGENCY, no=WATCH)
+    assert levels(reader, "its all laid out on the table", ask, "no I was only angry")[-1].level == "emergency"
+
+
+def test_it_is_asked_once_for_each_message() -> None:
+    reader = Scripted(hello=CALM, well=CALM, yes=CALM)
+    levels(reader, "hello", "Hi.", "well", "Yes?", "yes indeed")
+    assert reader.asked == 3
+
+
+class Home:
+    """A model that tells how likely answers are; refuses where told to."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.seen: list[Any] = []
+
+    async def __call__(self, messages: Sequence[dict[str, Any]], answers: Sequence[str]) -> dict[str, float]:
+        if self.refuses:
+            raise UserError("no")
+        self.seen.append(messages)
+        return dict(zip(answers, (0.1, 0.2, 0.3, 0.3, 0.1), strict=True))
+
+
+def test_a_model_is_asked_after_its_own_system_message_and_the_history() -> None:
+    home = Home()
+    system = {"role": "system", "content": "You support."}
+    said = [{"role": "user", "content": "hi"}]
+    assert asyncio.run(ModelReader(home, system).odds(said, "zh")) == Odds(0.1, 0.2, 0.3, 0.3, 0.1)
+    assert home.seen == [[system, *said, {"role": "system", "content": QUESTION["zh"]}]]
+
+
+def test_of_a_long_conversation_the_end_is_read() -> None:
+    home = Home()
+    said = [{"role": role, "content": "word " * 40} for role in ("user", "assistant") * 5] + [
+        {"role": "user", "content": "the end"}
+    ]
+    asyncio.run(ModelReader(home, words=100).odds(said, "en"))
+    assert home.seen == [question(said[-3:], "en")]
+
+
+def test_a_model_that_does_not_answer_leaves_the_rest_to_read() -> None:
+    reader = ModelReader(Home(refuses=True))
+    guard = ConversationGuard(country="US")
+    found = asyncio.run(guard.assess([Said("seeker", "I want to kill myself")], "en", reader=reader))
+    assert found.level == "high" and reader.silent == 1
+
+
+def test_a_model_reads_only_where_its_adapter_was_taught_this_question(tmp_path: Path) -> None:
+    def model(adapter: Path | None) -> object:
+        return SimpleNamespace(adapter=adapter)
+
+    learned, other, none = (tmp_path / name for name in ("learned", "other", "none"))
+    for folder, note in ((learned, taught()), (other, taught() | {"answers": ["yes", "no"]})):
+        folder.mkdir()
+        (folder / "reader.json").write_text(json.dumps(note))
+    none.mkdir()
+    assert reader_of(model(learned)) is not None and reader_of(model(learned / "adapter.gguf")) is not None
+    assert [reader_of(model(one)) for one in (other, none, None)] == [None, None, None]
+    assert reader_of(object()) is None
+
+
+@pytest.mark.parametrize(
+    ("history", "level"),
+    [
+        (["platform 2. letting them go past"], "emergency"),
+        (["I have a job interview on Monday and I am so nervous."], "none"),
+        (["rough week", "Are you thinking about killing yourself?", "not tonight"], "high"),
+        (["rough week", "Are you thinking about killing yourself?", "lol no. just tired of my boss"], "none"),
+    ],
+)
+def test_the_small_network_reads_conversations(history: list[str], level: str) -> None:
+    messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(history)]
+    odds = asyncio.run(SmallReader().odds(messages, "en"))
+    assert odds is not None and told_by(odds, asked=len(history) > 1).level == level
+    assert sum(msgspec.structs.astuple(odds)) == pytest.approx(1)
+    assert asyncio.run(SmallReader().odds(messages, "zh")) is None
+
+
+def test_a_message_that_unsettles_is_answered_by_listening_and_raises_nothing() -> None:
+    found = levels(Scripted(relapsed=Odds(0.3, 0.05, 0.45, 0.15, 0.05)), "relapsed")[0]
+    assert found.level == "none" and found.banner is None and not found.ask_model
+    assert found.reply is not None and found.reply.situation == "listening"
+    _, outcome = ConversationGuard(country="US").screen(found).finish()
+    assert outcome.replaced == "care" and outcome.banner is None
+    assert levels(Scripted(relapsed=CALM), "relapsed")[0].ask_model
