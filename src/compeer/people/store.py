@@ -11,7 +11,8 @@ again from the beginning. A unit of work is therefore a function of the connecti
 Migration: a database is brought up to date when it is opened, all steps in one transaction. Processes that open an old
 one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is left alone.
 To add a step: change `tables.py`, say in `_STEPS` what a database of the step before needs, and raise `NEWEST`; a test
-compares a migrated database with the tables.
+compares a migrated database with the tables. New tables and new columns need no code of their own
+(`_add_missing`).
 """
 
 from __future__ import annotations
@@ -24,21 +25,33 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, insert, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Select,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
+from sqlalchemy.schema import CreateColumn
 
 from compeer.errors import UserError
 from compeer.people.refusal import Refused
-from compeer.people.tables import metadata, refusals
+from compeer.people.tables import accounts, annotators, arena_cases, items, metadata, refusals
 
 Result = TypeVar("Result")
 _BUSY = 60.0  # seconds to wait for other processes
 _TRIES = 12
 _AGAIN = {"40001", "40P01", "55P03"}  # serialisation failure, deadlock, lock not available
 
-NEWEST = "0002"
-#: what takes a database from this step to the next; the first had no tables of arenas
-_STEPS: dict[str, Callable[[Connection], None]] = {"0001": metadata.create_all}
+NEWEST = "0003"
 VERSION_TABLE = "compeer_annotation_version"  # with a name of its own: a PostgreSQL database may be shared
 _ADVISORY_LOCK = 0x636F6D70  # the number of PostgreSQL's lock for whoever migrates
 
@@ -185,6 +198,40 @@ def _collided(error: DBAPIError) -> bool:
     if isinstance(error, IntegrityError):
         return "unique" in str(error.orig).lower()
     return getattr(error.orig, "sqlstate", None) in _AGAIN
+
+
+def _add_missing(connection: Connection) -> None:
+    """Tables and columns that this database does not have yet. Such a column is empty or has a default."""
+    metadata.create_all(connection)
+    known = inspect(connection)
+    for table in metadata.sorted_tables:
+        there = {column["name"] for column in known.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in there:
+                added = str(CreateColumn(column).compile(dialect=connection.dialect))
+                for key in column.foreign_keys:
+                    added += f" CONSTRAINT fk_{table.name}_{column.name} REFERENCES {key.column.table.name} (id)"
+                connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
+
+
+def _add_accounts(connection: Connection) -> None:
+    """Step 0003: whoever has a link gets an account with it, so the link still works; items tell their language."""
+    _add_missing(connection)
+    for row in connection.execute(
+        select(annotators).where(annotators.c.token.is_not(None), annotators.c.account.is_(None))
+    ).all():
+        account = {"name": row.name, "role": row.role, "token": row.token, "languages": "", "created": row.created}
+        number = connection.execute(insert(accounts).values(**account).returning(accounts.c.id)).scalar_one()
+        connection.execute(update(annotators).where(annotators.c.id == row.id).values(account=number))
+    read = "json_extract(content, '$.language')"
+    if connection.dialect.name == "postgresql":
+        read = "CAST(content AS json) ->> 'language'"
+    for table in (items, arena_cases):
+        connection.execute(text(f"UPDATE {table.name} SET language = COALESCE({read}, '')"))
+
+
+#: what takes a database from this step to the next; the first had no arenas, the second no accounts and no quality
+_STEPS: dict[str, Callable[[Connection], None]] = {"0001": metadata.create_all, "0002": _add_accounts}
 
 
 def _migrate(connection: Connection, shown: str) -> None:

@@ -3,15 +3,26 @@
 Labelling and arena have the same structure: something to judge (an item; a slot of an arena), leases, votes, skips.
 
 A lease is a person's one and only relation to one thing, for ever. Its states: `held` (being worked on, until
-`expires`), `done`, `lapsed` (not finished in time) and `skipped`. While it is held or done it takes a place, which is
-empty otherwise. Unique constraints make the rules: nobody sees an item twice (item and annotator) and no item gets a
-third first-pass vote (item and place); nobody compares the same two replies twice, and a slot holds one person (seat).
+`expires`), `done`, `lapsed` (not finished in time), `skipped`, `withheld` and `discarded`. While it is held, done or
+withheld it takes a place, which is empty otherwise. Unique constraints make the rules: nobody sees an item twice (item
+and annotator) and no item gets a third first-pass vote (item and place); nobody compares the same two replies twice,
+and a slot holds one person (seat).
 
 Votes are only ever added. Those of a lease's newest `revision` count, while it is `done`. A changed vote is a new
 revision, an undone one leaves its lease open; the old rows stay.
 
 `items.stage`, `rank` and `begun_by` are an index for the queue, rebuilt from votes and leases with every change of an
 item. No label and no agreement is ever read from them.
+
+A person is a row of `accounts`, with one link for everything; for each project or arena that they take part in they
+have a row of `annotators`, which all votes refer to. The token of a link is kept as a hash. `annotators.token` says
+that this row may be used: it is empty for people who were imported with their votes, and after their access was ended.
+
+A finished lease whose votes must not count is `withheld` (it keeps its place while a coordinator decides) or
+`discarded` (the place is free again); its votes stay.
+
+Items with known answers have the stage `gold`, `practice` or `off`, and never a label. A lease of a gold item takes no
+place, so that everybody can be given it.
 
 An arena is a row of `projects` with a row of `arenas`. A slot is a place for one vote: a case, two models, and which of
 them stands on the left. Slots are made once and never change, so pairs and sides stay balanced however people come and
@@ -88,6 +99,20 @@ projects = Table(
     Column("undo_seconds", Float, nullable=False),
     Column("audit_share", Float, nullable=False),
     Column("images", Text),  # the folder that pictures may come from
+    Column("quality", Text),  # settings of `quality` as JSON; none: the defaults
+    Column("quota", Integer),  # most items per person, unless the person has one of their own
+    Column("questions", Text),  # questions of the project's own as JSON
+)
+
+guidelines = Table(
+    "guidelines",
+    metadata,
+    _key(),
+    _reference("project", "projects"),
+    Column("version", String(100), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("content", Text, nullable=False),  # texts by question as JSON
+    UniqueConstraint("project", "version"),
 )
 
 items = Table(
@@ -102,10 +127,22 @@ items = Table(
     Column("images", Text, nullable=False),  # JSON list of paths in the order in which they are shown
     Column("stage", String(10), nullable=False),
     Column("rank", SmallInteger, nullable=False),
+    Column("language", String(10), nullable=False, server_default=""),
     Column("begun_by", Integer),  # who alone has taken a first-pass place; saves the queue a look at their leases
     UniqueConstraint("project", "name"),
     Index("ix_items_queue", "project", "rank", "position", "begun_by"),
     Index("ix_items_project_position", "project", "position"),
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    _key(),
+    Column("name", String(200), nullable=False),
+    Column("role", String(20), nullable=False),  # coordinator or annotator
+    Column("token", String(64), nullable=False, unique=True),  # SHA-256 of the link's token
+    Column("languages", String(100), nullable=False),  # comma-separated; empty: all
+    Column("created", Float, nullable=False),
 )
 
 annotators = Table(
@@ -115,9 +152,11 @@ annotators = Table(
     _reference("project", "projects"),
     Column("name", String(200), nullable=False),
     Column("role", String(20), nullable=False),  # coordinator or annotator
-    Column("token", String(64), unique=True),  # SHA-256; none: cannot come in (imported, or revoked)
+    Column("token", String(64), unique=True),  # random; none: cannot come in (imported, or revoked)
     Column("paused", Boolean, nullable=False),
     Column("created", Float, nullable=False),
+    _reference("account", "accounts", nullable=True),
+    Column("quota", Integer),  # most items for this person; none: the project's
     UniqueConstraint("project", "name"),
 )
 
@@ -176,6 +215,37 @@ audit_draws = Table(
     Column("at", Float, nullable=False),
 )
 
+known_answers = Table(
+    "known_answers",
+    metadata,
+    Column("item", Integer, ForeignKey("items.id"), primary_key=True),
+    Column("answers", Text, nullable=False),  # JSON, by question
+    Column("explanation", Text, nullable=False),
+)
+
+practice_answers = Table(
+    "practice_answers",
+    metadata,
+    _key(),
+    _reference("annotator", "annotators"),
+    _reference("item", "items"),
+    Column("answers", Text, nullable=False),  # JSON, by question
+    Column("candidate_first", Boolean, nullable=False),
+    Column("at", Float, nullable=False),
+    Index("ix_practice_answers_annotator", "annotator", "item"),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    _key(),
+    _reference("annotator", "annotators", index=True),
+    Column("at", Float, nullable=False),
+    Column("reasons", Text, nullable=False),  # JSON list
+    Column("decision", String(10), nullable=False),  # open, released, discarded
+    Column("decided", Float),
+)
+
 forms = Table(
     "forms",
     metadata,
@@ -225,6 +295,7 @@ arena_cases = Table(
     Column("name", String(500), nullable=False),
     Column("position", Integer, nullable=False),
     Column("content", Text, nullable=False),  # the case as JSON
+    Column("language", String(10), nullable=False, server_default=""),
     UniqueConstraint("project", "name"),
 )
 
