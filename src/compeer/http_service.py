@@ -107,7 +107,7 @@ def cross_origin_headers(request: web.Request, origins: Collection[str], headers
         return {}
     return {
         "Access-Control-Allow-Origin": origin,
-        "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+        "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
         "Access-Control-Allow-Headers": ", ".join(filter(None, ("Authorization, Content-Type", headers))),
         "Access-Control-Max-Age": "600",
         "Vary": "Origin",

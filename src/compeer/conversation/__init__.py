@@ -7,6 +7,7 @@ display       an answer as a person reads it; terminal text made harmless and wr
 terminal      `compeer chat` and `--once`
 requests      OpenAI's requests, and the turn each asks for
 replies       an answer in OpenAI's form, whole or streamed
+responses     the same for OpenAI's Responses API, and the conversations it continues
 server        `compeer serve`: the endpoints, who waits, metrics
 """
 

@@ -29,6 +29,12 @@ from compeer.reasoning import LABELS, STEPS, Event
 from compeer.reasoning.schema import COLON, KEYS
 from compeer.safety import Assessment
 
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # a proxy that collects the stream would spoil it
+}
+
 
 class Delta(msgspec.Struct, frozen=True):
     """What is new: thinking, reply, or both."""
@@ -164,14 +170,7 @@ class StreamedReply:
         self._head = _head(self.id, "chat.completion.chunk", model)
         self._before = b"data: " + msgspec.json.encode(self._head)[:-1] + b',"choices":[{"index":0,"delta":{'
         self._after = b'},"finish_reason":null}]' + (b',"usage":null' if usage else b"") + b"}\n\n"
-        self._response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream; charset=utf-8",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",  # a proxy that collects the stream would spoil it
-                "X-Request-Id": self.id,
-            }
-        )
+        self._response = web.StreamResponse(headers=STREAM_HEADERS | {"X-Request-Id": self.id})
 
     async def open(self, compeer: dict[str, Any]) -> None:
         """Begin at once, with what cannot wait for the model."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence, Set
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -149,15 +149,11 @@ class CompeerFields(msgspec.Struct, forbid_unknown_fields=True):
     country: str | None = None
 
 
-class ChatRequest(msgspec.Struct):
-    """The fields of a request that mean something here."""
+class TurnFields(msgspec.Struct, kw_only=True):
+    """The fields that mean something in every request for a turn."""
 
-    messages: list[ChatMessage]
     model: str | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    max_tokens: Tokens | None = None
-    max_completion_tokens: Tokens | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     repetition_penalty: Annotated[float, msgspec.Meta(ge=0.5, le=2)] | None = None
@@ -167,24 +163,39 @@ class ChatRequest(msgspec.Struct):
     ignored: list[str] = []
 
 
-_KNOWN = frozenset(ChatRequest.__struct_fields__) - {"ignored"} | _IDLE | frozenset(_NEUTRAL)
+class ChatRequest(TurnFields, kw_only=True):
+    """The fields of a request to /v1/chat/completions that mean something here."""
+
+    messages: list[ChatMessage]
+    stream_options: StreamOptions | None = None
+    max_tokens: Tokens | None = None
+    max_completion_tokens: Tokens | None = None
+
+
+Fields = TypeVar("Fields", bound=TurnFields)
 
 
 def read_request(data: bytes) -> ChatRequest:
     """The request in a body; ApiError says which field is wrong."""
+    return read_fields(data, ChatRequest, _IDLE, _NEUTRAL)
+
+
+def read_fields(data: bytes, kind: type[Fields], idle: Set[str], neutral: Mapping[str, tuple[Any, ...]]) -> Fields:
+    """The fields of a body. `idle` ones are accepted, `neutral` ones only with a value that means nothing special."""
     try:
         fields = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise bad_request(f"The body is not JSON: {problem}.") from None
     if not isinstance(fields, dict):
-        raise bad_request("The body must be a JSON object with a list of messages.")
-    for name, fine in _NEUTRAL.items():
+        raise bad_request("The body must be a JSON object.")
+    for name, fine in neutral.items():
         if name in fields and not any(fields[name] == value and type(fields[name]) is type(value) for value in fine):
             raise bad_request(_refusal(name), name, "unsupported_parameter")
-    ignored = sorted(name for name in fields if name not in _KNOWN)
-    known = {name: value for name, value in fields.items() if name in ChatRequest.__struct_fields__}
+    read = set(kind.__struct_fields__) - {"ignored"}
+    ignored = sorted(name for name in fields if name not in read | idle and name not in neutral)
+    known = {name: value for name, value in fields.items() if name in read}
     try:
-        return from_plain(known | {"ignored": [name[:60] for name in ignored[:20]]}, ChatRequest)
+        return from_plain(known | {"ignored": [name[:60] for name in ignored[:20]]}, kind)
     except msgspec.ValidationError as problem:
         what, _, where = str(problem).partition(" - at ")
         place = where.strip("`").removeprefix("$.") or None

@@ -2,13 +2,15 @@
 
     GET  /v1/models             the one model behind it
     POST /v1/chat/completions   a turn, whole or streamed
+    POST /v1/responses          the same in OpenAI's newer form; DELETE /v1/responses/ID forgets what was kept
     GET  /health                200 once the model is loaded, 503 before and while it stops
     GET  /metrics               for Prometheus; counts, never a word of what was said
 
-The server remembers nobody: the history is in the request, and the risk is read from all of it (`engine`). A request is
-read and assessed, waits for a place, and is answered. A client that hangs up ends the work behind its request at once.
-A person who may be in danger is never turned away by a failure: where the model fails, is too slow or too busy, they
-get a reply that needs no model, with the helplines. Nothing that is said is kept or logged.
+The history is in the request, and the risk is read from all of it (`engine`). Nothing is kept except, in memory, the
+conversations that /v1/responses may continue (`responses`). A request is read and assessed, waits for a place, and is
+answered. A client that hangs up ends the work behind its request at once. A person who may be in danger is never turned
+away by a failure: where the model fails, is too slow or too busy, they get a reply that needs no model, with the
+helplines. Nothing that is said is logged or written to disk.
 
 SIGTERM (or Ctrl-C) refuses what is new with 503 and finishes what is under way, for as long as `grace` allows; what is
 left then is told so.
@@ -39,10 +41,19 @@ from compeer.conversation.replies import (
 from compeer.conversation.requests import (
     ApiError,
     AskedTurn,
+    ChatMessage,
+    ChatRequest,
     ServerSettings,
     asked_turn,
     bad_request,
     read_request,
+)
+from compeer.conversation.responses import (
+    KeptConversations,
+    StreamedResponse,
+    WholeResponse,
+    chat_request,
+    read_responses_request,
 )
 from compeer.errors import UserError
 from compeer.http_service import (
@@ -63,7 +74,7 @@ from compeer.models.request import TooLong
 from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard as GuardModel
 
-Reply = StreamedReply | WholeReply
+Reply = StreamedReply | WholeReply | WholeResponse
 _OWN_HEADERS = "X-Compeer-Country, X-Compeer-Language"
 
 
@@ -159,6 +170,7 @@ class ConversationServer:
         self.ready = self.stopping = False
         self._guard_model = guard_model
         self._guards: dict[str | None, ConversationGuard] = {}
+        self._kept = KeptConversations()
         self.guard(settings.country)  # a wrong code is said at the start
         self._started = int(time.time())
         self._limits: set[asyncio.Timeout] = set()
@@ -170,6 +182,8 @@ class ConversationServer:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id:.+}", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/responses", self._responses)
+        app.router.add_delete("/v1/responses/{id}", self._forget)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.on_response_prepare.append(self._add_headers)
@@ -206,29 +220,62 @@ class ConversationServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         began = time.monotonic()
+        chat = read_request(await self._body(request))
+        asked, guard = self._asked(request, chat)
+        name = self.settings.name
+        out = StreamedReply(request, name, asked.stream_usage) if asked.stream else WholeReply(name)
+        return await self._answer(asked, guard, out, began)
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        began = time.monotonic()
+        given = read_responses_request(await self._body(request))
+        key = request.headers.get("Authorization", "")
+        earlier = self._kept.find(key, given.previous_response_id) if given.previous_response_id else ()
+        chat = chat_request(given, earlier)
+        try:
+            asked, guard = self._asked(request, chat)
+        except ApiError as problem:
+            if (problem.param or "").startswith("messages"):
+                problem.param = "input"
+            raise
+
+        def keep(name: str, reply: str) -> None:
+            said = chat.messages[1:] if given.instructions else chat.messages  # instructions are not carried over
+            self._kept.keep(key, name, [*said, ChatMessage("assistant", reply)])
+
+        kept = None if given.store is False else keep
+        name = self.settings.name
+        streamed = StreamedResponse(request, given, name, kept)
+        return await self._answer(asked, guard, streamed if asked.stream else WholeResponse(given, name, kept), began)
+
+    async def _forget(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        if not self._kept.forget(request.headers.get("Authorization", ""), name):
+            raise ApiError(404, f"There is no kept response {name[:80]!r}.", code="response_not_found")
+        return json_response({"id": name, "object": "response", "deleted": True})
+
+    async def _body(self, request: web.Request) -> bytes:
         if self.stopping:
             raise ApiError(503, "The server is stopping.", code="stopping", retry=5)
         if not self.ready:
             raise ApiError(503, "The model is still loading.", code="loading", retry=2)
-        chat = read_request(await request.read())
+        return await request.read()
+
+    def _asked(self, request: web.Request, chat: ChatRequest) -> tuple[AskedTurn, ConversationGuard]:
+        """The turn that a request asks for, and who keeps it safe."""
         if chat.model not in (None, "", self.settings.name):
             raise _no_such_model(str(chat.model), self.settings.name)
         asked = asked_turn(chat, self.settings, self.model.sees, request.headers)
         try:
-            guard = self.guard(asked.country)
+            return asked, self.guard(asked.country)
         except UserError as problem:
             raise bad_request(str(problem), "compeer.country") from None
-        return await self._answer(request, asked, guard, began)
 
-    async def _answer(
-        self, request: web.Request, asked: AskedTurn, guard: ConversationGuard, began: float
-    ) -> web.StreamResponse:
+    async def _answer(self, asked: AskedTurn, guard: ConversationGuard, out: Reply, began: float) -> web.StreamResponse:
         turn = TurnWriter(self.model, asked.turn, guard)
         assessment = await turn.assess()
         notice = asked.opening and self.settings.no_notice_because is None
         text = ReplyText(asked, assessment, guard.notice(asked.turn.language) if notice else ())
-        name = self.settings.name
-        out: Reply = StreamedReply(request, name, asked.stream_usage) if asked.stream else WholeReply(name)
         self.metrics.safety.labels(assessment.level).inc()
         self.metrics.in_flight.inc()
         failure: ApiError | None = None
@@ -344,13 +391,14 @@ class ConversationServer:
         except ConnectionError:  # the client left in the middle of a stream
             return web.Response(status=499)
         finally:
-            path = "/v1/models" if path.startswith("/v1/models") else path
+            path = next((known for known in ("/v1/models", "/v1/responses") if path.startswith(known)), path)
             self.metrics.requests.labels(path, status).inc()
-            if path == "/v1/chat/completions":
-                self.metrics.seconds.observe(time.monotonic() - began)
-                if self.settings.log:
-                    now, took = datetime.now(UTC).isoformat(timespec="seconds"), f"{time.monotonic() - began:.3f}s"
-                    print(now, request.method, path, status, took, name, file=sys.stderr, flush=True)
+            took = time.monotonic() - began
+            if request.method == "POST" and path in ("/v1/chat/completions", "/v1/responses"):
+                self.metrics.seconds.observe(took)
+            if self.settings.log and path not in ("/health", "/metrics"):  # those are asked every few seconds
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                print(now, request.method, path, status, f"{took:.3f}s", name, file=sys.stderr, flush=True)
         return response
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
