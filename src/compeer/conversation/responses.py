@@ -168,8 +168,8 @@ class _Item:
 
     def as_dict(self, status: str) -> dict[str, Any]:
         content = [] if status == "in_progress" else [self.part(self.text)]
-        known = {"id": self.id, "type": self.kind, "status": status, "content": content}
-        return known | ({"summary": []} if self.kind == "reasoning" else {"role": "assistant"})
+        more: dict[str, Any] = {"summary": []} if self.kind == "reasoning" else {"role": "assistant"}
+        return {"id": self.id, "type": self.kind, "status": status, "content": content} | more
 
 
 class WholeResponse:
