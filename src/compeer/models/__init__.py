@@ -9,14 +9,11 @@ local         a transformers model in this process, with an optional LoRA adapte
 checkpoint    a transformers checkpoint: what is in its folder, and how it is opened
 sampling      grammar, temperature and seed for each row of a transformers batch
 embedded      a model in this process, through llama.cpp: the known weights or any GGUF file
-llama_server  llama.cpp's server in this process: opened, asked, closed
-slots         which of its slots keeps which conversation
-chat_format   a conversation as the text that a model reads
+llama_server  llama.cpp's server in this process: opened, asked, closed; which slot keeps which conversation
 weighing      the probability of some answers against each other, by llama.cpp
 weights       the known weights: a table, where they lie, their hashes
 fetch         weights from the hub or from a package index
-gguf_header   the header of a GGUF file
-lora_gguf     LoRA adapters as llama.cpp loads them
+lora_gguf     GGUF files: their header, and LoRA adapters as llama.cpp loads them
 shipped       the adapters in the package: supporter and judge
 embedding     sentence vectors
 """

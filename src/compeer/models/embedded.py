@@ -11,8 +11,13 @@ thousandths of transformers, no slower at reading, slower at writing. Judges nee
 An adapter is a .gguf file, or a folder that peft has saved, which is converted on first use and kept in the cache. The
 class itself adds none; the names `embedded` and `embedded:small` mean the shipped ones (`spec`, `shipped`).
 
-Each conversation keeps its slot (`slots`): what was read at one turn is not read again at the next. A judge reads many
+Each conversation keeps its slot (`llama_server`): what was read at one turn is not read again at the next. A judge reads many
 texts with the same beginning instead, and leaves the choice of the slot to llama.cpp.
+
+A conversation with the known weights is written in ChatML here rather than by llama.cpp's template engine, for three
+reasons: what is known of the output beforehand is given as a prefix instead of being decoded; a person's text cannot
+smuggle in control tokens; and the same function serves training. Any other GGUF file is written by its own template;
+its control tokens are read from the file, so that a text cannot hold them either.
 
 A seed repeats an answer while requests come one after another. Requests decoded side by side are rounded differently,
 and at a temperature above 0 a small difference soon leads to another text.
@@ -23,22 +28,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import re
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from compeer.models.chat_format import Messages, OwnTemplate, chatml, chatml_prompt, defused
-from compeer.models.llama_server import LlamaServer
-from compeer.models.lora_gguf import check_base, converted
+from compeer.models.llama_server import WITHOUT_ADAPTER, LlamaServer, Prompt, Slots
+from compeer.models.lora_gguf import check_base, control_tokens, converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
-from compeer.models.slots import WITHOUT_ADAPTER, Prompt, Slots
 from compeer.models.weights import BASE, SMALL, Weights, as_floats, file_sha256, identify, locate, remembered_sha256
 from compeer.reasoning.grammar import after_prefix, gbnf, prefix
 
@@ -415,3 +419,69 @@ def _first_token(chunk: dict[str, Any]) -> tuple[tuple[str, float], ...]:
         return ()
     found = [(str(entry["token"]), float(entry["logprob"])) for entry in tokens[0]["top_logprobs"]]
     return tuple(sorted(found, key=lambda pair: -pair[1]))
+
+
+Messages = Sequence[dict[str, Any]]
+
+# where a control token of SmolLM2 or Qwen2.5 would begin
+_CONTROL = re.compile(
+    r"<(?=\||/?tool_call>|(?:repo_?name|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|empty_output"
+    r"|jupyter_(?:start|text|code|output|script))>)"
+)
+
+_END, _OPENING = "<|im_end|>\n", "<|im_start|>assistant\n"
+
+# what the models' own templates put first when a conversation has no system message
+_DEFAULT_SYSTEM = {
+    SMALL.name: "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+    BASE.name: "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+}
+
+
+def chatml(messages: Messages, weights: Weights = SMALL) -> str:
+    """The conversation in ChatML, ready for the assistant's turn. Control tokens inside a text are defused."""
+    if not messages or messages[0]["role"] != "system":
+        messages = [{"role": "system", "content": _DEFAULT_SYSTEM[weights.name]}, *messages]
+    return "".join(map(_turn, messages)) + _OPENING
+
+
+def chatml_prompt(messages: Messages, weights: Weights) -> Prompt:
+    """The same with its parts: the system message, and what was said up to the person's last message."""
+    text = chatml(messages, weights)
+    last = max((place for place, one in enumerate(messages) if one["role"] == "user"), default=-1)
+    said = chatml(messages[: last + 1], weights).removesuffix(_OPENING) if last >= 0 else ""
+    return Prompt(text, text[: text.index(_END) + len(_END)], said)
+
+
+def _turn(message: dict[str, Any]) -> str:
+    return f"<|im_start|>{message['role']}\n{defused(text_of(message))}{_END}"
+
+
+def defused(text: str) -> str:
+    """The text with a space in every control token, so that it stays text."""
+    return _CONTROL.sub("< ", text)
+
+
+def text_of(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
+
+
+class OwnTemplate:
+    """The chat template in a GGUF file, applied by llama.cpp."""
+
+    def __init__(self, file: Path) -> None:
+        tokens = sorted(control_tokens(file), key=len, reverse=True)
+        self._control = re.compile("|".join(re.escape(token) for token in tokens) or "(?!)")
+
+    def defused(self, text: str) -> str:
+        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
+
+    def prompt(self, server: LlamaServer, messages: Messages) -> Prompt:
+        """The conversation, ready for the assistant's turn. Where the person's last message ends in the text is found
+        by its words, since a template may write anything around them."""
+        plain = [{"role": one["role"], "content": self.defused(text_of(one))} for one in messages]
+        text = str(server.request("POST", "/apply-template", {"messages": plain})["prompt"])
+        last = next((one["content"] for one in reversed(plain) if one["role"] == "user"), "").strip()
+        place = text.rfind(last) if last else -1
+        return Prompt(text, said=text[: place + len(last)] if place >= 0 else "")

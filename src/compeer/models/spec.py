@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from compeer.models.gguf_header import fields
+from compeer.models.lora_gguf import fields
 from compeer.models.request import Model, ModelError, Patience
 from compeer.models.shipped import Role, base_of
 from compeer.models.shipped import adapter as shipped_adapter

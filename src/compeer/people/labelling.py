@@ -52,10 +52,12 @@ from compeer.people.projects import (
 )
 from compeer.people.protocol import (
     PLACES,
+    UNSURE,
     Answer,
     Ballot,
     Pass,
     Stage,
+    Unsure,
     answer_of,
     answer_text,
     disputed,
@@ -65,12 +67,14 @@ from compeer.people.protocol import (
 from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
 from compeer.people.tables import annotators, audit_draws, drafts, items, leases, projects, votes
-from compeer.people.work_queue import Draft, WorkQueue, clean_note, clean_seconds
+from compeer.people.work_queue import HANDED_IN, Draft, WorkQueue, clean_note, clean_seconds
 from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
 from compeer.typed import from_json
 
 #: what the queue gives out first: a third vote, then items begun, then audits, then untouched items; 0: no free place
 THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
+#: the stages of items that get labels; the others have known answers (`quality`)
+STAGES: tuple[Stage, ...] = get_args(Stage)
 _OPENING = 120  # characters
 
 # asked for every item again and again, so built once
@@ -191,11 +195,11 @@ class HandedIn(msgspec.Struct, frozen=True):
 
 
 class LabellingQueue(WorkQueue[int, AssignedItem]):
-    """Items for people. Answers: True or False for each step; first, second, both or neither for the preference."""
+    """Items for people. Answers: True or False per step; first, second, both or neither for the preference; unsure."""
 
     leases, votes, skips = tables.leases, tables.votes, tables.skips
     place, key, thing = "place", "item", "item"
-    viewable = ("held", "lapsed", "done")
+    viewable = ("held", "lapsed", *HANDED_IN)
 
     def save_draft(
         self, person: Person, item: int, answers: Mapping[str, Any], *, note: str = "", seconds: float = 0.0
@@ -208,7 +212,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         query = (
             select(leases.c.item, leases.c.finished, items.c.content)
             .join(items, items.c.id == leases.c.item)
-            .where(leases.c.annotator == person.id, leases.c.state == "done")
+            .where(leases.c.annotator == person.id, leases.c.state.in_(HANDED_IN))
             .order_by(leases.c.finished.desc(), leases.c.id.desc())
             .limit(limit)
         )
@@ -218,7 +222,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
 
     def is_finished(self, project: int) -> bool:
         """Whether every item is closed."""
-        query = select(items.c.id).where(items.c.project == project, items.c.stage != "closed").limit(1)
+        query = select(items.c.id).where(items.c.project == project, items.c.stage.in_(("first", "third"))).limit(1)
         with self.store.read() as db:
             return db.execute(query).first() is None
 
@@ -228,7 +232,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         return lease_of(db, key, person.id)
 
     def _resumable(self, me: Person) -> Select[Any]:
-        same_pass = or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in get_args(Stage)))
+        same_pass = or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in STAGES))
         begun = self._in_state(me, "lapsed").join(items, items.c.id == leases.c.item)
         return begun.where(items.c.rank > NOTHING, same_pass)
 
@@ -283,7 +287,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
             name=str(lease.item),
             questions=questions_of(lease.questions),
         )
-        return AssignedItem(lease.item, task, _draft_of(db, lease), lease.expires, lease.state == "done")
+        return AssignedItem(lease.item, task, _draft_of(db, lease), lease.expires, lease.state in HANDED_IN)
 
     def _record(
         self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
@@ -333,7 +337,8 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         return None if row is None else Pictures(row.name, from_json(row.images, list[str]), row.folder)
 
     def _total(self, project: int) -> Select[Any]:
-        return select(func.count()).select_from(items).where(items.c.project == project)
+        seen = items.c.stage.not_in(("practice", "off"))
+        return select(func.count()).select_from(items).where(items.c.project == project, seen)
 
     def _mean_seconds(self, project: int) -> Select[Any]:
         here = select(annotators.c.id).where(annotators.c.project == project)
@@ -359,18 +364,19 @@ def read_answers(asked: Sequence[Question], given: Mapping[str, Any], candidate_
         raise BadAnswers(f"Not asked here: {', '.join(map(str, extra))[:200]}. Nothing was saved.")
     for question in asked:
         _check_answer(question, given[question])
-    return {
-        name: given[name] if isinstance(given[name], bool) else preference_of(given[name], candidate_first)
-        for name in asked
-    }
+    by_place = [name for name in asked if given[name] in CHOICES]
+    return {**{name: given[name] for name in asked},
+            **{name: preference_of(given[name], candidate_first) for name in by_place}}  # fmt: skip
 
 
-def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice:
+def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice | Unsure:
     """An answer the way the person gave it: by place."""
-    return answer if isinstance(answer, bool) else choice_of(answer, candidate_first)
+    return answer if isinstance(answer, bool) or answer == UNSURE else choice_of(answer, candidate_first)
 
 
 def _check_answer(question: str, value: Any) -> None:
+    if value == UNSURE:
+        return
     if question == "preference":
         if value not in CHOICES:
             raise BadAnswers(f"The preference is {', '.join(CHOICES)}; got {str(value)[:50]!r}.")
@@ -380,7 +386,7 @@ def _check_answer(question: str, value: Any) -> None:
 
 def _draft_of(db: Connection, lease: Row[Any]) -> Draft:
     """What a person has filled in: the draft, or what they handed in, the way they saw it."""
-    if lease.state == "done":
+    if lease.state in HANDED_IN:
         query = select(votes).where(votes.c.lease == lease.id, votes.c.revision == lease.revision)
         rows = db.execute(query).all()
         answers = {row.question: as_shown(answer_of(row.question, row.answer), lease.candidate_first) for row in rows}
@@ -454,7 +460,9 @@ def pass_of(now_at: Stage) -> Pass:
 
 
 def settle(db: Connection, item: Row[Any], now: float) -> None:
-    """Work out what the item waits for and tell the queue."""
+    """Work out what the item waits for and tell the queue. An item with known answers waits for nothing."""
+    if item.stage not in STAGES:
+        return
     at = places_at(db, item.id)
     now_at = stage(questions_of(item.questions), at.ballots)
     free = [place for place in PLACES[pass_of(now_at)] if place not in at.leases]

@@ -4,6 +4,10 @@ Two people answer every question of an item, each alone. On the questions where 
 person votes without seeing their answers. Two equal votes of three make the label; three that all differ (possible only
 for the preference) drop the question. `compeer.cer.exchange.consensus` decides, as for labels exchanged by files.
 
+"Unsure" is a finished look without a vote on that question. A third person is asked, and two equal votes still make the
+label: one of the first two and the third. Where both of the first pass are unsure the question is dropped, because a
+third alone cannot make two equal votes. An unsure answer is kept, and never becomes True, False or a preference.
+
 Nothing here is stored: labels are computed from ballots whenever they are needed.
 """
 
@@ -18,7 +22,10 @@ from compeer.cer.exchange import Consensus, Status, consensus
 from compeer.cer.item import QUESTIONS, Item, Preference, Question
 from compeer.reward.verdict import PREFERENCES
 
-Answer = bool | Preference
+Vote = bool | Preference
+Unsure = Literal["unsure"]
+UNSURE: Unsure = "unsure"
+Answer = Vote | Unsure
 #: `first`: one of the two independent votes; `third`: on what they differ about; `audit`: again, after the item closed
 Pass = Literal["first", "third", "audit"]
 Stage = Literal["first", "third", "closed"]
@@ -51,15 +58,35 @@ def verdicts(questions: Sequence[Question], ballots: Sequence[Ballot]) -> dict[Q
     >>> verdicts(["history"], [*two, Ballot("c", "third", {"history": False})])["history"]
     Consensus(value=False, status='adjudicated')
     """
-    counted = [one for turn in ("first", "third") for one in ballots if one.turn == turn]
-    return {
-        question: consensus([one.answers[question] for one in counted if question in one.answers])
-        for question in questions
-    }
+
+    def given(turn: Pass, question: Question) -> list[Answer]:
+        return [one.answers[question] for one in ballots if one.turn == turn and question in one.answers]
+
+    return {one: decide(given("first", one), next(iter(given("third", one)), None)) for one in questions}
+
+
+def decide(first: Sequence[Answer], third: Answer | None = None) -> Consensus:
+    """What the answers to one question come to: those of the first pass, and that of the third person if there is one.
+
+    >>> decide([True, "unsure"]).status, decide([True, "unsure"], False).status, decide(["unsure", "unsure"]).status
+    ('open', 'dropped', 'dropped')
+    >>> decide([True, "unsure"], True)
+    Consensus(value=True, status='adjudicated')
+    """
+    cast: list[Vote] = [one for one in first if one != UNSURE]
+    found = consensus(cast)
+    if len(first) < 2 or found.status == "agreed":
+        return found
+    if not cast:
+        return Consensus(None, "dropped")
+    if third is None:
+        return found
+    value = consensus([*cast, *([] if third == UNSURE else [third])]).value
+    return Consensus(value, "dropped" if value is None else "adjudicated")
 
 
 def disputed(questions: Sequence[Question], ballots: Sequence[Ballot]) -> tuple[Question, ...]:
-    """The questions on which the two first-pass ballots differ; none before both are in.
+    """The questions that the two first-pass ballots leave open: they differ, or one is unsure. None before both are in.
 
     >>> disputed(["history", "preference"], [
     ...     Ballot("a", "first", {"history": True, "preference": "both"}),
@@ -69,7 +96,7 @@ def disputed(questions: Sequence[Question], ballots: Sequence[Ballot]) -> tuple[
     first = [one for one in ballots if one.turn == "first"]
     if len(first) < 2:
         return ()
-    return tuple(question for question in questions if first[0].answers[question] != first[1].answers[question])
+    return tuple(one for one, found in verdicts(questions, first).items() if found.status == "open")
 
 
 def stage(questions: Sequence[Question], ballots: Sequence[Ballot]) -> Stage:
@@ -80,7 +107,7 @@ def stage(questions: Sequence[Question], ballots: Sequence[Ballot]) -> Stage:
 
 
 def answer_text(answer: Answer) -> str:
-    """An answer as it is stored: true, false, or the preference's own name."""
+    """An answer as it is stored: true, false, unsure, or the preference's own name."""
     return ("false", "true")[answer] if isinstance(answer, bool) else answer
 
 
@@ -90,6 +117,8 @@ def answer_of(question: Question, text: str) -> Answer:
     >>> answer_of("history", "false"), answer_of("preference", "both")
     (False, 'both')
     """
+    if text == UNSURE:
+        return UNSURE
     if question == "preference":
         return PREFERENCES[PREFERENCES.index(text)]
     return {"true": True, "false": False}[text]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -36,6 +36,8 @@ LONGEST_NOTE = 10_000
 _LONGEST_REASON = 2000
 _MOST_SECONDS = 86400.0
 _EXPIRED_AT_ONCE = 50
+#: states of a lease that was handed in, whether or not its votes count
+HANDED_IN = ("done", "withheld", "discarded")
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -68,6 +70,8 @@ class PersonProgress(msgspec.Struct, frozen=True):
     skipped: int
     distressed: int
     seconds: float | None  # mean per thing judged
+    withheld: int = 0  # handed in, and not counted until the coordinator decides
+    discarded: int = 0
 
 
 class WorkQueue(ABC, Generic[Key, Work]):
@@ -209,12 +213,21 @@ class WorkQueue(ABC, Generic[Key, Work]):
             missing.detail = str(error)
             raise self._logged(missing) from error
 
+    def holder(self, members: Sequence[Person], key: Key) -> Person | None:
+        """Which of these people, who are one person in several projects, this was given to."""
+        fits = isinstance(key, str) or 0 < key < 2**31
+        theirs = self.leases.c.annotator.in_([one.id for one in members])
+        with self.store.read() as db:
+            query = select(self.leases.c.annotator).where(self.leases.c[self.key] == key, theirs)
+            found = db.execute(query).scalar() if fits else None
+        return next((one for one in members if one.id == found), None)
+
     def own_progress(self, person: Person) -> OwnProgress:
         """What this person has done; nothing of the others' work."""
         now = datetime.fromtimestamp(self.store.clock(), UTC)
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
         leases = self.leases.c
-        done = leases.state == "done"
+        done = leases.state.in_(HANDED_IN)
         counts = select(
             func.count(case((done, 1))),
             func.count(case((done & (leases.finished >= midnight), 1))),
@@ -247,6 +260,8 @@ class WorkQueue(ABC, Generic[Key, Work]):
                 skipped=counts.get((row.id, "skipped"), 0),
                 distressed=distressed.get(row.id, 0),
                 seconds=seconds.get(row.id),
+                withheld=counts.get((row.id, "withheld"), 0),
+                discarded=counts.get((row.id, "discarded"), 0),
             )
             for row in db.execute(everybody)
         ]
@@ -341,6 +356,8 @@ class WorkQueue(ABC, Generic[Key, Work]):
             raise refuse(me, "closed", "The arena has been closed, so nothing more is counted.")
         if lease.state == "skipped":
             raise refuse(me, "closed", f"You skipped this {self.thing}.", f"{self.thing} {key}")
+        if lease.state in ("withheld", "discarded"):
+            raise refuse(me, "closed", f"This {self.thing} can no longer be changed.", f"{self.thing} {key}")
         return me, lease, project
 
     def _in_state(self, person: Person, state: str) -> Select[Any]:

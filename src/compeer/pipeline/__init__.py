@@ -3,6 +3,5 @@
 stage           a stage and its tools; prompts and costs before a run, progress during it
 work            rows in, results out, in order, by a bounded number of workers; answers from the cache
 ledger          the files of a run, its fingerprint, and how it goes on after it was killed
-runner          run_stage: all of it together, on this machine
-ray_engine      the same on a Ray cluster
+runner          run_stage: all of it together, on this machine or on a Ray cluster
 """

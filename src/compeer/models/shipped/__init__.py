@@ -11,6 +11,9 @@ card says so, unlike the code.
 An adapter belongs to one base, by the SHA-256 of its weights. Those in the package belong to the base in the list
 above; one that was trained here says so in its base.json (name and sha256), which `compeer.training` writes.
 
+Whether pins reach the words of a reply is measured by blind readers. The result is in steering.json beside the adapter,
+and whoever offers pins shows it (`steering`).
+
 Where an adapter does not lie here, the model is the plain one, and `compeer doctor` says so. The adapters fit the
 published weights alone: with another file in $COMPEER_WEIGHTS they are left out. $COMPEER_ADAPTERS names a folder with
 folders of these names to use in their place; what lies there is taken for whatever weights there are.
@@ -31,6 +34,7 @@ from compeer.typed import from_json
 Role = Literal["supporter", "judge"]
 ROLES: tuple[Role, ...] = get_args(Role)
 CONFIG, WEIGHTS, BASE_FILE = "adapter_config.json", "adapter_model.safetensors", "base.json"
+STEERING_FILE = "steering.json"
 
 
 class AdapterBase(msgspec.Struct, frozen=True):
@@ -38,6 +42,27 @@ class AdapterBase(msgspec.Struct, frozen=True):
 
     name: str
     sha256: str | None = None
+
+
+class Steering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """In which share of tries (0 to 1) blind readers who see the reply alone name the strategy that was pinned. `low`
+    and `high`: its 95 % interval. `n`: number of tries. `readers`: number of readers. `date`: such as 2026-11-18."""
+
+    share: float
+    low: float
+    high: float
+    n: int
+    readers: int
+    date: str
+
+
+def steering(adapter: Path | None) -> Steering | None:
+    """What was measured of an adapter, a folder or a file; None where nothing was."""
+    folder = adapter if adapter is None or adapter.is_dir() else adapter.parent
+    try:
+        return from_json((folder / STEERING_FILE).read_bytes(), Steering) if folder else None
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def adapter(role: Role, weights: Weights = SMALL) -> Path | None:
