@@ -1,7 +1,9 @@
 """Labels out of the store and votes into it, as CER items.
 
 Export: labels, votes and `label_source` take the place of what the item had; `trace.consensus` holds the status of each
-question and `trace.annotation` the rest: passes, notes, skips, audit votes, and votes that were changed or taken back.
+question and `trace.annotation` the rest: passes, notes, skips, audit votes, who was unsure about which question, votes
+that were changed or taken back, and votes that are withheld or were discarded (`quality`). Items with known answers,
+gold and practice, are no labels and stay at home.
 An item on which no two people agree on anything comes out without labels. One that is still open keeps what it had
 until people have decided something, as in `compeer.cer.exchange`.
 
@@ -25,7 +27,7 @@ from compeer.cer.exchange import with_votes
 from compeer.cer.item import Item, Vote
 from compeer.errors import UserError
 from compeer.people.invitations import add_person, people_of
-from compeer.people.labelling import lease_of, lock_item, places_at, questions_of, settle
+from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, questions_of, settle
 from compeer.people.labelling_results import ItemRecord, records
 from compeer.people.projects import project_by_number
 from compeer.people.protocol import Pass, answer_text, disputed, stage
@@ -55,11 +57,19 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
     if not record.votes and not record.skips:
         return record.item
     found = record.verdicts
-    counting = [one for one in record.votes if one.counts and one.turn != "audit"]
+    cast = [one for one in record.votes if not one.unsure]
+    counting = [one for one in cast if one.counts and one.turn != "audit"]
+    unsure: dict[str, list[str]] = {}
+    for one in record.votes:
+        if one.unsure and one.counts:
+            unsure.setdefault(names.get(one.vote.annotator, one.vote.annotator), []).append(one.vote.question)
     more: dict[str, Any] = {
         "passes": {names.get(one.vote.annotator, one.vote.annotator): one.turn for one in counting},
-        "audit": [shown(one.vote) for one in record.votes if one.counts and one.turn == "audit"],
-        "superseded": [shown(one.vote) for one in record.votes if not one.counts],
+        "audit": [shown(one.vote) for one in cast if one.counts and one.turn == "audit"],
+        "unsure": unsure,
+        "superseded": [shown(one.vote) for one in cast if one.standing == "changed"],
+        "withheld": [shown(one.vote) for one in cast if one.standing == "withheld"],
+        "discarded": [shown(one.vote) for one in cast if one.standing == "discarded"],
         "notes": {names.get(name, name): note for name, note in record.notes.items()},
         "skips": [{**one, "annotator": names.get(one["annotator"], one["annotator"])} for one in record.skips],
     }
@@ -128,7 +138,7 @@ def _people(
         if not 0 < len(name) <= 200:
             raise UserError(f"A voter's name has 1 to 200 characters; got {name[:60]!r}.")
         if name not in known:
-            known[name] = add_person(db, project, name, "annotator", store.clock(), None)
+            known[name] = add_person(db, project, name, "annotator", store.clock())
             taken["people"] += 1
     return known
 
@@ -144,7 +154,7 @@ def _enter_votes(store: Store, db: Connection, number: int, person: int, cast: M
     turn: Pass = "first" if stage(everything, so_far) == "first" else "third"
     wanted = everything if turn == "first" else disputed(everything, so_far)
     place = at.free(turn)
-    if place is None or not wanted or stage(everything, so_far) == "closed":
+    if place is None or not wanted or stage(everything, so_far) == "closed" or item.stage not in STAGES:
         return "no place"
     if any(question not in cast for question in wanted):
         return "incomplete"

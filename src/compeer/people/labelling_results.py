@@ -5,8 +5,10 @@ answers of the two, of the third, and of the audit. Ten thousand items come down
 counts, so everything is computed anew whenever it is asked for.
 
 Agreement is counted on the two first-pass votes only: third votes exist only where the first two disagreed, and would
-make agreement look worse than it is. Kappa over the whole project takes the two places as its two raters; for each pair
-of people it is counted apart, with their table of answers, so that somebody who reads the guideline differently shows.
+make agreement look worse than it is. An item on which one of the two is unsure is left out of that question's
+coefficients and counted beside them. Shares have Wilson's 95 % interval, coefficients that of a bootstrap over items.
+Kappa over the whole project takes the two places as its two raters; for each pair of people it is counted apart, with
+their table of answers, so that somebody who reads the guideline differently shows.
 
 The audit asks somebody new about closed items. How often they confirm the label is the ceiling for any judge on these
 data; a judge's own agreement with the same labels stands beside it.
@@ -15,26 +17,29 @@ data; a judge's own agreement with the same labels stands beside it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, case, func, select
+import numpy as np
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, or_, select
 
-from compeer.cer.exchange import Consensus, Status, consensus
+from compeer.cer.exchange import Consensus, Status
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows
-from compeer.people.labelling import UNTOUCHED, LabellingQueue, questions_of
+from compeer.people.labelling import STAGES, UNTOUCHED, LabellingQueue, questions_of
 from compeer.people.projects import project_by_number
 from compeer.people.protocol import (
     STATUSES,
+    UNSURE,
     Answer,
     Ballot,
     Pass,
     answer_of,
     answer_text,
+    decide,
     verdicts,
 )
 from compeer.people.store import Store
@@ -44,7 +49,7 @@ from compeer.reasoning import STEPS
 from compeer.reward.judge import Judgement
 from compeer.reward.verdict import PREFERENCES
 from compeer.reward.wire import Scored
-from compeer.statistics import ac1, alpha, kappa, percent_agreement
+from compeer.statistics import ROUNDS, Figure, ac1, alpha, estimate, kappa, percent_agreement, share_figure
 from compeer.typed import from_json
 
 _ITEMS_AT_ONCE = 400
@@ -67,7 +72,7 @@ class AnswerCount(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Consensus:
-        return consensus([vote for vote in (self.first, self.second, self.third) if vote is not None])
+        return decide((self.first, self.second), self.third)
 
 
 def count_answers(
@@ -130,6 +135,7 @@ class LabellingProgress(msgspec.Struct, frozen=True):
     audit_drawn: int
     people: list[PersonProgress]
     refusals: int
+    withheld: int = 0  # items that wait for a decision about somebody's labels
 
 
 def labelling_progress(store: Store, project: int) -> LabellingProgress:
@@ -138,7 +144,7 @@ def labelling_progress(store: Store, project: int) -> LabellingProgress:
     with store.read() as db:
         stages: dict[str, int] = dict.fromkeys(("untouched", "first", "third", "closed"), 0)
         stage = case((items.c.rank == UNTOUCHED, "untouched"), else_=items.c.stage)
-        for at, count in db.execute(select(stage, func.count()).where(items.c.project == project).group_by(stage)):
+        for at, count in db.execute(select(stage, func.count()).where(_labelled(project)).group_by(stage)):
             stages[at] = count
         done = (leases.c.item == items.c.id) & (leases.c.place == 4) & (leases.c.state == "done")
         audit = audit_draws.join(items).outerjoin(leases, done)
@@ -146,6 +152,8 @@ def labelling_progress(store: Store, project: int) -> LabellingProgress:
             select(func.count(), func.count(leases.c.id)).select_from(audit).where(items.c.project == project)
         ).one()
         refused = select(func.count()).select_from(refusals).where(refusals.c.project == project)
+        withheld = select(func.count(leases.c.item.distinct())).select_from(leases.join(items))
+        withheld = withheld.where(_labelled(project), leases.c.state == "withheld")
         return LabellingProgress(
             project=name,
             items=sum(stages.values()),
@@ -158,12 +166,18 @@ def labelling_progress(store: Store, project: int) -> LabellingProgress:
             audit_drawn=drawn,
             people=LabellingQueue(store).people_progress(db, project),
             refusals=db.execute(refused).scalar_one(),
+            withheld=db.execute(withheld).scalar_one(),
         )
+
+
+def _labelled(project: int) -> ColumnElement[bool]:
+    """The items of a project that get labels: not those with known answers."""
+    return (items.c.project == project) & items.c.stage.in_(STAGES)
 
 
 def _statuses(db: Connection, project: int) -> dict[Question, dict[Status, int]]:
     asking: Counter[Question] = Counter()
-    kinds = select(items.c.questions, func.count()).where(items.c.project == project).group_by(items.c.questions)
+    kinds = select(items.c.questions, func.count()).where(_labelled(project)).group_by(items.c.questions)
     for text, count in db.execute(kinds).all():
         for question in questions_of(text):
             asking[question] += count
@@ -176,7 +190,11 @@ def _statuses(db: Connection, project: int) -> dict[Question, dict[Status, int]]
 
 
 class QuestionAgreement(msgspec.Struct, frozen=True):
-    """Agreement on one question. `values` counts every first vote; `units` is how many items had two."""
+    """Agreement on one question. `values` counts the first votes of `units` items that had two.
+
+    `unsure` counts items on which one of the two, or both, were unsure. `figures` holds the four measures with their
+    95 % intervals: percent, kappa, alpha, ac1.
+    """
 
     units: int
     percent: float
@@ -184,6 +202,8 @@ class QuestionAgreement(msgspec.Struct, frozen=True):
     alpha: float
     ac1: float
     values: dict[str, int]
+    unsure: int = 0
+    figures: dict[str, Figure] = {}
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -272,14 +292,15 @@ def audit(store: Store, project: int, judgements: Mapping[str, Judgement]) -> di
     rows = pivot(project).add_columns(items.c.name).subquery()
     with store.read() as db:
         for row in db.execute(select(rows)):
-            given = [answer_of(row.question, text) for text in (row.p1, row.p2, row.p3) if text is not None]
-            label, count = consensus(given).value, counts[row.question]
+            first, second = answer_of(row.question, row.p1), answer_of(row.question, row.p2)
+            third = None if row.p3 is None else answer_of(row.question, row.p3)
+            label, count = decide((first, second), third).value, counts[row.question]
             if label is None:
                 continue
             verdict = _verdict(judgements.get(row.name), row.question)
             count["judged_all"] += verdict is not None
             count["judge_agrees_all"] += verdict == label
-            if row.p4 is not None:
+            if row.p4 not in (None, UNSURE):
                 count["audited"] += 1
                 count["confirmed"] += answer_of(row.question, row.p4) == label
                 count["judged"] += verdict is not None
@@ -295,6 +316,7 @@ def read_judgements(path: str | Path) -> dict[str, Judgement]:
 
 def question_agreement(pairs: Mapping[tuple[Answer, Answer], int], possible: Sequence[Answer]) -> QuestionAgreement:
     """All coefficients on pairs of first-pass votes; `possible` are the answers that could be given."""
+    everything, pairs = pairs, {pair: count for pair, count in pairs.items() if UNSURE not in pair}
     counted: Counter[Answer] = Counter()
     for pair, count in pairs.items():
         for value in pair:
@@ -306,11 +328,35 @@ def question_agreement(pairs: Mapping[tuple[Answer, Answer], int], possible: Seq
         alpha=alpha(pairs),
         ac1=ac1(pairs, categories=len(possible)),
         values={answer_text(value): counted[value] for value in possible},
+        unsure=sum(everything.values()) - sum(pairs.values()),
+        figures=agreement_figures(pairs, len(possible)),
     )
+
+
+def agreement_figures(pairs: Mapping[tuple[Answer, Answer], int], categories: int) -> dict[str, Figure]:
+    """Percent with Wilson's interval; kappa, alpha and AC1 with the interval of a bootstrap over items.
+
+    To draw items with replacement is to draw how many of them fall into each cell of the table of answers.
+    """
+    n = sum(pairs.values())
+    same = sum(count for (one, other), count in pairs.items() if one == other)
+    figures = {"percent": share_figure("percent", [1.0] * same + [0.0] * (n - same))}
+    cells = list(pairs)
+    shares = np.array([pairs[cell] for cell in cells], dtype=np.float64) / max(n, 1)
+    drawn = np.random.default_rng(0).multinomial(n, shares, size=ROUNDS) if n > 1 else np.zeros((0, len(cells)), int)
+    tables = [{cell: int(k) for cell, k in zip(cells, row, strict=True) if k} for row in drawn]
+    measures: dict[str, Callable[[Mapping[tuple[Answer, Answer], int]], float]] = {
+        "kappa": kappa, "alpha": alpha, "ac1": lambda table: ac1(table, categories=categories),
+    }  # fmt: skip
+    for name, measure in measures.items():
+        draws = np.array([measure(table) for table in tables], dtype=np.float64)
+        figures[name] = estimate(name, measure(pairs), draws, n)
+    return figures
 
 
 def _pair(question: Question, people: tuple[str, str], table: Counter[tuple[Answer, Answer]]) -> PairAgreement:
     values = VALUES[question]
+    table = Counter({pair: count for pair, count in table.items() if UNSURE not in pair})
     return PairAgreement(
         question=question,
         people=people,
@@ -344,21 +390,29 @@ def _labels(found: Iterable[AnswerCount], question: Question) -> dict[str, int]:
 
 
 def _confirmed(found: Iterable[AnswerCount]) -> Confirmed:
-    labelled = [one for one in found if one.audit is not None and one.verdict.value is not None]
+    labelled = [one for one in found if one.audit not in (None, UNSURE) and one.verdict.value is not None]
     confirmed = sum(one.count for one in labelled if one.audit == one.verdict.value)
     return Confirmed(sum(one.count for one in labelled), confirmed)
 
 
 class RecordedVote(msgspec.Struct, frozen=True):
-    """A vote with its pass and whether it counts; one that does not was changed, taken back, or came too late."""
+    """An answer with its pass, and whether it counts or why it does not.
+
+    `changed` includes answers that were taken back or came too late. An unsure answer is no vote and never exported.
+    """
 
     vote: Vote
     turn: Pass
-    counts: bool
+    standing: Literal["counts", "changed", "withheld", "discarded"]
+    answer: str
 
     @property
-    def answer(self) -> str:
-        return answer_text(self.vote.value)
+    def counts(self) -> bool:
+        return self.standing == "counts"
+
+    @property
+    def unsure(self) -> bool:
+        return self.answer == UNSURE
 
 
 class ItemRecord(msgspec.Struct):
@@ -377,7 +431,9 @@ class ItemRecord(msgspec.Struct):
         found: dict[tuple[str, Pass], dict[Question, Any]] = {}
         for one in self.votes:
             if one.counts:
-                found.setdefault((one.vote.annotator, one.turn), {})[one.vote.question] = one.vote.value
+                found.setdefault((one.vote.annotator, one.turn), {})[one.vote.question] = answer_of(
+                    one.vote.question, one.answer
+                )
         return verdicts(self.questions, [Ballot(name, turn, given) for (name, turn), given in found.items()])
 
     @property
@@ -387,14 +443,16 @@ class ItemRecord(msgspec.Struct):
         for one in self.votes:
             if one.counts and one.turn != "audit":
                 found.setdefault(one.vote.question, []).append(one)
-        return {name: given for name, given in found.items() if len({one.answer for one in given}) > 1}
+        return {
+            name: given for name, given in found.items() if len({one.answer for one in given}) > 1 or given[0].unsure
+        }
 
 
 def records(store: Store, project: int) -> Iterator[ItemRecord]:
     """All items of a project, in order, with their votes in the order of places; some hundreds are read at a time."""
     after = -1
     while True:
-        query = select(items).where(items.c.project == project, items.c.position > after).order_by(items.c.position)
+        query = select(items).where(_labelled(project), items.c.position > after).order_by(items.c.position)
         with store.read() as db:
             rows = db.execute(query.limit(_ITEMS_AT_ONCE)).all()
             found = _records(db, rows)
@@ -405,9 +463,9 @@ def records(store: Store, project: int) -> Iterator[ItemRecord]:
 
 
 def disagreements(store: Store, project: int, *, limit: int = 50, offset: int = 0) -> list[ItemRecord]:
-    """Items on which the first two differ, in the order of the project."""
+    """Items on which the first two differ, or one is unsure, in the order of the project."""
     rows = pivot(project).subquery()
-    differing = select(rows.c.item).where(rows.c.p1 != rows.c.p2)
+    differing = select(rows.c.item).where(or_(rows.c.p1 != rows.c.p2, rows.c.p1 == UNSURE))
     query = select(items).where(items.c.id.in_(differing)).order_by(items.c.position).limit(limit).offset(offset)
     with store.read() as db:
         return _records(db, db.execute(query).all())
@@ -447,16 +505,20 @@ def _records(db: Connection, rows: Sequence[Row[Any]]) -> list[ItemRecord]:
 
 
 def _recorded(row: Row[Any]) -> RecordedVote:
+    answer: Any = answer_of(row.question, row.answer)
     vote = Vote(
         annotator=row.name,
         question=row.question,
-        value=answer_of(row.question, row.answer),
+        value=answer,
         at=_iso(row.at),
         seconds=row.seconds,
         candidate_first=row.candidate_first,
         guideline=row.guideline,
     )
-    return RecordedVote(vote, row.turn, row.state == "done" and row.place is not None and row.revision == row.newest)
+    newest = row.revision == row.newest
+    counts = row.state == "done" and row.place is not None and newest
+    standing = "counts" if counts else row.state if newest and row.state in ("withheld", "discarded") else "changed"
+    return RecordedVote(vote, row.turn, standing, row.answer)
 
 
 def _iso(at: float) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, func, insert, select
+from sqlalchemy import Connection, Select, Table, func, insert, select, update
 
 from compeer.errors import UserError
 from compeer.people.invitations import is_valid_name
@@ -44,6 +44,7 @@ class Project(msgspec.Struct, frozen=True):
     undo_seconds: float
     audit_share: float
     images: str | None
+    quota: int | None = None  # most items, or comparisons, per person
     votes: int | None = None  # people per comparison
     focus: str | None = None  # the model that all others are compared with
     show_reasoning: bool | None = None
@@ -63,6 +64,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None
     guideline: str = "1"
     audit_share: float = 0.0
+    quota: int | None = None
 
     def check(self) -> None:
         """UserError where a setting is out of its range."""
@@ -72,6 +74,8 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError(f"The audit share lies between 0 and 1; got {self.audit_share}.")
         if self.lease_minutes <= 0 or self.undo_minutes < 0:
             raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
+        if self.quota is not None and self.quota < 1:
+            raise UserError(f"The most that one person gets is at least 1; got {self.quota}.")
 
 
 def insert_project(db: Connection, settings: ProjectSettings, now: float) -> tuple[int, int]:
@@ -89,6 +93,7 @@ def insert_project(db: Connection, settings: ProjectSettings, now: float) -> tup
         "undo_seconds": 60 * settings.undo_minutes,
         "audit_share": settings.audit_share,
         "images": str(settings.images.resolve()) if settings.images else None,
+        "quota": settings.quota,
     }
     return int(db.execute(insert(projects).values(**row).returning(projects.c.id)).scalar_one()), seed
 
@@ -97,6 +102,13 @@ def insert_rows(db: Connection, table: Table, rows: Sequence[dict[str, Any]]) ->
     """Insert many rows, some hundreds at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         db.execute(insert(table), rows[start : start + _ROWS_AT_ONCE])
+
+
+def set_quota(store: Store, number: int, quota: int | None) -> None:
+    """Set the most items, or comparisons, that one person gets; None: no limit."""
+    if quota is not None and quota < 1:
+        raise UserError(f"The most that one person gets is at least 1; got {quota}.")
+    store.write(lambda db: db.execute(update(projects).where(projects.c.id == number).values(quota=quota)))
 
 
 def is_name_taken(store: Store, name: str) -> bool:
@@ -148,6 +160,7 @@ def project_summaries(store: Store, kind: ProjectKind) -> list[ProjectSummary]:
     known = all_projects(store, kind)
     if kind == "labelling":
         total = select(items.c.project, func.count()).group_by(items.c.project)
+        total = total.where(items.c.stage.in_(("first", "third", "closed")))  # not those with known answers
         done = total.where(items.c.stage == "closed")
     else:
         total, done = select(arena_slots.c.project, func.count()).group_by(arena_slots.c.project), VOTES_BY_ARENA
