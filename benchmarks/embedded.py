@@ -8,8 +8,7 @@ import time
 from typing import Any
 
 from benchmarks.measure import Ratio
-from compeer.models.chat_format import chatml
-from compeer.models.embedded import Embedded
+from compeer.models.embedded import Embedded, chatml
 from compeer.models.request import Request
 from compeer.reasoning.grammar import plan
 

@@ -25,8 +25,8 @@ from benchmarks.measure import Found, Missing, Ratio
 from compeer.conversation.engine import Done, HistoryTurn, TurnRequest, answer, sampling_for, warm_up
 from compeer.models import open_model
 from compeer.models.embedded import Embedded
+from compeer.models.llama_server import Prompt
 from compeer.models.request import Request
-from compeer.models.slots import Prompt
 from compeer.models.weights import BASE, find
 from compeer.safety import ConversationGuard
 

@@ -15,8 +15,7 @@ import pytest
 
 from compeer.conversation.engine import HistoryTurn, TurnRequest, TurnWriter, sampling_for
 from compeer.models import open_model, reason, request_for
-from compeer.models.chat_format import OwnTemplate, chatml
-from compeer.models.embedded import Embedded
+from compeer.models.embedded import Embedded, OwnTemplate, chatml
 from compeer.models.fetch import fetch
 from compeer.models.request import Request
 from compeer.models.weighing import weigh

@@ -15,8 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from compeer.models.chat_format import chatml
-from compeer.models.embedded import Embedded
+from compeer.models.embedded import Embedded, chatml
 from compeer.models.llama_server import LlamaServer, free_cores
 from compeer.models.request import Answer, ModelError, Request
 from compeer.models.weights import locate

@@ -11,8 +11,8 @@ import pytest
 from tests.models.test_lora_gguf import adapted
 
 from compeer.models.embedded import Embedded
+from compeer.models.llama_server import Prompt, Slots
 from compeer.models.request import Answer, ModelError, Request
-from compeer.models.slots import Prompt, Slots
 from compeer.models.weighing import weigh
 from compeer.models.weights import SMALL
 

@@ -8,8 +8,7 @@ import random
 import pytest
 from tests.reward.groups import gold_cases
 
-from compeer.models.chat_format import chatml
-from compeer.models.embedded import Embedded
+from compeer.models.embedded import Embedded, chatml
 from compeer.models.weighing import EmbeddedWeigher
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, drop_oldest_turns

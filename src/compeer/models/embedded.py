@@ -11,8 +11,8 @@ thousandths of transformers, no slower at reading, slower at writing. Judges nee
 An adapter is a .gguf file, or a folder that peft has saved, which is converted on first use and kept in the cache. The
 class itself adds none; the names `embedded` and `embedded:small` mean the shipped ones (`spec`, `shipped`).
 
-Each conversation keeps its slot (`llama_server`): what was read at one turn is not read again at the next. A judge reads many
-texts with the same beginning instead, and leaves the choice of the slot to llama.cpp.
+Each conversation keeps its slot (`llama_server.Slots`): what was read at one turn is not read again at the next. A
+judge reads many texts with the same beginning instead, and leaves the choice of the slot to llama.cpp.
 
 A conversation with the known weights is written in ChatML here rather than by llama.cpp's template engine, for three
 reasons: what is known of the output beforehand is given as a prefix instead of being decoded; a person's text cannot
