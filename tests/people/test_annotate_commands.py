@@ -37,7 +37,7 @@ def test_from_items_to_labels(tmp_path: Path, told: Callable[..., str]) -> None:
     assert "has 3 items" in told("create", source, "--name", "pilot", "--db", db, "--audit", "0")
     rows = json.loads(told("invite", "anna", "ben", "--db", db, "--json"))
     store = open_store(db)
-    people = [sign_in(store, row["link"].rsplit("/", 1)[1]) for row in rows]
+    people = [sign_in(store, row["link"].rsplit("/", 1)[1]).people[0] for row in rows]
     assert [person.name for person in people] == ["anna", "ben"]
     for person in people:
         label_all(store, person, lambda work: {**ALL_TRUE, "preference": "both"})

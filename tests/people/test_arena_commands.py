@@ -63,7 +63,7 @@ def test_from_conversations_to_the_figure(tmp_path: Path, told: Callable[..., st
     assert "no votes" in told("results", "--db", db)
     links = json.loads(told("invite", "Anna", "--db", db, "--json"))
     store = open_store(db)
-    anna = sign_in(store, links[0]["link"].rpartition("/")[2])
+    anna = sign_in(store, links[0]["link"].rpartition("/")[2]).people[0]
     while (work := ArenaQueue(store).next(anna)) is not None:
         ArenaQueue(store).submit(anna, work.name, "second" if "I hear you" in work.first else "first", seconds=2)
     assert "Anna: paused" in told("pause", "Anna", "--db", db) and "paused" in told("status", "--db", db)

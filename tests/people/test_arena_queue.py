@@ -23,7 +23,7 @@ from compeer.people.tables import arena_votes
 
 def arena(store: Store, count: int = 3, models: int = 3, people: int = 2, **more: object) -> list[Person]:
     given = cases(count)
-    made = create_arena(store, "pilot", given, replies(given, MODELS[:models]), seed=4, **more)  # type: ignore[arg-type]
+    made = create_arena(store, "pilot", given, replies(given, MODELS[:models]), seed=4, **{"votes": 1} | more)  # type: ignore[arg-type]
     return [invite(store, made.arena.id, f"P{n}").person for n in range(people)]
 
 

@@ -12,11 +12,20 @@ from tests.people.labelling import ALL_TRUE, Clock, answers, item, label_all, st
 
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
-from compeer.people.invitations import find_by_session, invite, new_link, require_coordinator, revoke, sign_in
+from compeer.people.invitations import (
+    find_by_session,
+    invite,
+    new_link,
+    require_coordinator,
+    revoke,
+    set_limits,
+    sign_in,
+)
 from compeer.people.labelling import LabellingQueue, create_project
+from compeer.people.projects import set_quota
 from compeer.people.refusal import BadAnswers, Refused
 from compeer.people.store import Store, open_store
-from compeer.people.tables import annotators, refusals, votes
+from compeer.people.tables import accounts, annotators, refusals, votes
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 
@@ -140,11 +149,14 @@ def test_links_are_hashed_replaced_and_revoked(store: Store) -> None:
     project, _ = start(store, 1, "")
     anna, token = invite(store, project.id, "anna")
     with store.read() as db:
-        kept = db.execute(select(annotators)).one()
-    assert token not in repr(kept) and len(token) >= 43
-    assert sign_in(store, token) == anna and find_by_session(store, anna.id, anna.key) == anna
+        kept = db.execute(select(accounts)).one()
+        assert token not in repr(kept) + repr(db.execute(select(annotators)).one())
+    assert token is not None and len(token) >= 43
+    known = sign_in(store, token)
+    assert known.people == (anna,) and find_by_session(store, known.id, known.key) == known
     again, newer = new_link(store, project.id, "anna")
-    assert again.id == anna.id and find_by_session(store, anna.id, anna.key) is None
+    assert again.id == anna.id and find_by_session(store, known.id, known.key) is None and newer is not None
+    known = sign_in(store, newer)
     for forged in (token, "", "x" * 5000, "é\udcff", newer + "A", kept.token):
         with pytest.raises(Refused) as refusal:
             sign_in(store, forged, "192.0.2.1")
@@ -154,9 +166,52 @@ def test_links_are_hashed_replaced_and_revoked(store: Store) -> None:
     revoke(store, project.id, "anna")
     with pytest.raises(Refused):
         sign_in(store, newer)
-    assert find_by_session(store, again.id, again.key) is None
+    assert find_by_session(store, known.id, known.key) is None
     with pytest.raises(Refused, match="coordinator"):
         require_coordinator(anna)
+
+
+def test_one_link_opens_everything_a_person_was_invited_to(store: Store) -> None:
+    first, second = (create_project(store, name, [item(1)]).project.id for name in ("first", "second"))
+    token = invite(store, first, "anna").token
+    joined = invite(store, second, "anna")
+    assert token is not None and joined.token is None  # no second link
+    known = sign_in(store, token)
+    assert [one.project for one in known.people] == [first, second] and known.people[1] == joined.person
+    own = invite(store, second, "Anna")  # another name is another person, and so is another role
+    chief = invite(store, first, "anna 2", "coordinator")
+    assert own.token and chief.token and sign_in(store, chief.token).people == (chief.person,)
+    with pytest.raises(UserError, match="anna has a link already"):
+        invite(store, second, "anna")
+    revoke(store, first, "anna")
+    assert [one.project for one in sign_in(store, token).people] == [second]  # the link still opens the other
+    assert invite(store, first, "anna").token is None and len(sign_in(store, token).people) == 2
+    _, newer = new_link(store, second, "anna")
+    assert newer is not None and len(sign_in(store, newer).people) == 2
+    for project in (first, second):
+        revoke(store, project, "anna")
+    with pytest.raises(Refused):
+        sign_in(store, newer)
+
+
+def test_people_get_only_what_they_can_read_and_no_more_than_their_quota(store: Store) -> None:
+    given = [item(n, language="zh" if n % 2 else "en") for n in range(8)]
+    project = create_project(store, "mixed", given, audit_share=0.0).project
+    anna = invite(store, project.id, "anna", languages=("en",)).person
+    bo = invite(store, project.id, "bo", languages=("zh",)).person
+    both = invite(store, project.id, "both").person
+    thinks = {**ALL_TRUE, "preference": "both"}
+    seen = {one.name: label_all(store, one, lambda _: thinks) for one in (anna, bo)}
+    assert {one.task.language for one in seen["anna"]} == {"en"} and len(seen["anna"]) == 4
+    assert {one.task.language for one in seen["bo"]} == {"zh"} and len(seen["bo"]) == 4
+    set_quota(store, project.id, 3)
+    assert len(label_all(store, both, lambda _: thinks)) == 3
+    assert set_limits(store, project.id, "both", quota=5).quota == 5
+    assert len(label_all(store, both, lambda _: thinks)) == 2  # five with the three before
+    set_limits(store, project.id, "both", languages=("zh",))
+    set_quota(store, project.id, None)
+    left = label_all(store, both, lambda _: thinks)
+    assert {one.task.language for one in left} <= {"zh"}
 
 
 def test_pictures_come_from_the_projects_folder_and_only_to_who_has_the_item(store: Store, tmp_path: Path) -> None:

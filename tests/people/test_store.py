@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from sqlalchemy import Connection, create_engine, text
 from tests.people.labelling import ALL_TRUE, label_all, start
 
 from compeer.errors import UserError
+from compeer.people.arena import ArenaQueue
+from compeer.people.invitations import invite, revoke, sign_in
+from compeer.people.labelling import LabellingQueue
 from compeer.people.labelling_results import labelling_progress
 from compeer.people.store import NEWEST, VERSION_TABLE, open_store
 from compeer.people.tables import metadata
@@ -43,6 +47,34 @@ def test_a_database_of_the_first_step_is_brought_up_to_date(database: str) -> No
         context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
         assert compare_metadata(context, metadata) == [] and context.get_current_revision() == NEWEST
     assert labelling_progress(store, project.id).people[0].done == 2  # what was there is still there
+    store.close()
+
+
+def test_a_database_of_the_landed_version_keeps_its_links_and_votes(tmp_path: Path) -> None:
+    """landed.sql was written by the version before accounts: a project and an arena, with separate links for anna."""
+    file = tmp_path / "annotation.db"
+    with sqlite3.connect(file) as db:
+        db.executescript((Path(__file__).parent / "landed.sql").read_text(encoding="utf-8"))
+    db.close()
+    store = open_store(file)
+    with store.read() as db:
+        context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == [] and context.get_current_revision() == NEWEST
+    labels, arena, cora = (
+        sign_in(store, f"{name}-link-of-the-landed-version") for name in ("anna-labels", "anna-arena", "cora-labels")
+    )
+    assert [(one.name, one.role, len(one.people)) for one in (labels, arena, cora)] == [
+        ("anna", "annotator", 1), ("anna", "annotator", 1), ("cora", "coordinator", 1),
+    ]  # fmt: skip
+    project = labels.people[0].project
+    assert [one.done for one in labelling_progress(store, project).people] == [1, 0, 0]
+    more = LabellingQueue(store).next(labels.people[0])
+    assert more is not None and more.task.language == "zh"  # what the items' language is was read from them
+    assert ArenaQueue(store).next(arena.people[0]) is not None
+    # the two are one person from when the coordinator invites anna anew
+    revoke(store, arena.people[0].project, "anna")
+    assert invite(store, arena.people[0].project, "anna").token is None
+    assert len(sign_in(store, "anna-labels-link-of-the-landed-version").people) == 2
     store.close()
 
 

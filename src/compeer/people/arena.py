@@ -56,6 +56,7 @@ from compeer.reward.verdict import CHOICES, Choice
 from compeer.typed import from_json
 
 _MOST_MODELS = 40
+DEFAULT_VOTES = 3  # per comparison: two of three tell more than one, and few people are needed
 
 
 class CreatedArena(msgspec.Struct, frozen=True):
@@ -75,19 +76,22 @@ def create_arena(
     replies: Sequence[Reply],
     *,
     images: Path | None = None,
-    votes: int = 1,
+    votes: int = DEFAULT_VOTES,
+    quota: int | None = None,
     focus: str | None = None,
     show_reasoning: bool = False,
     lease_minutes: float = 15.0,
     undo_minutes: float = 2.0,
     seed: int | None = None,
 ) -> CreatedArena:
-    """Make an arena. `votes` people judge each comparison; with `focus` only pairs with that model are made.
+    """Make an arena. `votes` people judge each comparison, each person `quota` at most; with `focus` only pairs with
+    that model are made.
 
     The seed decides sides and order; without one it is drawn.
     """
     settings = ProjectSettings(
-        name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed
+        name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed,
+        quota=quota,
     )  # fmt: skip
     settings.check()
     if not 1 <= votes <= 100:
@@ -104,7 +108,7 @@ def create_arena(
         db.execute(insert(arenas).values(**about))
         shuffled = Random(f"numbers {drawn}")
         model_ids = _insert_shuffled(db, arena_models, number, models, shuffled, [{} for _ in models])
-        contents = [{"content": msgspec.json.encode(case).decode()} for case in usable]
+        contents = [{"content": msgspec.json.encode(case).decode(), "language": case.language} for case in usable]
         case_ids = _insert_shuffled(db, arena_cases, number, [case.id for case in usable], shuffled, contents)
         rows = [
             {"case": case_ids[i], "model": model_ids[j], "content": msgspec.json.encode(said[case.id, model]).decode()}
@@ -235,7 +239,8 @@ class ArenaQueue(WorkQueue[str, Comparison]):
         before = [_slot(row) for row in db.execute(mine.where(leases.state == "done"))]
         pairs = select(slots.one, slots.two).where(slots.project == me.project).distinct().subquery()
         ahead = WINDOW * db.execute(select(func.count()).select_from(pairs)).scalar_one()
-        free = select(arena_slots).where(slots.project == me.project, ~taken, ~had).order_by(slots.position)
+        reads = slots.case.in_(select(arena_cases.c.id).where(arena_cases.c.language.in_(me.languages)))
+        free = select(arena_slots).where(slots.project == me.project, reads, ~taken, ~had).order_by(slots.position)
         found = db.execute(free.limit(ahead)).all()
         if not found:
             return None

@@ -15,6 +15,8 @@ so importing a file twice changes nothing.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -75,6 +77,21 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
     }
     told = {"project": project, **{name: msgspec.to_builtins(value) for name, value in more.items() if value}}
     return with_votes(record.item, tuple(shown(one.vote) for one in counting), found, annotation=told)
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Rows as lines of CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    >>> list(csv_lines([("name", "note"), ("anna", "=1+1"), ("ben", None)]))
+    ['name,note\\r\\n', "anna,'=1+1\\r\\n", 'ben,\\r\\n']
+    """
+    for row in rows:
+        text = io.StringIO()
+        csv.writer(text).writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+            for cell in row
+        )
+        yield text.getvalue()
 
 
 class Imported(msgspec.Struct, frozen=True):

@@ -1,8 +1,12 @@
-"""The people of a project or an arena: coordinators and annotators, their personal links, pausing, signing in, forms.
+"""People: one account and one personal link per person, what they take part in, pausing, signing in, forms.
+
+An account is a person of this database. Its link opens everything that the person was invited to: each project or arena
+has a row for them (`Person`), to which their votes belong. Whoever is invited under a name that an account has already
+gets no second link. A coordinator's account is apart from an annotator's, even under the same name.
 
 A personal link holds a random token of 256 bits. Only its SHA-256 is kept, which is right for something nobody could
 guess (slow hashes are for passwords). A new link makes the old one worthless, and the session that was begun with it:
-a session holds the person's number and `key`, a part of the token's hash.
+a session holds the account's number and `key`, a part of the token's hash.
 
 Each form of a page carries a random name, which is recorded in the same transaction as what the form does. So a form
 either did its work or may be sent again, and never works twice.
@@ -13,7 +17,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, insert, select, update
@@ -21,28 +27,42 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from compeer.errors import UserError
 from compeer.people.refusal import Refused, refuse
 from compeer.people.store import Store
-from compeer.people.tables import annotators, arena_leases, forms, leases
+from compeer.people.tables import accounts, annotators, arena_leases, forms, leases
+from compeer.reasoning.ontology import LANGUAGES, Language
 
 Role = Literal["coordinator", "annotator"]
 _FORMS_KEPT = 7 * 86400.0  # seconds; a page's forms must end sooner than this
+_PEOPLE = select(annotators, accounts.c.languages).outerjoin(accounts, accounts.c.id == annotators.c.account)
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A member of one project. `key` changes with every new link and is empty without a link."""
+    """A member of one project or arena. They get only what is in their `languages`, and `quota` items at most."""
 
     id: int
     project: int
     name: str
     role: Role
-    paused: bool
+    paused: bool = False
+    invited: bool = False  # can come in
+    languages: tuple[Language, ...] = LANGUAGES
+    quota: int | None = None  # None: the project's
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A person and what they take part in. `key` changes with every new link."""
+
+    id: int
+    name: str
+    role: Role
     key: str
+    people: tuple[Person, ...]
 
 
 class Invitation(NamedTuple):
-    """A person and the token of their link. The token is shown once and not stored."""
+    """A person and the token of their link, which is shown once and not stored. None: they use the link they have."""
 
     person: Person
-    token: str
+    token: str | None
 
 
 def is_valid_name(name: str) -> bool:
@@ -50,43 +70,101 @@ def is_valid_name(name: str) -> bool:
     return 0 < len(name) <= 100 and name.isprintable()
 
 
-def invite(store: Store, project: int, name: str, role: Role = "annotator") -> Invitation:
-    """Add a person to a project, with a personal link."""
+def invite(
+    store: Store, project: int, name: str, role: Role = "annotator", languages: Iterable[Language] = ()
+) -> Invitation:
+    """Add a person to a project, with a personal link unless they have one. `languages`: none given means all."""
     name = name.strip()
     if not is_valid_name(name):
         raise UserError(f"A name has 1 to 100 printable characters; got {name[:120]!r}.")
     token = secrets.token_urlsafe(32)
 
-    def work(db: Connection) -> Person:
+    def work(db: Connection) -> tuple[Person, bool]:
         known = db.execute(select(annotators).where(annotators.c.project == project, annotators.c.name == name)).first()
         if known is not None and known.token is not None:
             raise UserError(f"{name} has a link already. To replace one that was lost: invite --new-link")
-        if known is not None:  # imported with their votes, or revoked: the link is new, the person is not
-            db.execute(update(annotators).where(annotators.c.id == known.id).values(token=_hash(token), role=role))
-            return _read(db, known.id)
-        return _read(db, add_person(db, project, name, role, store.clock(), _hash(token)))
+        same = select(accounts.c.id).where(accounts.c.name == name, accounts.c.role == role).order_by(accounts.c.id)
+        account = db.execute(same).scalar()
+        is_new = account is None
+        if account is None:
+            row = {"name": name, "role": role, "token": _hash(token), "languages": _join(languages)}
+            account = db.execute(
+                insert(accounts).values(**row, created=store.clock()).returning(accounts.c.id)
+            ).scalar()
+        here = {"account": account, "token": secrets.token_hex(32), "role": role}
+        if known is not None:  # imported with their votes, or revoked: the access is new, the person is not
+            number = int(known.id)
+        else:
+            number = add_person(db, project, name, role, store.clock())
+        db.execute(update(annotators).where(annotators.c.id == number).values(**here))
+        return _read(db, number), is_new
+
+    person, is_new = store.write(work)
+    return Invitation(person, token if is_new else None)
+
+
+def new_link(store: Store, project: int, name: str) -> Invitation:
+    """Another link for a person, wherever they take part; the old one and its sessions end."""
+    known = next((one for one in people_of(store, project) if one.name == name), None)
+    if known is not None and not known.invited:  # imported with their votes, or revoked
+        return invite(store, project, name, known.role)
+    token = secrets.token_urlsafe(32)
+
+    def work(db: Connection) -> Person:
+        row = _named(store, db, project, name)
+        db.execute(update(accounts).where(accounts.c.id == row.account).values(token=_hash(token)))
+        return _read(db, row.id)
 
     return Invitation(store.write(work), token)
 
 
-def new_link(store: Store, project: int, name: str) -> Invitation:
-    """Another link for a person; the old one and its sessions end."""
-    token = secrets.token_urlsafe(32)
-    return Invitation(_change(store, project, name, token=_hash(token)), token)
-
-
 def revoke(store: Store, project: int, name: str) -> Person:
-    """End a person's access. Their votes stay; what they hold goes back to the queue."""
-    return _change(store, project, name, token=None)
+    """End a person's access to one project. Their votes stay; what they hold goes back to the queue."""
+
+    def work(db: Connection) -> Person:
+        row = _named(store, db, project, name)
+        db.execute(update(annotators).where(annotators.c.id == row.id).values(token=None, account=None))
+        elsewhere = select(annotators.c.id).where(annotators.c.account == row.account)
+        if row.account is not None and db.execute(elsewhere).first() is None:
+            db.execute(delete(accounts).where(accounts.c.id == row.account))
+        _give_back(db, row.id)
+        return _read(db, row.id)
+
+    return store.write(work)
 
 
 def pause(store: Store, project: int, name: str, paused: bool = True) -> Person:
     """Give a person no more work for now, or resume. What they hold goes back to the queue."""
-    return _change(store, project, name, paused=paused)
+
+    def work(db: Connection) -> Person:
+        row = _named(store, db, project, name)
+        db.execute(update(annotators).where(annotators.c.id == row.id).values(paused=paused))
+        if paused:
+            _give_back(db, row.id)
+        return _read(db, row.id)
+
+    return store.write(work)
 
 
-def sign_in(store: Store, token: str, address: str = "") -> Person:
-    """The person of a token. An unknown token is refused and logged, without the token."""
+def set_limits(
+    store: Store, project: int, name: str, *, languages: Iterable[Language] | None = None, quota: int | None = None
+) -> Person:
+    """Set which languages a person reads (everywhere; None: as before), and the most items they get in this project."""
+    if quota is not None and quota < 0:
+        raise UserError(f"A quota is not negative; got {quota}.")
+
+    def work(db: Connection) -> Person:
+        row = _named(store, db, project, name)
+        db.execute(update(annotators).where(annotators.c.id == row.id).values(quota=quota))
+        if languages is not None:
+            db.execute(update(accounts).where(accounts.c.id == row.account).values(languages=_join(languages)))
+        return _read(db, row.id)
+
+    return store.write(work)
+
+
+def sign_in(store: Store, token: str, address: str = "") -> Account:
+    """The account of a token. An unknown token is refused and logged, without the token."""
     found = find_by_token(store, token)
     if found is None:
         refusal = Refused("token", "This link is not valid, or no longer valid. Ask your coordinator for a new one.")
@@ -95,20 +173,24 @@ def sign_in(store: Store, token: str, address: str = "") -> Person:
     return found
 
 
-def find_by_token(store: Store, token: str) -> Person | None:
-    """The person of a token, or None, without refusing anything."""
+def find_by_token(store: Store, token: str) -> Account | None:
+    """The account of a token, or None, without refusing anything."""
     with store.read() as db:
-        row = db.execute(select(annotators).where(annotators.c.token == _hash(token))).first()
-    return None if row is None else _person(row)
+        return _account(db, db.execute(select(accounts).where(accounts.c.token == _hash(token))).first())
 
 
-def find_by_session(store: Store, number: int, key: str) -> Person | None:
-    """The person of a session, or None when their link was replaced or revoked since."""
+def find_by_session(store: Store, number: int, key: str) -> Account | None:
+    """The account of a session, or None when their link was replaced or revoked since."""
     with store.read() as db:
-        row = db.execute(select(annotators).where(annotators.c.id == number)).first()
-    if row is None or row.token is None or not hmac.compare_digest(_session_key(row.token).encode(), key.encode()):
-        return None
-    return _person(row)
+        found = _account(db, db.execute(select(accounts).where(accounts.c.id == number)).first())
+    return found if found and hmac.compare_digest(found.key.encode(), key.encode()) else None
+
+
+def account_of(store: Store, person: Person) -> Account | None:
+    """The account that a member of a project belongs to."""
+    with store.read() as db:
+        query = select(accounts).join(annotators, annotators.c.account == accounts.c.id)
+        return _account(db, db.execute(query.where(annotators.c.id == person.id)).first())
 
 
 def require_coordinator(person: Person) -> Person:
@@ -121,13 +203,18 @@ def require_coordinator(person: Person) -> Person:
 def people_of(store: Store, project: int) -> list[Person]:
     """All people of a project, in the order they were added."""
     with store.read() as db:
-        rows = db.execute(select(annotators).where(annotators.c.project == project).order_by(annotators.c.id))
-        return [_person(row) for row in rows]
+        return read_people(db, project)
 
 
-def add_person(db: Connection, project: int, name: str, role: Role, now: float, token: str | None) -> int:
-    """Insert a person; returns their number."""
-    row = {"project": project, "name": name, "role": role, "token": token, "paused": False, "created": now}
+def read_people(db: Connection, project: int) -> list[Person]:
+    """All people of a project, within a transaction."""
+    rows = db.execute(_PEOPLE.where(annotators.c.project == project).order_by(annotators.c.id))
+    return [_person(row) for row in rows]
+
+
+def add_person(db: Connection, project: int, name: str, role: Role, now: float) -> int:
+    """Insert a person without access; returns their number."""
+    row = {"project": project, "name": name, "role": role, "paused": False, "created": now}
     return int(db.execute(insert(annotators).values(**row).returning(annotators.c.id)).scalar_one())
 
 
@@ -145,32 +232,88 @@ def lock_person(store: Store, db: Connection, person: Person, form: str = "") ->
             raise refuse(person, "form", "This form was sent before; nothing was changed this time.")
         db.execute(delete(forms).where(forms.c.at < now - _FORMS_KEPT))
         db.execute(insert(forms).values(form=name, annotator=person.id, at=now))
-    return _person(row)
+    return _read(db, row.id)
 
 
-def _change(store: Store, project: int, name: str, **values: Any) -> Person:
-    def work(db: Connection) -> Person:
-        query = select(annotators).where(annotators.c.project == project, annotators.c.name == name)
-        row = db.execute(store.locked(query)).first()
-        if row is None:
-            raise UserError(f"There is no {name} in this project. The command status lists its people.")
-        db.execute(update(annotators).where(annotators.c.id == row.id).values(**values))
-        if values.get("paused") or ("token" in values and values["token"] is None):
-            for table in (leases, arena_leases):  # they expire at once, and the queue gives their places to others
-                held = update(table).where(table.c.annotator == row.id, table.c.state == "held")
-                db.execute(held.values(expires=0.0))
-        return _read(db, row.id)
+_REMINDERS: dict[Language, str] = {
+    "en": """Hello {name},
 
-    return store.write(work)
+this is a friendly reminder of "{project}". You have done {done}. There is more waiting for you.
+
+To continue, open your personal link. It begins with {address}/enter/ . If you cannot find it, tell me and I will send
+you a new one. If something keeps you from going on, or if what you read weighs on you, please tell me as well.
+
+Thank you!""",
+    "zh": """{name}，你好：
+
+想提醒你一下“{project}”。你已经完成 {done}，后面还有一些等着你。
+
+请用你的专属链接继续，它以 {address}/enter/ 开头。找不到的话告诉我，我再发你一个新的。
+如果暂时没法继续，或者内容读得难受，也请告诉我。
+
+谢谢！""",
+}
+
+
+class Reminder(NamedTuple):
+    """A text for a person who has not finished, ready to be sent by e-mail. Nothing is sent from here."""
+
+    name: str
+    subject: str
+    text: str
+
+    @property
+    def mailto(self) -> str:
+        """A link that opens the text in a mail program, to the person's address where the name is one."""
+        to = quote(self.name) if "@" in self.name else ""
+        return f"mailto:{to}?subject={quote(self.subject)}&body={quote(self.text.replace(chr(10), chr(13) + chr(10)))}"
+
+
+def reminder(person: Person, project: str, done: int, most: int | None, address: str) -> Reminder:
+    """The text for one person, in Chinese for who reads Chinese alone. `most` is their quota, if they have one."""
+    language: Language = "zh" if person.languages == ("zh",) else "en"
+    counts = {"en": (f"{done:,} so far", f"{done:,} of {most}"), "zh": (f"{done:,} 条", f"{most} 条中的 {done:,} 条")}
+    text = _REMINDERS[language].format(
+        name=person.name, project=project, done=counts[language][most is not None], address=address.rstrip("/")
+    )
+    return Reminder(person.name, {"en": f"Reminder: {project}", "zh": f"提醒：{project}"}[language], text)
+
+
+def _named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:
+    """A member of a project by name, locked."""
+    query = select(annotators).where(annotators.c.project == project, annotators.c.name == name)
+    row = db.execute(store.locked(query)).first()
+    if row is None:
+        raise UserError(f"There is no {name} in this project. The command status lists its people.")
+    return row
+
+
+def _give_back(db: Connection, number: int) -> None:
+    for table in (leases, arena_leases):  # they expire at once, and the queue gives their places to others
+        held = update(table).where(table.c.annotator == number, table.c.state == "held")
+        db.execute(held.values(expires=0.0))
 
 
 def _read(db: Connection, number: int) -> Person:
-    return _person(db.execute(select(annotators).where(annotators.c.id == number)).one())
+    return _person(db.execute(_PEOPLE.where(annotators.c.id == number)).one())
 
 
 def _person(row: Row[Any]) -> Person:
-    key = _session_key(row.token) if row.token else ""
-    return Person(row.id, row.project, row.name, row.role, row.paused, key)
+    read = tuple(one for one in LANGUAGES if one in (row.languages or "").split(","))
+    return Person(
+        row.id, row.project, row.name, row.role, row.paused, row.token is not None, read or LANGUAGES, row.quota
+    )
+
+
+def _account(db: Connection, row: Row[Any] | None) -> Account | None:
+    if row is None:
+        return None
+    members = db.execute(_PEOPLE.where(annotators.c.account == row.id).order_by(annotators.c.id))
+    return Account(row.id, row.name, row.role, _session_key(row.token), tuple(_person(one) for one in members))
+
+
+def _join(languages: Iterable[Language]) -> str:
+    return ",".join(one for one in LANGUAGES if one in set(languages))
 
 
 def _hash(token: str) -> str:

@@ -97,6 +97,7 @@ _UNSEEN = (
     select(items.c.id)
     .where(items.c.project == bindparam("project"), items.c.rank == bindparam("wanted"))
     .where(or_(items.c.begun_by.is_(None), items.c.begun_by != bindparam("person")), ~_SEEN)
+    .where(items.c.language.in_(bindparam("languages", expanding=True)))
     .order_by(items.c.position)
     .limit(1)
 )
@@ -163,6 +164,7 @@ def _item_row(project: int, position: int, item: Item) -> dict[str, Any]:
         "images": msgspec.json.encode(_picture_paths(item)).decode(),
         "stage": "first",
         "rank": UNTOUCHED,
+        "language": item.language,
     }
 
 
@@ -255,7 +257,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
         for skip_locked in (True,) if self.store.sqlite else (True, False):  # then wait for those others work on now
             for rank in (THIRD, BEGUN, AUDIT, UNTOUCHED):
-                wanted = {"project": me.project, "wanted": rank, "person": me.id}
+                wanted = {"project": me.project, "wanted": rank, "person": me.id, "languages": me.languages}
                 found = db.execute(self.store.locked(_UNSEEN, skip=skip_locked), wanted).scalar()
                 if found is not None and (lease := self._take_place(db, found, me, project, now)) is not None:
                     return lease

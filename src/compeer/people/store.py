@@ -227,7 +227,7 @@ def _add_accounts(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         read = "CAST(content AS json) ->> 'language'"
     for table in (items, arena_cases):
-        connection.execute(text(f"UPDATE {table.name} SET language = COALESCE({read}, '')"))
+        connection.execute(text(f"UPDATE {table.name} SET language = COALESCE({read}, 'en')"))
 
 
 #: what takes a database from this step to the next; the first had no arenas, the second no accounts and no quality

@@ -23,11 +23,12 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, select, update
 
 from compeer.errors import UserError
-from compeer.people.invitations import Person, Role, lock_person
+from compeer.people.invitations import Person, Role, lock_person, read_people
 from compeer.people.projects import PROJECTS, Pictures, picture_file
 from compeer.people.refusal import BadAnswers, Refused, refuse
 from compeer.people.store import Store
 from compeer.people.tables import annotators, projects
+from compeer.reasoning.ontology import Language
 
 Key = TypeVar("Key", int, str)
 Work = TypeVar("Work")
@@ -70,8 +71,10 @@ class PersonProgress(msgspec.Struct, frozen=True):
     skipped: int
     distressed: int
     seconds: float | None  # mean per thing judged
-    withheld: int = 0  # handed in, and not counted until the coordinator decides
-    discarded: int = 0
+    withheld: int  # handed in, and not counted until the coordinator decides
+    discarded: int
+    languages: tuple[Language, ...]
+    quota: int | None
 
 
 class WorkQueue(ABC, Generic[Key, Work]):
@@ -104,7 +107,7 @@ class WorkQueue(ABC, Generic[Key, Work]):
             for lease in db.execute(self._resumable(me)).all():
                 if self._resume(db, lease, project, now):
                     return int(lease.id)
-            return self._assign(db, me, project, now)
+            return self._assign(db, me, project, now) if self._within_quota(db, me, project) else None
 
         return self._shown(self.store.write(work))
 
@@ -247,14 +250,15 @@ class WorkQueue(ABC, Generic[Key, Work]):
         hurt = hurt.where(here, skips.distress).group_by(leases.annotator)
         distressed: dict[int, int] = {row[0]: row[1] for row in db.execute(hurt)}
         seconds: dict[int, float | None] = {row[0]: row[1] for row in db.execute(self._mean_seconds(project))}
-        everybody = select(annotators).where(annotators.c.project == project).order_by(annotators.c.id)
         return [
             PersonProgress(
                 id=row.id,
                 name=row.name,
                 role=row.role,
                 paused=row.paused,
-                invited=row.token is not None,
+                invited=row.invited,
+                languages=row.languages,
+                quota=row.quota,
                 done=counts.get((row.id, "done"), 0),
                 held=counts.get((row.id, "held"), 0),
                 skipped=counts.get((row.id, "skipped"), 0),
@@ -263,7 +267,7 @@ class WorkQueue(ABC, Generic[Key, Work]):
                 withheld=counts.get((row.id, "withheld"), 0),
                 discarded=counts.get((row.id, "discarded"), 0),
             )
-            for row in db.execute(everybody)
+            for row in read_people(db, project)
         ]
 
     def return_expired(self) -> None:
@@ -359,6 +363,12 @@ class WorkQueue(ABC, Generic[Key, Work]):
         if lease.state in ("withheld", "discarded"):
             raise refuse(me, "closed", f"This {self.thing} can no longer be changed.", f"{self.thing} {key}")
         return me, lease, project
+
+    def _within_quota(self, db: Connection, me: Person, project: Row[Any]) -> bool:
+        """Whether a person may get something new: they have done less than the most that they should do."""
+        most = project.quota if me.quota is None else me.quota
+        done = select(func.count()).where(self.leases.c.annotator == me.id, self.leases.c.state.in_(HANDED_IN))
+        return most is None or db.execute(done).scalar_one() < most
 
     def _in_state(self, person: Person, state: str) -> Select[Any]:
         """A person's leases in a state, the newest first."""

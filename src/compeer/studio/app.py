@@ -15,7 +15,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Form
 from fastapi.exceptions import RequestValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -32,6 +31,7 @@ from compeer.studio.access.people import (
     RefusalKind,
     RequestRefused,
     Sessions,
+    StudioPerson,
     needs,
     secret_of,
     visit,
@@ -89,27 +89,43 @@ def shell_pages(sessions: Sessions, links: LinkSource | None, wrong_links: Bucke
 
     @router.get("/")
     def home(request: Request) -> Response:
+        someone = visit(request).person
+        if someone is not None and someone.home != "/":  # invited to do something: there
+            return RedirectResponse(someone.home, 303)
         return pages(request).page(request, "home.html")
 
     @router.get("/static/{name:path}")
     def static(request: Request, name: str) -> Response:
         return pages(request).assets.response(name)
 
+    def verified(request: Request, token: str) -> StudioPerson | None:
+        """Whose link this is; refused when it is nobody's, or after too many that were."""
+        if links is None:
+            return None
+        address = visit(request).address
+        if seconds := wrong_links.wait(address):
+            raise RequestRefused(429, "busy", "too many tries of personal links", wait=seconds)
+        found = links.verify(token)
+        if found is None:  # a right link does not count: forty people may sign in at once from one address
+            wrong_links.take(address)
+            raise RequestRefused(403, "bad_link", "a personal link that is not known")
+        return found
+
     @router.get("/enter/{token}")
     def ask(request: Request, token: str) -> Response:
-        return pages(request).page(request, "enter.html", token=token)
+        """Asks before it signs in. Where somebody else is signed in, it says who, and offers to switch or to stay."""
+        now = visit(request)
+        link = verified(request, token) if now.session.person and now.person else None
+        if link is not None and now.person is not None and link.id != now.person.id:
+            return pages(request).page(request, "enter.html", token=token, link=link)
+        return pages(request).page(request, "enter.html", token=token, link=None)
 
     @router.post("/enter")
-    async def enter(request: Request, token: Annotated[str, Form()]) -> Response:
-        if links is not None:
-            address = visit(request).address
-            if seconds := wrong_links.wait(address):
-                raise RequestRefused(429, "busy", "too many tries of personal links", wait=seconds)
-            found = await run_in_threadpool(links.verify, token)
-            if found is None:  # a right link does not count: forty people may sign in at once from one address
-                wrong_links.take(address)
-                raise RequestRefused(403, "bad_link", "a personal link that is not known")
-            visit(request).session = sessions.new(found)
+    def enter(request: Request, token: Annotated[str, Form()]) -> Response:
+        found, now = verified(request, token), visit(request)
+        # whoever is signed in already keeps the session, so that forms on their open pages still work
+        if found is not None and (now.person is None or now.person != found):
+            now.session = sessions.new(found)
         return RedirectResponse("/", 303)
 
     @router.post("/leave")

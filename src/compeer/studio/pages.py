@@ -121,8 +121,8 @@ class Assets:
 
 
 def welcome(person: StudioPerson, room: Room) -> bool:
-    """Whether a room is shown to someone. A person invited to one room by its own links is not led to another."""
-    invited_elsewhere = room.links is not None and ":" in person.id and not person.id.startswith(f"{room.name}:")
+    """Whether a room is shown to someone. Invited people are led only to where they were invited."""
+    invited_elsewhere = room.links is not None and person.rooms is not None and room.name not in person.rooms
     return person.role in room.roles and not invited_elsewhere
 
 

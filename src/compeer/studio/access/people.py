@@ -51,12 +51,17 @@ class RequestRefused(Exception):
 
 
 class StudioPerson(msgspec.Struct, frozen=True):
-    """Someone who uses the studio. `id` is unique among all who hand out links (for example "label:12")."""
+    """Someone who uses the studio. `id` is unique among all who hand out links (for example "people:12").
+
+    Whoever was invited to some rooms only has their names in `rooms`, and in `home` the address where their work is.
+    """
 
     id: str
     name: str
     role: Role
     key: str = ""
+    rooms: tuple[str, ...] | None = None
+    home: str = "/"
 
 
 #: on this machine alone, without links, whoever uses it coordinates

@@ -17,12 +17,11 @@ from compeer.studio.settings import StudioSettings
 def open_room(settings: StudioSettings) -> Room:
     router = links = None
     if settings.db is not None:
-        from compeer.people.projects import all_projects
         from compeer.people.store import open_store
         from compeer.studio.rooms.arena.routes import routes
         from compeer.studio.rooms.workplace.links import RoomLinks
 
-        links = RoomLinks(open_store(settings.db), "arena", lambda store: all_projects(store, "arena"))
+        links = RoomLinks(open_store(settings.db), "arena")
         router = routes(links, settings)
     return Room(
         name="arena",

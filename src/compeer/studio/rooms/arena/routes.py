@@ -32,6 +32,7 @@ from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
     Lease,
+    Mistake,
     Named,
     Typed,
     allowed,
@@ -48,7 +49,8 @@ from compeer.studio.words import Say
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     annotator = AnnotatorPages(links, ComparisonQueue(links.store), settings)
-    coordinator = CoordinatorPages(links, settings, "arenas", lambda store: project_summaries(store, "arena"))
+    queue = ArenaQueue(links.store)
+    coordinator = CoordinatorPages(links, settings, "arenas", lambda store: project_summaries(store, "arena"), queue)
     router = workplace_router(annotator, coordinator)
     add_comparing(router, links.store, annotator)
     add_arenas(router, links.store, coordinator)
@@ -85,13 +87,16 @@ class ComparisonQueue:
     def undo(self, me: Person, form: str) -> Comparison | None:
         return self.queue.undo(me, form=form)
 
+    def holder(self, members: Sequence[Person], key: str) -> Person | None:
+        return self.queue.holder(members, key)
+
     def picture(self, me: Person, key: str, number: int) -> Path:
         return self.queue.picture(me, key, number)
 
 
 def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only comparing has."""
-    asking, queue = annotator.links.annotator, ArenaQueue(store)
+    asking, queue = annotator.asking, ArenaQueue(store)
 
     @router.post("/compare/{name}")
     def hand_in(
@@ -103,13 +108,13 @@ def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         seconds: Seconds = None,
         shown: Seconds = None,
     ) -> Response:
-        me = asking(request)
+        me = asking(request, name)
         queue.submit(me, name, choice, seconds=took(seconds, shown), note=note, form=form)
         return annotator.submitted(request)
 
     @router.post("/compare/{name}/keep")
     def keep(request: Request, name: str) -> Response:
-        return JSONResponse({"kept": queue.keep(asking(request), name)})
+        return JSONResponse({"kept": queue.keep(asking(request, name), name)})
 
 
 NEW_ARENA: dict[str, Any] = {"name": "", "cases": "", "replies": "", "images": "", "votes": 1, "focus": "", "lease": 15,
@@ -155,7 +160,7 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
 
         return coordinator.create(request, form, given, make)
 
-    def overview(request: Request, found: Project, wrong: str | None) -> Response:
+    def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
         return coordinator.overview(request, found, wrong, lambda: arena_progress(store, found.id))
 
     coordinator.add(router, overview)

@@ -19,14 +19,11 @@ from compeer.studio.settings import StudioSettings
 def open_room(settings: StudioSettings) -> Room:
     router = links = None
     if settings.db is not None:
-        from compeer.people.projects import all_projects
         from compeer.people.store import open_store
         from compeer.studio.rooms.label.routes import routes
         from compeer.studio.rooms.workplace.links import RoomLinks
 
-        links = RoomLinks(
-            open_store(settings.db), "label", lambda store: all_projects(store, "labelling"), records_forged=True
-        )
+        links = RoomLinks(open_store(settings.db), "labelling", records_forged=True)
         router = routes(links, settings)
     return Room(
         name="label",

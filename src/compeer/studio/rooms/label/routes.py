@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -42,6 +42,7 @@ from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
     Lease,
+    Mistake,
     Named,
     Typed,
     allowed,
@@ -57,7 +58,10 @@ from compeer.studio.words import Say
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     annotator = AnnotatorPages(links, LabelRoomQueue(links.store), settings)
-    coordinator = CoordinatorPages(links, settings, "projects", lambda store: project_summaries(store, "labelling"))
+    queue = LabellingQueue(links.store)
+    coordinator = CoordinatorPages(
+        links, settings, "projects", lambda store: project_summaries(store, "labelling"), queue
+    )
     router = workplace_router(annotator, coordinator)
     add_labelling(router, links.store, annotator)
     add_projects(router, links.store, coordinator)
@@ -141,17 +145,20 @@ class LabelRoomQueue:
     def undo(self, me: Person, form: str) -> AssignedItem | None:
         return self.queue.undo(me, form=form)
 
+    def holder(self, members: Sequence[Person], key: str) -> Person | None:
+        return self.queue.holder(members, item_number(key))
+
     def picture(self, me: Person, key: str, which: int) -> Path:
         return self.queue.picture(me, item_number(key), which)
 
 
 def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only labelling has."""
-    asking, queue = annotator.links.annotator, LabellingQueue(store)
+    asking, queue = annotator.asking, LabellingQueue(store)
 
     @router.get("/items/{item}")
     def look(request: Request, item: int) -> Response:
-        me = asking(request)
+        me = asking(request, item)
         return annotator.show(request, me, queue.view(me, item))
 
     @router.post("/items/{item}")
@@ -168,7 +175,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         shown: Seconds = None,
         again: Annotated[bool, Form()] = False,
     ) -> Response:
-        me = asking(request)
+        me = asking(request, item)
         steps = {"history": history, "emotion": emotion, "strategy": strategy}
         answers: dict[str, Any] = {name: STEP_VALUES[said] for name, said in steps.items() if said is not None}
         if preference is not None:
@@ -178,7 +185,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
 
     @router.post("/items/{item}/draft")
     def draft(request: Request, item: int, said: Annotated[dict[str, Any], Body()]) -> Response:
-        me = asking(request)
+        me = asking(request, item)
         answers, note, seconds = said.get("answers"), said.get("note", ""), said.get("seconds", 0.0)
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
@@ -188,7 +195,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
 
     @router.get("/mine")
     def own(request: Request) -> Response:
-        me = asking(request)
+        me = annotator.links.annotator(request)
         found = [(one, _when(one.finished)) for one in queue.handed_in(me)]
         return pages(request).page(request, "label/mine.html", found=found, mine=queue.own_progress(me))
 
@@ -245,7 +252,7 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
 
         return coordinator.create(request, form, given, make)
 
-    def overview(request: Request, found: Project, wrong: str | None) -> Response:
+    def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
         def count() -> ProjectCounts:
             now, order = labelling_progress(store, found.id), STATUSES[1:] + STATUSES[:1]
             bars = {name: bar_parts((one, counts[one]) for one in order) for name, counts in now.questions.items()}

@@ -1,4 +1,4 @@
-"""The annotator's pages: the welcome with its warning, one task after another, skipping, undoing, a rest, pictures.
+"""The annotator's pages: what waits for them, the warning, one task after another, skipping, undoing, a rest, pictures.
 
 Everything works as plain forms. For a script the same addresses answer with an object that says where to go next, so a
 page whose studio is away for a moment keeps what was filled in.
@@ -23,11 +23,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from compeer.cer.item import PastTurn
 from compeer.http_service import picture_type
+from compeer.people.arena import ArenaQueue
 from compeer.people.invitations import Person
+from compeer.people.labelling import LabellingQueue
+from compeer.people.projects import ProjectKind, project_by_number
 from compeer.people.work_queue import LONGEST_NOTE, OwnProgress
 from compeer.studio.access import RequestRefused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.links import RoomLinks
+from compeer.studio.rooms.workplace.links import ROOM_OF, RoomLinks
 from compeer.studio.settings import StudioSettings
 
 
@@ -59,6 +62,17 @@ Note = Annotated[str, Form(max_length=LONGEST_NOTE)]
 Seconds = Annotated[float | None, Form()]
 
 
+class StartLine(msgspec.Struct, frozen=True):
+    """A project or arena that somebody was invited to, with what they have done in it."""
+
+    room: str
+    name: str
+    project: int
+    mine: OwnProgress
+    paused: bool
+    ended: bool
+
+
 class AnnotatorQueue(Protocol):
     """What people do in a room. `key` names one task in its address, as it came from outside."""
 
@@ -72,6 +86,7 @@ class AnnotatorQueue(Protocol):
     def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None: ...
     def undo(self, me: Person, form: str) -> Any | None: ...
     def picture(self, me: Person, key: str, number: int) -> Path: ...
+    def holder(self, members: Sequence[Person], key: str) -> Person | None: ...
 
 
 class AnnotatorPages:
@@ -96,10 +111,34 @@ class AnnotatorPages:
             **self.queue.sheet(found),
         )
 
+    def asking(self, request: Request, key: str | int) -> Person:
+        """Who sent a request about one task: the sender, in the project that the task belongs to."""
+        members = self.links.members(request, "annotator")
+        found = self.queue.holder(members, str(key)) if len(members) > 1 else None
+        return found or self.links.annotator(request)
+
     def welcome(self, request: Request) -> Response:
         me = self.links.annotator(request)
+        members = self.links.members(request, "annotator")
         values: dict[str, Any] = {"mine": self.queue.mine(me), "paused": me.paused, "name": me.name}
-        return pages(request).page(request, "workplace/welcome.html", **values)
+        values |= {"project": me.project, "title": project_by_number(self.links.store, me.project).name}
+        return pages(request).page(request, "workplace/welcome.html", several=len(members) > 1, **values)
+
+    def start(self, request: Request) -> Response:
+        """Everything that somebody was invited to, in both rooms; without a choice the one place to go."""
+        found = self.links.account(request)
+        if found is None or found.role != "annotator":
+            return RedirectResponse("/", 303)
+        store, shown = self.links.store, []
+        for me in found.people:
+            about = project_by_number(store, me.project)
+            kind: ProjectKind = "labelling" if about.votes is None else "arena"
+            queue: LabellingQueue | ArenaQueue = LabellingQueue(store) if kind == "labelling" else ArenaQueue(store)
+            ended, mine = about.closed is not None, queue.own_progress(me)
+            shown.append(StartLine(ROOM_OF[kind], about.name, me.project, mine, me.paused, ended))
+        if len(shown) == 1:
+            return RedirectResponse(f"/{shown[0].room}", 303)
+        return pages(request).page(request, "workplace/start.html", name=found.name, found=shown)
 
     def submitted(self, request: Request) -> Response:
         return self.onward(request, f"{self.work}?done=1")
@@ -114,12 +153,18 @@ class AnnotatorPages:
         """The routes that both rooms have."""
         links, queue, one = self.links, self.queue, f"/{self.queue.things}/{{key}}"
 
+        @router.get("/start")
+        def start(request: Request) -> Response:
+            return self.start(request)
+
         @router.post("/begin")
         def begin(request: Request) -> Response:
-            links.annotator(request)
+            me = links.annotator(request)
             answer = RedirectResponse(self.work, 303)
-            seen, secure = _mark(request), self.settings.secure
-            answer.set_cookie(self.begun, seen, path=self.home, samesite="lax", httponly=True, secure=secure)
+            for name, value in ((self.begun, _mark(request)), (f"{self.begun}_project", str(me.project))):
+                answer.set_cookie(
+                    name, value, path=self.home, samesite="lax", httponly=True, secure=self.settings.secure
+                )
             return answer
 
         @router.get("/work")
@@ -136,7 +181,7 @@ class AnnotatorPages:
 
         @router.get(f"{one}/skip")
         def ask_skip(request: Request, key: str) -> Response:
-            queue.view(links.annotator(request), key)
+            queue.view(self.asking(request, key), key)
             values: dict[str, Any] = {
                 "key": key,
                 "things": queue.things,
@@ -154,7 +199,7 @@ class AnnotatorPages:
             words: Annotated[str, Form(max_length=1000)] = "",
             distress: Annotated[bool, Form()] = False,
         ) -> Response:
-            me = links.annotator(request)
+            me = self.asking(request, key)
             why = f"{reason}: {words.strip()}" if words.strip() else reason
             queue.skip(me, key, "" if distress else why, distress=distress, form=form)
             return self.onward(request, f"{self.home}/rest" if distress else self.work)
@@ -171,7 +216,7 @@ class AnnotatorPages:
 
         @router.get(f"{one}/pictures/{{number}}")
         def picture(request: Request, key: str, number: int) -> Response:
-            file = queue.picture(links.annotator(request), key, number)
+            file = queue.picture(self.asking(request, key), key, number)
             return send_picture(file)
 
 

@@ -10,16 +10,18 @@ with --items can be named, links followed; and pictures come only from there.
 
 from __future__ import annotations
 
+import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form
+from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -27,9 +29,14 @@ from starlette.responses import RedirectResponse, Response
 from compeer.dialogue.jsonl import COMPRESSED
 from compeer.errors import UserError
 from compeer.people import invitations as people
+from compeer.people.arena import ArenaQueue
+from compeer.people.exchange import csv_lines
 from compeer.people.invitations import Invitation, Person
-from compeer.people.projects import Project, ProjectSummary, is_name_taken
+from compeer.people.labelling import LabellingQueue
+from compeer.people.projects import Project, ProjectSummary, is_name_taken, set_quota
 from compeer.people.store import Store
+from compeer.people.work_queue import PersonProgress
+from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.access.gate import log_refusal
 from compeer.studio.pages import pages
@@ -137,13 +144,24 @@ CoordinatorForm = Annotated[str, Form(max_length=64)]
 Named = Annotated[str, Form(max_length=1000)]
 Typed = Annotated[str, Form(max_length=4000)]
 Lease = Annotated[float, Form(gt=0, le=1440)]
-Action = Literal["pause", "resume", "link", "revoke"]
+Action = Literal["pause", "resume", "link", "revoke", "limits"]
+Languages = Annotated[list[Language] | None, Form()]
+Quota = Annotated[Literal[""] | Annotated[int, Field(ge=1, le=1_000_000)], Form()]
 MOST_NAMES = 200
 
 
+class Mistake(NamedTuple):
+    """What is wrong with a form, and what stays in its box."""
+
+    text: str
+    kept: str = ""
+
+
 class ShownLink(NamedTuple):
+    """A person's link; None: they use the one that they have."""
+
     name: str
-    address: str
+    address: str | None
 
 
 class CoordinatorPages:
@@ -155,8 +173,9 @@ class CoordinatorPages:
         settings: StudioSettings,
         things: str,
         summaries: Callable[[Store], list[ProjectSummary]],
+        queue: LabellingQueue | ArenaQueue,
     ) -> None:
-        self.links, self.settings, self.things, self.summaries = links, settings, things, summaries
+        self.links, self.settings, self.things, self.summaries, self.queue = links, settings, things, summaries, queue
         self.store, self.forms, self.room = links.store, OneTimeForms(), links.room
 
     def at(self, number: int) -> str:
@@ -165,7 +184,7 @@ class CoordinatorPages:
     def listed(self, request: Request) -> Response:
         """All that this person coordinates."""
         own = self.links.coordinator(request)
-        found = [one for one in self.summaries(self.store) if own is None or one.id == own.project]
+        found = [one for one in self.summaries(self.store) if own is None or one.id in own]
         values: dict[str, Any] = {"found": found, "may_create": own is None, "things": self.things}
         return pages(request).page(request, "workplace/list.html", **values)
 
@@ -194,15 +213,15 @@ class CoordinatorPages:
         return RedirectResponse(self.at(number), 303)
 
     def overview(
-        self, request: Request, found: Project, wrong: str | None, count: Callable[[], Any], **values: Any
+        self, request: Request, found: Project, wrong: Mistake | None, count: Callable[[], Any], **values: Any
     ) -> Response:
         """The page of one, in two parts: what `count` counts is sent when it is counted."""
         status = 200 if wrong is None else 422
         form, template = self.forms.issue(), f"{self.room}/one.html"
-        here = {"here_is": self.at(found.id), "form": form, "wrong": wrong}
+        here = {"here_is": self.at(found.id), "form": form, "wrong": wrong, "languages": LANGUAGES}
         return pages(request).flow(request, template, status, found=found, count=count, **here, **values)
 
-    def add(self, router: APIRouter, overview: Callable[[Request, Project, str | None], Response]) -> None:
+    def add(self, router: APIRouter, overview: Callable[[Request, Project, Mistake | None], Response]) -> None:
         """The routes of one: its page, invitations, and what is done with people."""
         one, store = f"/{self.things}/{{number}}", self.store
 
@@ -217,36 +236,81 @@ class CoordinatorPages:
             form: CoordinatorForm,
             names: Annotated[str, Form(max_length=20_000)] = "",
             role: Annotated[people.Role, Form()] = "annotator",
+            languages: Languages = None,
         ) -> Response:
             found = self.links.coordinated(request, number)
             self.forms.use(form)
-            wanted = list(dict.fromkeys(part.strip() for part in names.replace(",", "\n").splitlines() if part.strip()))
+            wanted = list(dict.fromkeys(part.strip() for part in re.split(r"[\n\r,;\t，；、]", names) if part.strip()))
             if wrong := _cannot_invite(wanted, people.people_of(store, number), say_in(request)):
                 return overview(request, found, wrong)
-            return self._links(request, number, [people.invite(store, number, name, role) for name in wanted])
+            made = [people.invite(store, number, name, role, languages or ()) for name in wanted]
+            return self._links(request, found, made)
+
+        @router.post(f"{one}/quota")
+        def limit(request: Request, number: int, form: CoordinatorForm, quota: Quota = "") -> Response:
+            self.links.coordinated(request, number)
+            self.forms.use(form)
+            set_quota(store, number, quota or None)
+            return RedirectResponse(f"{self.at(number)}#people", 303)
+
+        @router.get(f"{one}/reminders")
+        def remind(request: Request, number: int) -> Response:
+            found = self.links.coordinated(request, number)
+            with store.read() as db:
+                counts = self.queue.people_progress(db, number)
+            texts = reminders(found, counts, self._base(request))
+            return pages(request).page(request, "workplace/reminders.html", here_is=self.at(number), found=texts)
 
         @router.post(f"{one}/people/{{person}}")
         def change(
-            request: Request, number: int, person: int, form: CoordinatorForm, action: Annotated[Action, Form()]
+            request: Request,
+            number: int,
+            person: int,
+            form: CoordinatorForm,
+            action: Annotated[Action, Form()],
+            languages: Languages = None,
+            quota: Quota = "",
         ) -> Response:
-            self.links.coordinated(request, number)
+            found = self.links.coordinated(request, number)
             self.forms.use(form)
             name = next((each.name for each in people.people_of(store, number) if each.id == person), None)
             if name is None:
                 raise RequestRefused(404, "missing", "nobody of this number here")
             if action == "link":
-                return self._links(request, number, [people.new_link(store, number, name)])
-            if action == "revoke":
+                if self._is_shared(request, number, name):  # a link opens everything that the person takes part in
+                    return overview(request, found, Mistake(say_in(request)("workplace.people.shared", name=name)))
+                return self._links(request, found, [people.new_link(store, number, name)])
+            if action == "limits":
+                people.set_limits(store, number, name, languages=languages or (), quota=quota or None)
+            elif action == "revoke":
                 people.revoke(store, number, name)
             else:
                 people.pause(store, number, name, action == "pause")
             return RedirectResponse(self.at(number), 303)
 
-    def _links(self, request: Request, number: int, made: Sequence[Invitation]) -> Response:
+    def _is_shared(self, request: Request, number: int, name: str) -> bool:
+        """Whether somebody's link would also open what this coordinator does not coordinate."""
+        account = self.links.account(request)
+        if account is None:
+            return False
+        own = {one.project for one in account.people}
+        member = next(one for one in people.people_of(self.store, number) if one.name == name)
+        theirs = people.account_of(self.store, member)
+        return theirs is not None and any(one.project not in own for one in theirs.people)
+
+    def _base(self, request: Request) -> str:
+        """The address that people use, for links."""
         public = self.settings.public
-        base = origin(public) if public else f"http://{request.headers['host']}"
-        shown = [ShownLink(one.person.name, f"{base}/enter/{one.token}") for one in made]
-        return pages(request).page(request, "workplace/links.html", here_is=self.at(number), links=shown)
+        return origin(public) if public else f"http://{request.headers['host']}"
+
+    def _links(self, request: Request, found: Project, made: Sequence[Invitation]) -> Response:
+        """The links, and all of them as a table: it stands in the page itself, because the studio keeps no link."""
+        base = self._base(request)
+        shown = [ShownLink(one.person.name, f"{base}/enter/{one.token}" if one.token else None) for one in made]
+        rows = [(one.name, one.address) for one in shown if one.address]
+        table = "data:text/csv;charset=utf-8," + quote("\ufeff" + "".join(csv_lines([("name", "link"), *rows])))
+        values: dict[str, Any] = {"links": shown, "table": table if rows else None, "file": f"{found.name}-links.csv"}
+        return pages(request).page(request, "workplace/links.html", here_is=self.at(found.id), **values)
 
 
 def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -> APIRouter:
@@ -257,7 +321,7 @@ def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -
     @router.get("")
     def first(request: Request) -> Response:
         """The coordinator's list, or the annotator's welcome."""
-        coordinates = person(request).role == "coordinator"
+        coordinates = person(request).role == "coordinator"  # an account has one role
         return coordinator.listed(request) if coordinates else annotator.welcome(request)
 
     return router
@@ -268,13 +332,26 @@ def say_in(request: Request) -> Say:
     return pages(request).say[visit(request).language]
 
 
-def _cannot_invite(wanted: list[str], known: Sequence[Person], say: Say) -> str | None:
-    """Why these people cannot be invited, all or none of them."""
+def reminders(project: Project, counts: Iterable[PersonProgress], address: str) -> list[people.Reminder]:
+    """Texts for the annotators who can come in and have something left to do."""
+    found = []
+    for one in counts:
+        most = project.quota if one.quota is None else one.quota
+        person = Person(one.id, project.id, one.name, one.role, one.paused, one.invited, one.languages, one.quota)
+        if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
+            found.append(people.reminder(person, project.name, one.done, most, address))
+    return found
+
+
+def _cannot_invite(wanted: list[str], known: Sequence[Person], say: Say) -> Mistake | None:
+    """Why these people cannot be invited, and the names that can be, which stay in the box."""
     if not wanted or len(wanted) > MOST_NAMES:
-        return say("workplace.people.nobody", most=MOST_NAMES)
+        return Mistake(say("workplace.people.nobody", most=MOST_NAMES), "\n".join(wanted))
+    linked = {one.name for one in known if one.invited}
     if odd := [name for name in wanted if not people.is_valid_name(name)]:
-        return say("workplace.people.odd", name=odd[0][:100])
-    linked = {one.name for one in known if one.key}
+        fine = "\n".join(name for name in wanted if name not in odd)
+        return Mistake(say("workplace.people.odd", name=odd[0][:100]), fine)
     if twice := [name for name in wanted if name in linked]:
-        return say("workplace.people.twice", names=", ".join(twice))
+        fine = "\n".join(name for name in wanted if name not in linked)
+        return Mistake(say("workplace.people.twice", names=", ".join(twice)), fine)
     return None
