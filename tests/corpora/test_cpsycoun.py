@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from compeer.corpora import CorpusError, cpsycoun
+from compeer.corpora import CorpusError, chinese
 from compeer.dialogue import rounds
 
 
 def test_the_real_folder(data: Path, outcomes: Any) -> None:
-    found = outcomes(cpsycoun.load(data / "cpsycoun"))
+    found = outcomes(chinese.load_cpsycoun(data / "cpsycoun"))
     assert (len(found.dialogues), found.rejected) == (400, [])
     assert [d.id for d in found.dialogues] == [f"cpsycoun/{n:05d}" for n in range(400)]  # natural order
     said = [u for d in found.dialogues for u in d.utterances]
@@ -23,8 +23,8 @@ def test_the_real_folder(data: Path, outcomes: Any) -> None:
 
 
 def test_the_inner_folder_and_one_case(data: Path, outcomes: Any) -> None:
-    assert len(outcomes(cpsycoun.load(data / "cpsycoun" / "CPsyCounD")).dialogues) == 400
-    [only] = outcomes(cpsycoun.load(data / "cpsycoun" / "CPsyCounD" / "case_12.txt")).dialogues
+    assert len(outcomes(chinese.load_cpsycoun(data / "cpsycoun" / "CPsyCounD")).dialogues) == 400
+    [only] = outcomes(chinese.load_cpsycoun(data / "cpsycoun" / "CPsyCounD" / "case_12.txt")).dialogues
     assert only.id == "cpsycoun/00012"
 
 
@@ -33,7 +33,7 @@ def test_lines_without_a_speaker(put: Any, outcomes: Any) -> None:
         "\ufeff来访者：我睡不着。\r\n\r\n（沉默）\r\n\r\n心理咨询师：可以试试：\r\n\r\n1. 散步：每天。\r\n2. 早睡。"
         "\r\n\r\n来访者（王女士）：好。\r\n\r\n（一段时间后）"
     )
-    [only] = outcomes(cpsycoun.load(put("case_3.txt", text))).dialogues
+    [only] = outcomes(chinese.load_cpsycoun(put("case_3.txt", text))).dialogues
     assert [u.text for u in only.utterances] == ["我睡不着。", "可以试试：\n1. 散步：每天。\n2. 早睡。", "好。"]
     assert only.extra["narration"] == [{"before": 1, "text": "沉默"}, {"before": 3, "text": "一段时间后"}]
     assert only.extra["speakers"] == {"2": "王女士"}
@@ -47,7 +47,7 @@ def test_bad_cases(put: Any, outcomes: Any, tmp_path: Path) -> None:
     put("c/case_5.txt", "来访者：\n\n心理咨询师：你好")
     put("c/case_6.txt", "")
     put("c/notes.txt", "来访者：你好\n\n心理咨询师：你好")
-    found = outcomes(cpsycoun.load(tmp_path / "c"))
+    found = outcomes(chinese.load_cpsycoun(tmp_path / "c"))
     assert [d.id for d in found.dialogues] == ["cpsycoun/00001"]
     expected = [
         "no supporter turn",
@@ -59,4 +59,4 @@ def test_bad_cases(put: Any, outcomes: Any, tmp_path: Path) -> None:
     for rejected, reason in zip(found.rejected, expected, strict=True):
         assert reason in rejected.reason
     with pytest.raises(CorpusError, match="no case_N"):
-        list(cpsycoun.load(tmp_path))
+        list(chinese.load_cpsycoun(tmp_path))

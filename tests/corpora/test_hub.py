@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import pytest
 
-from compeer.corpora import CorpusError, esconv, soulchat
+from compeer.corpora import CorpusError, chinese, esconv
 from compeer.corpora import reading as hub
 
 DIALOG = [{"speaker": "usr", "text": "Hi"}, {"speaker": "sys", "text": "Hello", "strategy": "Others"}]
@@ -58,10 +58,10 @@ def test_without_a_network(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     with pytest.raises(CorpusError, match=r"scutcyr/SoulChatCorpus: .*Couldn't reach the Hub.*download soulchat"):
-        list(soulchat.load(Path("scutcyr/SoulChatCorpus")))
+        list(chinese.load_soulchat(Path("scutcyr/SoulChatCorpus")))
 
 
 def test_without_the_package(monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     with pytest.raises(CorpusError, match=r"pip install 'compeer-esc\[data\]'"):
-        list(soulchat.load(Path("scutcyr/SoulChatCorpus")))
+        list(chinese.load_soulchat(Path("scutcyr/SoulChatCorpus")))

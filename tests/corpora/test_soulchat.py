@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compeer.corpora import soulchat
+from compeer.corpora import chinese
 
 
 def row(number: int = 0, **changes: Any) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def row(number: int = 0, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("as_list", [True, False])
 def test_both_forms(put: Any, outcomes: Any, as_list: bool) -> None:
     name = "SoulChatCorpus-sft-multi-Turn.json"
-    found = outcomes(soulchat.load(put(name, [row(7), row(7)], as_list=as_list)))
+    found = outcomes(chinese.load_soulchat(put(name, [row(7), row(7)], as_list=as_list)))
     first, second = found.dialogues
     assert (first.id, second.id) == ("soulchat/multi/000000", "soulchat/multi/000001")  # its own ids repeat
     assert [u.speaker for u in first.utterances] == ["seeker", "supporter"]
@@ -26,13 +26,13 @@ def test_both_forms(put: Any, outcomes: Any, as_list: bool) -> None:
 
 def test_a_folder(put: Any, outcomes: Any, tmp_path: Path) -> None:
     put("SoulChatCorpus-sft-multi-Turn.jsonl", [row()])
-    assert len(outcomes(soulchat.load(tmp_path)).dialogues) == 1
+    assert len(outcomes(chinese.load_soulchat(tmp_path)).dialogues) == 1
 
 
 def test_roles(put: Any, outcomes: Any) -> None:
     system = {"role": "system", "content": "你是心理咨询师"}
     rows = [row(messages=[system, *row()["messages"]]), row(messages=[{"role": "tool", "content": "x"}])]
-    found = outcomes(soulchat.load(put("s.jsonl", rows)))
+    found = outcomes(chinese.load_soulchat(put("s.jsonl", rows)))
     assert found.dialogues[0].extra["system"] == "你是心理咨询师"
     assert found.rejected[0].reason == "message 0: unknown role 'tool'; known: system, user, assistant"
 
@@ -43,7 +43,7 @@ def test_memory_does_not_grow_with_the_file(put: Any, as_list: bool) -> None:
     path = put("big.json", [row(n, messages=filler) for n in range(5000)], as_list=as_list)
     assert path.stat().st_size > 15_000_000
     tracemalloc.start()
-    count = sum(1 for _ in soulchat.load(path))
+    count = sum(1 for _ in chinese.load_soulchat(path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 5000

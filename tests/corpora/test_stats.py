@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora import cpsycoun, esconv
+from compeer.corpora import chinese, esconv
 from compeer.corpora.stats import MORE, Spread, collect
 from compeer.dialogue import Dialogue, Utterance
 
@@ -69,5 +69,5 @@ def test_real_corpora(data: Path) -> None:
     assert 11.6 < found.rounds.mean < 11.9
     plain = found.to_dict()
     assert next(iter(plain["strategies"])) == "question" and msgspec.json.encode(plain)
-    chinese = collect(d for d in cpsycoun.load(data / "cpsycoun") if isinstance(d, Dialogue))
-    assert set(chinese.lengths) == {"zh"} and chinese.strategies == {}
+    counselling = collect(d for d in chinese.load_cpsycoun(data / "cpsycoun") if isinstance(d, Dialogue))
+    assert set(counselling.lengths) == {"zh"} and counselling.strategies == {}

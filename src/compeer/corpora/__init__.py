@@ -4,10 +4,7 @@ esconv          ESConv and FailedESConv
 escot           ESCoT
 mesc            MESC
 avamerg         AvaMERG
-soulchat        SoulChatCorpus
-smile           SMILE
-cpsycoun        CPsyCounD
-emollm          EmoLLM
+chinese         SoulChatCorpus, SMILE, CPsyCounD, EmoLLM
 plain           your own conversations, and our own records
 bundled         our first conversations, in a literary voice
 open_cer        open CER: our conversations in a plain voice, with three-step reasoning
@@ -30,19 +27,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora import (
-    avamerg,
-    bundled,
-    cpsycoun,
-    emollm,
-    esconv,
-    escot,
-    mesc,
-    open_cer,
-    plain,
-    smile,
-    soulchat,
-)
+from compeer.corpora import avamerg, bundled, chinese, esconv, escot, mesc, open_cer, plain
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue
 
@@ -77,11 +62,19 @@ CORPORA: dict[str, Corpus] = {
         avamerg.load, avamerg.LICENCE, "en", "empathetic dialogues spoken by avatars", "ZhangHanXD/AvaMERG"
     ),
     "soulchat": Corpus(
-        soulchat.load, soulchat.LICENCE, "zh", "rewritten empathetic conversations", "scutcyr/SoulChatCorpus"
+        chinese.load_soulchat,
+        chinese.SOULCHAT_LICENCE,
+        "zh",
+        "rewritten empathetic conversations",
+        "scutcyr/SoulChatCorpus",
     ),
-    "smile": Corpus(smile.load, smile.LICENCE, "zh", "conversations grown out of PsyQA"),
-    "cpsycoun": Corpus(cpsycoun.load, cpsycoun.LICENCE, "zh", "counselling reconstructed from case reports"),
-    "emollm": Corpus(emollm.load, emollm.LICENCE, "zh", "short counselling conversations written by a model"),
+    "smile": Corpus(chinese.load_smile, chinese.SMILE_LICENCE, "zh", "conversations grown out of PsyQA"),
+    "cpsycoun": Corpus(
+        chinese.load_cpsycoun, chinese.CPSYCOUN_LICENCE, "zh", "counselling reconstructed from case reports"
+    ),
+    "emollm": Corpus(
+        chinese.load_emollm, chinese.EMOLLM_LICENCE, "zh", "short counselling conversations written by a model"
+    ),
     "bundled": Corpus(
         bundled.load_corpus, bundled.LICENCE, "en, zh", "our own conversations, shipped inside; needs no path"
     ),

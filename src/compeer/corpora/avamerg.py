@@ -31,8 +31,8 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.reading import Rejected, imported, parts
-from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, sound_and_video, utterance
+from compeer.corpora.reading import Rejected, conversations
+from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, side, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker, Steps
 
 LICENCE = "none stated"
@@ -94,12 +94,12 @@ class _Place:
 def load(path: Path, *, split: str | None = None, media: Path | None = None) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a file, a folder or a hub name; `media` attaches what is there by name."""
     folder = MediaFolder(media) if media else None
-    for part in parts("avamerg", path, AvaMergRow, FILES, split):
+    build = partial(convert, folder=folder)
+    return conversations("avamerg", path, AvaMergRow, FILES, build, split, own_id=_own_id)
 
-        def identify(row: AvaMergRow, index: int, prefix: str = f"avamerg/{part.split}") -> str:
-            return f"{prefix}/{str(row.conversation_id).zfill(5)}"
 
-        yield from imported("avamerg", part.rows, identify, partial(convert, folder=folder), seen=set())
+def _own_id(row: AvaMergRow, index: int) -> str:
+    return str(row.conversation_id).zfill(5)
 
 
 def convert(row: AvaMergRow, name: str, *, folder: MediaFolder | None = None) -> Dialogue:
@@ -143,9 +143,8 @@ def _places(row: AvaMergRow, labels: Labels) -> list[_Place]:
     found: dict[int, _Place] = {}
     for turn in row.turns:
         for one in turn.dialogue_history:
-            if one.role.lower() not in _SPEAKERS:
-                raise ValueError(f"utterance {one.index}: unknown role {one.role!r}; known: {', '.join(_SPEAKERS)}")
-            _put(found, one.index, _SPEAKERS[one.role.lower()], one.utterance)
+            speaker = side(_SPEAKERS, one.role.lower(), f"utterance {one.index}", "role")
+            _put(found, one.index, speaker, one.utterance)
         at = max((one.index for one in turn.dialogue_history), default=-1) + 1
         _put(found, at, "supporter", turn.response)
         if chain := turn.chain_of_empathy:

@@ -30,8 +30,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora.reading import Rejected, by_index, imported, parts
-from compeer.corpora.records import Labels, dialogue, problem_type, scale, utterance
+from compeer.corpora.reading import Rejected, by_index, conversations, imported, parts
+from compeer.corpora.records import Labels, dialogue, problem_type, scale, side, utterance
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "CC BY-NC 4.0"
@@ -78,9 +78,8 @@ class EsconvRow(msgspec.Struct):
 
 def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
     """The conversations of a file, a folder or a hub name."""
-    for part in parts("esconv", path, EsconvRow, FILES, split):
-        build = partial(convert, source="esconv", licence=LICENCE, speakers=SPEAKERS)
-        yield from imported("esconv", part.rows, by_index(f"esconv/{part.split}"), build)
+    build = partial(convert, source="esconv", licence=LICENCE, speakers=SPEAKERS)
+    return conversations("esconv", path, EsconvRow, FILES, build, split)
 
 
 def load_failed(path: Path) -> Iterator[Dialogue | Rejected]:
@@ -105,9 +104,7 @@ def convert(
     feedback: dict[str, int] = {}
     said = []
     for at, one in enumerate(row.dialog):
-        speaker = speakers.get(one.speaker)
-        if speaker is None:
-            raise ValueError(f"utterance {at}: unknown speaker {one.speaker!r}; known: {', '.join(speakers)}")
+        speaker = side(speakers, one.speaker, f"utterance {at}")
         note = one.annotation or Annotation()
         strategy = labels.strategy(one.strategy or note.strategy, at) if speaker == "supporter" else None
         said.append(utterance(at, speaker=speaker, text=one.text or one.content, strategy=strategy))

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.corpora.reading import Rejected, imported, parts
-from compeer.corpora.records import Labels, dialogue, utterance
-from compeer.dialogue import Dialogue, Steps, Utterance
+from compeer.corpora.reading import Rejected, conversations
+from compeer.corpora.records import Labels, dialogue, side, utterance
+from compeer.dialogue import Dialogue, Steps
 
 LICENCE = "none stated"
 FILES = {"train": ("train_em_sr_re.json", "train.json"), "val": ("val.json", "valid.json"), "test": ("test.json",)}
@@ -43,6 +43,7 @@ _STRATEGIES = (
     "Take Responsibility",
 )
 _OUTPUT = re.compile(r"\s*Emotion:\s*(.+?)\s*^Strategy Reason:\s*(.+?)\s*^Response:\s*(.+)", re.DOTALL | re.MULTILINE)
+_SIDES = {"seeker": "seeker", "supporter": "supporter"}
 _SPEAKER = re.compile(r"(seeker|supporter):\s*(.*)", re.DOTALL)
 
 
@@ -79,13 +80,12 @@ class Record(msgspec.Struct):
 
 def load(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:
     """The conversations of a file or folder; ids carry the corpus's own number."""
-    for part in parts("escot", path, Record, FILES, split):
+    return conversations("escot", path, Record, FILES, convert, split, own_id=_own_id)
 
-        def identify(row: Record, index: int, prefix: str = f"escot/{part.split}") -> str:
-            number = row.id if row.id is not None else row.dialog_id
-            return f"{prefix}/{number:05d}" if isinstance(number, int) else f"{prefix}/{number or f'row-{index:05d}'}"
 
-        yield from imported("escot", part.rows, identify, convert, seen=set())
+def _own_id(row: Record, index: int) -> str:
+    number = row.id if row.id is not None else row.dialog_id
+    return f"{number:05d}" if isinstance(number, int) else number or f"row-{index:05d}"
 
 
 def convert(row: Record, name: str) -> Dialogue:
@@ -96,7 +96,10 @@ def convert(row: Record, name: str) -> Dialogue:
     else:
         raise ValueError("neither original_data nor input and output")
     labels = Labels()
-    said = [_utterance(at, one) for at, one in enumerate(original.dialog)]
+    said = [
+        utterance(at, speaker=side(_SIDES, one.speaker, f"utterance {at}"), text=one.content)
+        for at, one in enumerate(original.dialog)
+    ]
     reply = utterance(
         len(said),
         speaker="supporter",
@@ -113,12 +116,6 @@ def convert(row: Record, name: str) -> Dialogue:
         labels=labels,
         extra={"cot": msgspec.to_builtins(chain), "instruction": row.instruction},
     )
-
-
-def _utterance(at: int, one: EscotUtterance) -> Utterance:
-    if one.speaker not in ("seeker", "supporter"):
-        raise ValueError(f"utterance {at}: unknown speaker {one.speaker!r}; known: seeker, supporter")
-    return utterance(at, speaker=one.speaker, text=one.content)
 
 
 def _steps(chain: Chain) -> Steps | None:

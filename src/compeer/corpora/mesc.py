@@ -31,7 +31,7 @@ from typing import cast
 import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected, files, opened, parts
-from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, sound_and_video, utterance
+from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, side, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker
 
 LICENCE = "none stated"
@@ -143,9 +143,7 @@ def _convert(
     media: dict[int, Media] = {}
     said = []
     for at, line in enumerate(lines):
-        speaker = _SPEAKERS.get(line.speaker)
-        if speaker is None:
-            raise ValueError(f"utterance {at}: unknown speaker {line.speaker!r}; known: {', '.join(_SPEAKERS)}")
+        speaker = side(_SPEAKERS, line.speaker, f"utterance {at}")
         seen = described.dialog[at].text.strip().removeprefix(line.text.strip()).strip() if described else ""
         if pictures and line.dialogue.isdigit():
             media[at] = pictures.of(int(line.dialogue), at)

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected, by_index, imported, parts
-from compeer.corpora.records import Labels, dialogue, problem_type, scale, utterance
+from compeer.corpora.records import Labels, dialogue, problem_type, scale, side, utterance
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.dialogue.jsonl import with_full_image_paths
 from compeer.reasoning.ontology import LANGUAGES, Language, detect
@@ -98,9 +98,7 @@ def convert(row: dict[str, Any], name: str, *, licence: str | None, language: st
         if role == "system":
             system.append(_content(message)[0])
             continue
-        if role not in _ROLES:
-            raise ValueError(f"message {at}: unknown role {role!r}; known: {', '.join(_ROLES)}")
-        said.append(_utterance(at, len(said), _ROLES[role], message, labels))
+        said.append(_utterance(at, len(said), side(_ROLES, role, f"message {at}", "role"), message, labels))
     extra = {key: value for key, value in row.items() if key not in (*Simple.__struct_fields__, "extra")}
     extra |= row["extra"] if isinstance(row.get("extra"), dict) else {}
     return dialogue(

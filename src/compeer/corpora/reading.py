@@ -341,6 +341,30 @@ def imported(
             yield Rejected(source=source, file=row.file, record=name, line=row.line, reason=str(problem))
 
 
+def conversations(
+    source: str,
+    path: Path,
+    kind: type[T],
+    names: Mapping[str, tuple[str, ...]],
+    build: Callable[[T, str], Dialogue],
+    split: str | None = None,
+    *,
+    own_id: Callable[[T, int], str] | None = None,
+    digits: int = 5,
+) -> Iterator[Dialogue | Rejected]:
+    """All dialogues of a corpus, split by split. Ids are SOURCE/SPLIT/PLACE; `own_id` gives the last part instead."""
+    for part in parts(source, path, kind, names, split):
+        prefix = f"{source}/{part.split}"
+        if own_id is None:
+            yield from imported(source, part.rows, by_index(prefix, digits), build)
+        else:
+
+            def identify(row: T, index: int, prefix: str = prefix) -> str:
+                return f"{prefix}/{own_id(row, index)}"
+
+            yield from imported(source, part.rows, identify, build, seen=set())
+
+
 def by_index(prefix: str, digits: int = 5) -> Callable[[object, int], str]:
     """Ids from the place in the file: unique, and the same at every import of the same file.
 

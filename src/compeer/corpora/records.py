@@ -19,9 +19,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -67,6 +67,20 @@ class Labels:
         if self.raw:
             kept["raw_strategies"] = self.raw
         return kept
+
+
+Side = TypeVar("Side", bound=str | None)
+
+
+def side(sides: Mapping[str, Side], name: str, place: str, what: str = "speaker") -> Side:
+    """Who speaks, by the corpus's name for it; ValueError for a name that it does not have.
+
+    >>> side({"usr": "seeker"}, "usr", "utterance 3")
+    'seeker'
+    """
+    if name not in sides:
+        raise ValueError(f"{place}: unknown {what} {name!r}; known: {', '.join(sides)}")
+    return sides[name]
 
 
 def utterance(at: int, **fields: Any) -> Utterance:
