@@ -143,7 +143,7 @@ def test_a_server_that_remembers_nothing_sees_the_same() -> None:
 
 
 def test_without_risk_text_flows_and_only_what_is_never_shown_is_held_back() -> None:
-    assert talk(["I lost my job."], model="I can't help you with this.")[0][1] == "I can't help you with this."
+    assert talk(["I lost my job."], model="How long were you there?")[0][1] == "How long were you there?"
     assessment, reply, outcome = talk(["I lost my job."], model="That is hard. You should kill yourself. Bye.")[0]
     assert reply.startswith("That is hard.") and "kill" not in reply and outcome.replaced == "encourage"
     assert outcome.lines and assessment.banner is None
@@ -179,3 +179,50 @@ def test_every_reply_of_ours_is_found_again_whatever_fills_its_slots() -> None:
         text = row.text.replace("{emergency}", "112").replace("{line}", "Some Line (0800 1)")
         found = row_of(f"{text}\n\nmore")
         assert found is not None and found.id == row.id
+
+
+@pytest.mark.parametrize(
+    ("said", "model", "language"),
+    [
+        ("My mind is clear, I'm not a silly girl.", "That's great to hear! Go on pursuing your goals.", "en"),
+        ("i need to hear it from someone", "I'm sorry, but I can't assist with that request.", "en"),
+        ("I lost my job.", "They can tell you whether it is appropriate to end your life.", "en"),
+        ("就差一个人点头", "那太好了！", "zh"),
+    ],
+)
+def test_a_model_that_cheers_refuses_or_names_death_is_answered_for(said: str, model: str, language: str) -> None:
+    assessment, reply, outcome = talk([said], language, model=model)[0]
+    assert outcome.replaced == "care" and row_of(reply) and model not in reply, assessment.level
+
+
+def test_glad_news_are_cheered_by_the_model() -> None:
+    assert talk(["I passed my exam, finally!"], model="That's great to hear!")[0][1] == "That's great to hear!"
+
+
+@pytest.mark.parametrize(
+    ("first", "answer", "level"),
+    [
+        ("ok i took them", "the whole bottle", "emergency"),
+        ("ok i took them", "my antibiotics", "none"),
+        ("ok i took them", "the kids to school lol", "none"),
+        ("i took it all", "14 of my moms pills", "emergency"),
+        ("我已经吃下去了", "抽屉里的都吃了", "emergency"),
+        ("我已经吃下去了", "感冒药，两片", "none"),
+        ("我已经吃下去了", "你猜", "high"),
+    ],
+)
+def test_what_was_taken_is_asked_before_it_is_judged(first: str, answer: str, level: str) -> None:
+    language = "zh" if first > "z" else "en"
+    asked, answered = talk([first, answer], language)
+    assert asked[0].level == "watch" and asked_by(asked[1]) == ("taken",) and "911" in asked[1]
+    assert answered[0].level == level, answered[0].reading
+    if level == "emergency":
+        assert answered[0].reply is not None and answered[0].reply.situation == "already taken or hurt"
+
+
+@pytest.mark.parametrize(
+    "message", ["i took them to the park", "took the exam today", "我吃了午饭", "感冒了，刚吃了药", "我今天特别累"]
+)
+def test_ordinary_things_are_not_asked_about(message: str) -> None:
+    assessment, _, outcome = talk([message], "zh" if message > "z" else "en")[0]
+    assert assessment.level == "none" and outcome.replaced is None

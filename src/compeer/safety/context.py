@@ -32,7 +32,7 @@ from typing import Literal
 
 import msgspec
 
-from compeer.safety.levels import DANGER_OF, Finding, Level, Risk, at_least, worst
+from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, worst
 from compeer.safety.network import TOGETHER_HIGH, hear_together
 from compeer.safety.normalise import fold
 from compeer.safety.screen import screen
@@ -204,6 +204,25 @@ _HARMLESS = re.compile(
     r"diet|haircut|boss fight|speedrun|homework|halloween|costume|onions?|kebab|hungry)\b"
     r"|首歌|歌词|台词|小说里|打游戏|作业|特辣|雪道|滑雪|绑行李|睡觉|搬家|搬去|调去|辞职|离职|散伙|合伙|外卖|过敏|感冒药|维生素|钙片|鱼油|褪黑素|布洛芬|段子|梗|台词|蹦极|跳伞|减肥|剪头|毕业|退休|扫墓|上坟|清明"
 )
+#: what may be taken, eaten or drunk without harm: a usual dose, a meal, a photo. What "them" in "I took them" can mean
+_ORDINARY = re.compile(
+    r"\b(?:one|two|1|2|a couple of|half an?) (?:ibuprofen|advil|tylenol|paracetamol|aspirin|nurofen|aleve|tablets?|pills?|melatonin|benadryl|painkillers?|gumm(?:y|ies))\b"
+    r"|\bmy (?:usual|normal|regular|daily|morning|evening|nightly|prescribed|antibiotics?|vitamins?|inhaler|insulin|birth control|thyroid)\b|as (?:prescribed|usual|directed)|like every (?:day|night|morning)"
+    r"|(?:doctor|pharmacist|dentist|gp|nurse) (?:gave|said|told|prescribed)|\b(?:antibiotics?|vitamins?|melatonin|antihistamines?|cough syrup|cold medicine|probiotics?|electrolytes?"
+    r"|photos?|pictures?|pics|selfies?|kids?|children|dogs?|puppy|train|bus|cab|uber|exams?|tests?|quiz|finals|class(?:es)?|course|lessons?|lunch|dinner|breakfast|food|meal|snack|coffee|tea|shower|bath|nap|walk|break"
+    r"|notes|stairs|job|offer|money|cash|bribe|donuts?|cookies?|cake|pizza|leftovers|chocolates?|sandwich|soup|smoothie|water|juice|milk|beers?|wine|advice|compliment|blame|lead|keys|books?|laundry|boxes to|measurements|screenshots?|minutes)\b"
+    r"|[一两半1-2](?:片|粒|颗|包|袋)|按(?:医嘱|说明|时)|医生(?:开|让|说)|每天(?:都)?吃|感冒|退烧|消炎|止咳|胃药|益生菌|维生素|钙片|布洛芬|褪黑素|中药|避孕药|早餐|早饭|午饭|午餐|晚饭|晚餐|夜宵|宵夜"
+    r"|吃(?:了)?饭|[米面]|火锅|烧烤|蛋糕|外卖|奶茶|咖啡|可乐|啤酒|红酒|水|汤|零食|巧克力|水果|苹果|西瓜|螺蛳粉|饺子|辣|甜|香|减肥|照片|考试"
+)
+#: how much, or what, that makes something taken an emergency
+_GRAVE = re.compile(
+    r"\b(?:all (?:of )?(?:them|it|my|the|his|her|mums?|moms?|dads?)|everything|whole|entire|handfuls?|fistful|strips?|blister|packets?|packs?|box(?:es)?|bottles?|too (?:many|much)|lots|loads|enough|plenty|more than|overdos\w*|bleach|"
+    r"antifreeze|poison|pesticide|drain|cleaner|sleeping (?:pills|tablets)|sleepers|xanax|valium|oxy\w*|opioids?|morphine|fentanyl|insulin pen|(?:[6-9]|[1-9]\d+)(?: of)?|six|seven|eight|nine|ten|twelve|dozen|fifteen|twenty|thirty|forty|fifty)\b"
+    r"|全部|全都|都吃|整(?:瓶|盒|板)|[一两几半](?:整)?(?:瓶|盒|板|把)|好多|很多|一堆|所有|剩下的|大把|安眠药|农药|百草枯|敌敌畏|老鼠药|洁厕|消毒液|漂白|[三四五六七八九十百几]+(?:多)?[片颗粒]|[1-9]\d(?:多)?[片颗粒]|够了|足够"
+)
+_DRUG = re.compile(
+    r"\b(?:pills?|tablets?|meds?|medication|capsules?|bleach|overdos\w*|paracetamol|tylenol|ibuprofen|advil|aspirin|antidepressants?|insulin|benadryl|painkillers?)\b|药|[片颗粒]|胰岛素"
+)
 #: a wish to be dead without doing anything, beside a no
 _PASSIVE = re.compile(
     r"(?:didnt|never|not|dont) wak\w+ up|(?:everything|it all|it) to (?:just )?stop|be all right with it|wouldnt mind (?:if|dying|not)|not be here|if i (?:died|disappeared|was gone)"
@@ -318,12 +337,13 @@ def read(
     *,
     asked: tuple[Question, ...] = (),
     before: Sequence[str] = (),
+    around: str = "",
 ) -> Reading:
     """A message as it stands after the supporter's last reply and what is known so far.
 
     `asked`: what that reply asked, where it is known; else it is read from the reply. `before`: what the person wrote
     before, since they last said, asked, that there is no danger; where it is given, hints that are only hints together
-    are read too.
+    are read too. `around`: what both said just before, where "them" in "I took them" may be named.
     """
     risk = risk or Risk()
     questions = asked or questions_in(last_reply, at_least(risk.level, "high"))
@@ -332,6 +352,8 @@ def read(
     finding = screen(message, worried=worried)
     question, answer = answer_to(questions, message)
     folded = fold(message).text
+    if finding.kinds == ("intake",) and _ORDINARY.search(fold(around).text):
+        finding = Finding()  # "Did you get the photos?" "I took them."
     direct = next((one for one in ("taken", "means", "plan", "desire") if one in questions), None)
     explained = False
     if direct is not None and not finding.other:
@@ -343,6 +365,10 @@ def read(
         elif _ONCE.search(folded):
             question, answer = direct, "no"
             finding = Finding("watch", ("wish",), past=True)
+        elif direct == "taken" and not at_least(risk.level, "high") and (taken := _what_was_taken(folded, risk)):
+            question, answer = direct, taken
+            explained = taken == "no"
+            finding = Finding(denied=True) if explained else finding
         elif _HARMLESS.search(folded) and not (_YES_INSIDE.search(folded) and not _CLEAR_NO.search(folded)):
             question, answer, explained = direct, "no", True
             finding = Finding(denied=True)
@@ -357,7 +383,7 @@ def read(
             finding |= Finding("watch", ("wish",), hint=1.0)
         else:
             question, answer = direct, "no"
-            only_suspected = set(risk.kinds) <= {"hint", "mention", "third"}
+            only_suspected = set(risk.kinds) <= SUSPECTED
             explained = only_suspected and len(_WORDS.findall(folded)) > 4 and not at_least(finding.level, "high")
             if explained:
                 finding = Finding(denied=True)
@@ -381,13 +407,28 @@ def read(
     return Reading(finding, question, answer, tuple(acts), explained)
 
 
+def _what_was_taken(folded: str, risk: Risk) -> Answer | None:
+    """The answer to "what did you take?", where nothing worse is known: too much is yes, a usual dose, a meal or a photo
+    is no, and after something unclear a few words that do not say it are unsure. None: other rules read it."""
+    grave, ordinary = _GRAVE.search(folded), _ORDINARY.search(folded)
+    if ordinary and not (grave and _DRUG.search(folded)):
+        return "no"
+    if grave:
+        return "yes"
+    if not set(risk.kinds) <= {"intake", "hint"} or not risk.kinds or _YES_INSIDE.search(folded):
+        return None
+    if _CLEAR_NO.search(folded) or len(_WORDS.findall(folded)) > 12:
+        return "no"
+    return "unsure"
+
+
 def _speaks_of_something_else(folded: str, finding: Finding, risk: Risk) -> bool:
     """Whether a whole sentence after a question about safety is about ordinary things, where danger is only suspected.
 
     Someone who tells of their job search has not answered, and must not be taken at their word for a yes. Short answers
     and those after a disclosure count as unsure (`_pressed`).
     """
-    suspected = risk.level == "watch" and set(risk.kinds) <= {"hint", "mention"}
+    suspected = risk.level == "watch" and set(risk.kinds) <= SUSPECTED - {"third", "bare"}
     long = len(_WORDS.findall(folded)) > 6
     return suspected and long and finding.level == "none" and not (_YES_INSIDE.search(folded) or _HERE.search(folded))
 

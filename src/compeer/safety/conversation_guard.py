@@ -13,10 +13,13 @@
 that does. What was found in a message is remembered by a hash of it.
 
 From watch on the words are ours (`crisis_path`), and so is the answer to a single message that unsettles the reader
-without raising the level. A model speaks there only if it has been checked (`checked`: by a
-red-team as in `runs/safety/redteam.py`; no shipped model has passed one), and only where its reply holds up
-(`outgoing.fits_a_crisis`); at high risk, besides, only when the person has been asked about their safety and said no,
-and neither means nor anything taken were named. In an emergency never.
+without raising the level. Below that a model's reply is read before it is shown: always for what is wrong whatever was
+said (`outgoing.misfits`), and as a whole after a message that leaves the reader uneasy (`outgoing.unfit_when_uneasy`).
+
+From watch on a model speaks only if it has been checked (`checked`: by a red-team as in `runs/safety/redteam.py`; no
+shipped model has passed one), and only where its reply holds up (`outgoing.fits_a_crisis`); at high risk, besides, only
+when the person has been asked about their safety and said no, and neither means nor anything taken were named. In an
+emergency never.
 
 `Audit` counts what happened, without any text.
 """
@@ -46,7 +49,7 @@ from compeer.safety.levels import Danger, Level, Risk, at_least
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
 from compeer.safety.network import TOGETHER
 from compeer.safety.outgoing import Held, HeldThinking
-from compeer.safety.reader import Odds, Reader, SmallReader, eased, heed, told_by, unsettling
+from compeer.safety.reader import Odds, Reader, SmallReader, eased, heed, told_by, uneasy, unsettling
 from compeer.safety.screen import lexicon_finding
 
 if TYPE_CHECKING:
@@ -99,6 +102,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     hide: tuple[str, ...] = ()
     reply: PathReply | None = None  # ours: shown where the model is not asked, or where its reply does not hold up
     check_in: PathReply | None = None  # our question at watch, where the model does not ask
+    uneasy: bool = False  # nothing was found, and the model's reply is read as a whole all the same
+    listening: PathReply | None = None  # ours, where nothing was found and the model's reply is wrong for what was said
     country: str | None = None
     risk: Risk = Risk()
     reading: Reading | None = None
@@ -189,7 +194,7 @@ class ConversationGuard:
         where = self._country(language, country)
         *earlier, newest = past
         shown, help = banner(risk, where, language), help_for(where, language, risk.danger)
-        ours, ask_model, check_in = None, True, None
+        ours, ask_model, check_in, listens = None, True, None, None
         if at_least(risk.level, "high"):
             ours = next_reply(earlier, newest.reading, risk, help, language)
             named = {"means", "ingestion", "plan", "method"} & set(risk.kinds)
@@ -199,8 +204,10 @@ class ConversationGuard:
         elif risk.level == "watch":
             check_in = gentle_question(past, risk, help, language)
             ours, ask_model = watch_reply(past, risk, help, language), self.checked
-        elif newest_odds is not None and unsettling(newest_odds):
-            ours, ask_model = listening(past, help, language), self.checked
+        else:
+            listens = listening(past, help, language)
+            if newest_odds is not None and unsettling(newest_odds):
+                ours, ask_model = listens, self.checked
         assessment = Assessment(
             level=risk.level,
             danger=risk.danger,
@@ -217,6 +224,8 @@ class ConversationGuard:
             hide=HIDDEN if at_least(risk.level, "high") else (),
             reply=ours,
             check_in=check_in,
+            uneasy=risk.level == "none" and (risk.hints > 0 or (newest_odds is not None and uneasy(newest_odds))),
+            listening=listens,
             country=where,
             risk=risk,
             reading=newest.reading,
@@ -226,7 +235,8 @@ class ConversationGuard:
 
     def screen(self, assessment: Assessment, history: Sequence[Message] = (), language: str = "en") -> ReplyScreen:
         """What the reply to this history goes through."""
-        return ReplyScreen(assessment, language, self.audit)
+        said = next((turn.text for turn in reversed(history) if turn.speaker == "seeker"), "")
+        return ReplyScreen(assessment, language, self.audit, said)
 
     async def close(self) -> None:
         if self.model is not None:
@@ -253,7 +263,8 @@ class ConversationGuard:
             said.append(turn.text)
             asked = asked_by(last, at_least(risk.level, "high")) if last else ()
             asked = asked or open_question  # "are you going to tell my mum?" is no answer: the question stays open
-            reading = await self._read(turn.text, asked, risk, before)
+            around = "\n".join(one.text for one in history[max(0, place - 4) : place])
+            reading = await self._read(turn.text, asked, risk, before, around)
             about_self = bool(_ABOUT_SELF & set(asked))
             heard = told_by(odds[place], asked=about_self) if place in odds else None
             if heard is not None:
@@ -297,13 +308,15 @@ class ConversationGuard:
                 found[place] = odds
         return found
 
-    async def _read(self, text: str, asked: tuple[Question, ...], risk: Risk, before: Sequence[str] = ()) -> Reading:
+    async def _read(
+        self, text: str, asked: tuple[Question, ...], risk: Risk, before: Sequence[str] = (), around: str = ""
+    ) -> Reading:
         """A message where it stands, remembered."""
-        parts = (text, *asked, risk.level, risk.danger, str(risk.about_other), *before)
+        parts = (text, *asked, risk.level, risk.danger, str(risk.about_other), *risk.kinds, *before, around)
         key = _digest(*parts)
         found = self._readings.get(key)
         if found is None:
-            found = read(text, "", risk, asked=asked, before=before)
+            found = read(text, "", risk, asked=asked, before=before, around=around)
             if self.model is not None and self.model.reader("en") is None:
                 raised = await self.model.raised(text, found.finding)
                 found = msgspec.structs.replace(found, finding=raised)
@@ -332,9 +345,12 @@ def _digest(*parts: str) -> bytes:
 class ReplyScreen:
     """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the word."""
 
-    def __init__(self, assessment: Assessment, language: str = "en", audit: Audit | None = None) -> None:
+    def __init__(
+        self, assessment: Assessment, language: str = "en", audit: Audit | None = None, said: str | None = None
+    ) -> None:
         self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
-        self._held = Held(assessment.level, whole=assessment.level != "none")
+        calm = assessment.level == "none"
+        self._held = Held(assessment.level, not calm, said=said if calm else None, uneasy=assessment.uneasy)
         self._steps: dict[str, HeldThinking] = {}
 
     @property
@@ -380,6 +396,8 @@ class ReplyScreen:
 
     def _ours(self, why: str, hidden: tuple[str, ...]) -> tuple[str, Outcome]:
         prepared = self._assessment.reply or self._assessment.check_in
+        if why == "misfit":
+            prepared, why = prepared or self._assessment.listening, "care"
         words = prepared.text if prepared else message("reply_unsafe", self._language)
         shown = self._held.shown.rstrip()
         outcome = Outcome(

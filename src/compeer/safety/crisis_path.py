@@ -112,7 +112,7 @@ def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
         return ("in_danger",)  # "Could it happen again today?": here yes is the alarming answer
     if row.asks == "means" and last and _AWAY.search(last[0]):
         return ("safe_now",)  # "Are you away from it?": here no is
-    return (row.asks,) if row.asks in STEPS else questions_in(row.text)
+    return (row.asks,) if row.asks in (*STEPS, "taken") else questions_in(row.text)
 
 
 def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Help, language: str) -> PathReply:
@@ -174,16 +174,24 @@ def _at_watch(risk: Risk, reading: Reading | None) -> str:
         return _OTHER_DANGER[risk.danger]
     if risk.about_other:
         return "third person in danger"
+    if reading and "intake" in reading.finding.kinds:
+        return "unclear intake"
+    if set(risk.kinds) <= {"vague"}:
+        return "vague hint"
     return "past attempt" if reading and reading.finding.past else "hint to be asked about"
 
 
 def gentle_question(past: Sequence[Exchange], risk: Risk, help: Help, language: str) -> PathReply | None:
-    """The question at watch, for when nobody has asked it in this conversation yet."""
+    """The question at watch, for when nobody has asked it in this conversation yet. It asks plainly about suicide where
+    there is a hint of that, what was taken where that is unclear, and else how the person is."""
     asked = {question for exchange in past for question in asked_by(exchange.reply)}
-    if risk.asked or asked & {"desire", "safe_now"}:
-        return None
     ours = [row for row in rows() if row.language == ("zh" if language == "zh" else "en")]
     situation = _at_watch(risk, past[-1].reading if past else None)
+    if situation == "unclear intake" and "taken" not in asked:
+        return _filled(next(row for row in ours if row.situation == situation), help)
+    told = [row.situation for exchange in past if (row := row_of(exchange.reply))]
+    if risk.asked or asked & {"desire", "safe_now"} or (situation == "vague hint" and situation in told):
+        return None
     return _filled(next(row for row in ours if row.situation == situation), help)
 
 

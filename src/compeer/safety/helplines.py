@@ -163,7 +163,8 @@ def country(
     if chosen:
         code = "GB" if chosen.upper() == "UK" else chosen.upper()
         if code not in _table()["codes"]:  # a typing error must not quietly show the lines of other countries
-            raise UserError(f"{chosen!r} is no country. Give its code of two letters, as in GB, CN or NZ.")
+            known = ", ".join(sorted(helplines()))
+            raise UserError(f"{chosen!r} is no country. Give a code of two letters. Helplines are known for {known}.")
         return code
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         _, underline, rest = environment.get(variable, "").partition("_")

@@ -35,6 +35,10 @@ CALM: dict[Level, int] = {"none": 0, "watch": 2, "high": 4, "emergency": 4}
 HINTS_ARE_HIGH = 2.5
 HINTS_ARE_WATCH = 1.0
 
+#: kinds of findings that only suspect danger. `vague`: it sounds heavy and no more. `intake`: something was taken, and
+#: not what. `bare`: means or a farewell in a message of a few words
+SUSPECTED = frozenset({"hint", "mention", "third", "vague", "intake", "bare"})
+
 #: kinds of findings, and the danger that each belongs to; every other kind belongs to suicide
 DANGER_OF: dict[str, Danger] = {
     "child_abuse": "child_abuse",
@@ -105,7 +109,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def _taken_back(risk: Risk) -> Level:
-    return "none" if risk.level in ("none", "watch") or set(risk.kinds) <= {"hint", "mention", "third"} else "watch"
+    return "none" if risk.level in ("none", "watch") or set(risk.kinds) <= SUSPECTED else "watch"
 
 
 class Risk(msgspec.Struct, frozen=True):

@@ -4,6 +4,10 @@ Some things are never shown (`data/lexicon_out_*.txt`, high); others only matter
 Encouragement is an instruction to harm, or a verdict on the person; "You are not worthless", "Please don't kill
 yourself" and "It sounds as if you feel like a burden" pass.
 
+Where nothing was found, a reply may still be wrong for what was said: `misfits` finds cheering at what is not glad,
+refusals, and death named other than by a question. After a message that leaves the reader uneasy the whole reply is
+read (`unfit_when_uneasy`): no cheering, agreeing, instructing or waving off at all.
+
 From watch on that is not enough. There a model's reply passes only where `fits_a_crisis` holds: it acknowledges, it asks
 or refers, it gives no instruction but to reach people, and it names no means.
 
@@ -27,7 +31,7 @@ from compeer.safety.lexicon import Lexicon, lexicon
 from compeer.safety.normalise import fold
 from compeer.safety.screen import matches, sentences_of
 
-Unsafe = Literal["encourage", "method", "ends", "minimise", "discourage", "empty", "broken", "unfit"]
+Unsafe = Literal["encourage", "method", "ends", "minimise", "discourage", "empty", "broken", "unfit", "misfit"]
 
 #: characters that are held at most, where a text has no sentences
 WINDOW = 240
@@ -79,6 +83,70 @@ _MEANS = re.compile(
     r"药片|安眠药|过量|刀|绳|跳楼|上吊|割|毒|农药|天台|剂量",
     re.IGNORECASE,
 )
+
+
+_CHEERS = re.compile(
+    r"\b(?:that(?:'s| is| sounds)|it(?:'s| is| sounds)|this is|sounds|how) (?:so |really |very |pretty |absolutely |truly |like )*(?:a )?(?:great|good|wonderful|awesome|amazing|fantastic|excellent|lovely|nice|perfect|exciting|fun|beautiful|brilliant|impressive|cool|interesting|positive)\b(?! (?:deal|many|amount|question|to (?:cry|feel|ask|be (?:sad|angry|upset))))"
+    r"|\b(?:glad|happy|pleased|delighted) (?:to hear|for you|you(?:'re| are) (?:feeling|doing|having|enjoying|ok|okay|good|happy))|\b(?:congrat\w*|good for you|well done|good job|way to go|enjoy (?:it|your|the)|have (?:fun|a (?:great|good|nice|wonderful|lovely))|good luck|keep it up|keep up|cheers|yay|ha(?:ha)+|lol|hehe)\b"
+    r"|^\W*(?:great|awesome|wonderful|nice|perfect|excellent|amazing|cool|lovely|fantastic|brilliant)\b|太好了|真好|真不错|挺不错|很不错|真棒|太棒|很棒|恭喜|祝贺|哈哈|嘻嘻|加油|祝你|玩得开心|享受|挺开心|很开心|真开心|为你(?:高兴|开心)|看起来不错|挺好的?[。！，]|很好[。！，]|好主意",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: what a person says who may be congratulated
+_GLAD = re.compile(
+    r"\b(?:good|great|better|best|happy|happier|glad|love\w*|lovely|fun|funny|nice|excit\w+|proud|pass(?:ed|es)?|won|win|accepted|offer\w*|finally|thank\w*|yay|yes|yeah|sure|lol|lmao|ha(?:ha)+|enjoy\w*|birthday|married|wedding|engaged|baby|pregnan\w+|hired|promot\w+|improv\w+|reliev\w+|relief|"
+    r"hop(?:e|ing|eful)|made it|finish\w*|manag\w+|helps?|helped|helpful|helping|works|worked|able|will|i'?ll|plan\w*|try|trying|tried|gonna|going to|idea|interest\w*|start\w*|hobb\w+|music|friends?|supportive|support|talk\w*|learn\w*|graduat\w+|got (?:the|a|an|my|in|into|it)|welcome|agree|appreciate|calm\w*|well|okay|ok|fine|cool|awesome|amazing|"
+    r"holiday|vacation|dog|cat|puppy|kitten|walk\w*|exercis\w*|yoga|gym|read\w*|movie|game|cook\w*|bak\w+|garden\w*|christmas|sober|clean|safe)\b|:\)|[!]|😊|😄|😂|🎉|❤"
+    r"|好(?!累|难|烦|痛|苦|怕|想死|像|几|多|久|不|吗)|开心|高兴|不错|喜欢|成功|考上|通过|过了|谢|哈哈|棒|赢|终于|进步|期待|希望|放松|舒服|轻松|愿意|打算|试试|可以|行|嗯|对|是的|明白|知道了|感激|帮助|有用|笑|爱",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)|(?:无法|不能|没办法)(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
+    re.IGNORECASE,
+)
+_DEATH = re.compile(
+    r"\b(?:suicid\w*|kill(?:ing)? your ?self|end(?:ing)? (?:your|my|one's) (?:own )?life|tak(?:e|ing) your (?:own )?life|your (?:own )?death|you (?:should |will |would |could |can |may |might |must )?die\b|to die\b|dying\b|better off dead|self[- ]harm\w*|hurt(?:ing)? yourself)|自杀|寻死|轻生|去死|想死|结束(?:自己的?|你的?)?生命|自残|伤害自己|死亡|死掉",
+    re.IGNORECASE,
+)
+_AGREES = re.compile(
+    r"\byou(?:'re| are) (?:absolutely |probably |completely )?right\b|\bi (?:completely |totally |fully )?agree\b|\bi respect (?:your|that)|\byour (?:choice|decision|call|right)\b|\b(?:good|great|reasonable|smart|wise) (?:idea|plan|choice|decision|move)\b|\bup to you\b|\bgo ahead\b|\bgo for it\b|\bsure thing\b|^\W*(?:sure|of course|absolutely|certainly|definitely|okay|ok|yes|no problem)\b|\bi promise\b|\bi won't tell\b|\bsecret\b|\bprivacy\b"
+    r"|你说得对|有道理|我同意|没错|我(?:会)?尊重|你的(?:选择|决定|自由)|个人(?:选择|问题|兴趣)|由你|随你|没问题|^\W*(?:好的|好呀|好啊|行|可以|当然|是的|没错|明白了)|那就|继续(?:看|吧)|答应你|保密|隐私",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WAVES_OFF = re.compile(
+    r"\b(?:don't|do not|no need to) (?:worry|be (?:sad|upset|afraid|silly)|think (?:like|about) that)|\bit(?:'s| is) (?:normal|natural|common|not (?:that|so) bad|okay|ok|fine|important to|always important)|\beveryone (?:feels|has|goes)|\bwe all (?:have|feel|go)|\bcheer up|\bcalm down|\bbright side|\bstay (?:positive|strong)|\bmove (?:on|forward)|\btime heals|\bit (?:will|'ll) (?:get better|pass|be (?:ok|okay|fine|alright))|\beverything will be|\bhappens for a reason|\bpursue your|\bunique (?:journey|experience)|\bbe grateful"
+    r"|别(?:担心|想太多|难过|怕|多想|着急)|不(?:用|要|必)(?:担心|想太多|难过|害怕|多想)|没什么(?:大不了|可怕)|想开|很正常|正常的|都会(?:好|过去)|会好(?:的|起来)|会过去|积极|乐观|坚强|正能量|不会影响|重要的是",
+    re.IGNORECASE,
+)
+
+
+def misfits(reply: str, said: str) -> bool:
+    """Whether a reply is wrong for a message in which nothing was found: it cheers at what is not glad, refuses, or names
+    death other than by a question.
+
+    >>> misfits("That's great to hear!", "ok i took them"), misfits("That's great to hear!", "i passed my exam")
+    (True, False)
+    >>> misfits("Are you having thoughts of suicide?", "I lost my job"), misfits("I can't assist with that.", "say it")
+    (False, True)
+    """
+    plain = reply.replace("’", "'")
+    if _REFUSES.search(plain) or (_CHEERS.search(plain) and not _GLAD.search(said.replace("’", "'"))):
+        return True
+    if _DEATH.search(said):
+        return False  # the person spoke of it, and nothing was found in it
+    sentences = re.findall(r"[^.!?。！？\n]+[.!?。！？]*", plain)
+    return any(_DEATH.search(one) and not one.rstrip().endswith(("?", "？")) for one in sentences)
+
+
+def unfit_when_uneasy(reply: str) -> bool:
+    """Whether a reply cheers, agrees, instructs, waves off, refuses or names means: what an unchecked model must not say
+    after a message that leaves the reader uneasy.
+
+    >>> unfit_when_uneasy("That sounds hard. What happened then?"), unfit_when_uneasy("看夜景挺好的。")
+    (False, True)
+    """
+    plain = reply.replace("’", "'")
+    found = (_CHEERS, _AGREES, _WAVES_OFF, _REFUSES, _DEATH, _INSTRUCTS, _MEANS)
+    return bool(broken(reply) or review(reply, "watch") or any(one.search(plain) for one in found))
 
 
 def review(text: str, level: Level = "none") -> Unsafe | None:
@@ -149,10 +217,13 @@ def broken(reply: str) -> Unsafe | None:
 
 
 class Held:
-    """Text that arrives in pieces and leaves by the sentence, once it is known to be safe. `whole`: only at the end."""
+    """Text that arrives in pieces and leaves by the sentence, once it is known to be safe. `whole`: only at the end.
+    `said`: the message that it answers, where nothing was found in it. `uneasy`: that message unsettles the reader."""
 
-    def __init__(self, level: Level = "none", whole: bool = False) -> None:
-        self._level, self._whole = level, whole
+    def __init__(
+        self, level: Level = "none", whole: bool = False, *, said: str | None = None, uneasy: bool = False
+    ) -> None:
+        self._level, self._whole, self._said, self._uneasy = level, whole or uneasy, said, uneasy
         self._read = ""  # everything, shown or not
         self._shown = 0
         self.unsafe: Unsafe | None = None
@@ -183,6 +254,8 @@ class Held:
 
     def verdict(self) -> Unsafe | None:
         """What keeps the whole text from being shown, at the end."""
+        if self.unsafe is None and self._uneasy and unfit_when_uneasy(self._read):
+            self.unsafe = "misfit"
         if self.unsafe is None and self._level != "none":
             self.unsafe = broken(self._read) or review(self._read, self._level)
             if self.unsafe is None and not fits_a_crisis(self._read):
@@ -194,6 +267,8 @@ class Held:
             return ""
         # far enough back for anything that a rule can span
         self.unsafe = review(self._read[max(0, self._shown - 2 * WINDOW) : end], self._level)
+        if self.unsafe is None and self._said is not None and misfits(self._read[self._shown : end], self._said):
+            self.unsafe = "misfit"
         if self.unsafe:
             return ""
         piece, self._shown = self._read[self._shown : end], end

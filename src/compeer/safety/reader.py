@@ -167,6 +167,16 @@ SHORT_NO = 3
 UNSETTLING = 0.6
 
 
+#: of the same, and of anything but none: from here on the reply of an unchecked model is read as a whole before it is
+#: shown (`outgoing.unfit_when_uneasy`)
+UNEASY, UNEASY_AT_ALL = 0.15, 0.4
+
+
+def uneasy(odds: Odds) -> bool:
+    """Whether a model's reply to this message is read as a whole before it is shown."""
+    return odds.high + odds.emergency + odds.other >= UNEASY or 1 - odds.none >= UNEASY_AT_ALL
+
+
 def unsettling(odds: Odds) -> bool:
     """Whether a message is better answered by listening than by a model that nobody has checked."""
     return odds.high + odds.emergency + odds.other >= UNSETTLING
@@ -201,6 +211,8 @@ def heed(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], *, 
     this one last. `asked`: it answers a question about safety. `risk`: what is known from before it."""
     if reading.said_no and (told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
         return reading
+    if reading.question == "taken" and reading.explained:
+        return reading  # what was taken is read by rules
     if at_least(risk.level, told.level) and told.level != "none" and not told.other:
         told = Told()  # known already: the reader sees all that was said, not this message alone
     if not asked and told.level == "none":
@@ -219,7 +231,8 @@ def heed(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], *, 
         if told.other:
             kinds = (danger_of("\n".join(texts)), *kinds)
         elif at_least(told.level, "watch"):
-            kinds = (*kinds, *kinds_of(texts[-1], told.level))
+            taken = reading.question == "taken" and at_least(told.level, "emergency")
+            kinds = (*kinds, *(("ingestion",) if taken else kinds_of(texts[-1], told.level)))
         made = msgspec.structs.replace(
             finding,
             level=level,

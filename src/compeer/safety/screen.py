@@ -86,7 +86,7 @@ def weigh(found: Finding, heard: Heard | None) -> Finding:
         return msgspec.structs.replace(found, hint=heard.hint)
     if found.level == "high" and heard.harmless and set(found.kinds) <= SOFTENED:
         return msgspec.structs.replace(found, level="watch", hint=0.5)
-    if found.level == "watch" and heard.harmless:
+    if found.level == "watch" and heard.harmless and not set(found.kinds) & {"intake", "bare"}:
         return msgspec.structs.replace(found, level="none", hint=0.5)
     return msgspec.structs.replace(found, hint=max(heard.hint, 1.0))
 
