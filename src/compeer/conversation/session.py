@@ -49,12 +49,14 @@ class ChatSettings(msgspec.Struct, kw_only=True):
 
 
 class AnsweredTurn(msgspec.Struct):
-    """A message and its answer; earlier answers to the same message are in `others`."""
+    """A message and its answer; earlier answers to the same message are in `others`. `earlier`: what stood here, and
+    what followed it, before the person rewrote the message."""
 
     said: str
     answer: TurnResult
     images: tuple[str, ...] = ()
     others: list[TurnResult] = []
+    earlier: list[list[AnsweredTurn]] = []
 
 
 #: in the place of an answer, where a message got none and the conversation went on
@@ -76,6 +78,7 @@ class ChatSession:
         self.unanswered: HistoryTurn | None = None
         self.assessment = Assessment()
         self._draws = itertools.count()
+        self._earlier: list[list[AnsweredTurn]] = []  # of the message that has no answer yet
 
     def say(
         self, text: str, control: Control | None = None, images: tuple[str, ...] = ()
@@ -83,7 +86,8 @@ class ChatSession:
         """Answer a new message; the finished turn is then the last one. A message before it that got no answer stays
         in the conversation, without one."""
         if (left := self.unanswered) is not None:
-            self.turns.append(AnsweredTurn(left.text, NO_ANSWER, left.images))
+            self.turns.append(AnsweredTurn(left.text, NO_ANSWER, left.images, earlier=self._earlier))
+            self._earlier = []
         self.unanswered = HistoryTurn("seeker", text, images)
         return self.again(control)
 
@@ -107,6 +111,36 @@ class ChatSession:
         pins = Pins(**(dict(self.settings.pins.items()) | dict(edited.pins.items())))  # type: ignore[arg-type]
         return self.again(Control(pins, edited.given))
 
+    def rewrite(self, number: int, text: str) -> AsyncGenerator[TurnEvent, None]:
+        """Say message `number` (from 1) in other words and go on from there. What stood there stays in `earlier`."""
+        old = self._from(number)
+        if not old:
+            if self.unanswered is None or number != len(self.turns) + 1:
+                raise UserError("There is no such message.")
+            self.unanswered = msgspec.structs.replace(self.unanswered, text=text)
+            return self.again()
+        if self.unanswered is not None:
+            old.append(AnsweredTurn(self.unanswered.text, NO_ANSWER, self.unanswered.images, earlier=self._earlier))
+        self._earlier, old[0].earlier = [*old[0].earlier, old], []
+        self.turns, self.unanswered = self.turns[: number - 1], HistoryTurn("seeker", text, old[0].images)
+        return self.again()
+
+    def restore(self, number: int, which: int) -> None:
+        """Go back to what stood at message `number` before it was rewritten; what stands there now stays beside it."""
+        present = self._from(number)
+        if self.unanswered is not None or not present or not 0 <= which < len(present[0].earlier):
+            raise UserError("There is no such version.")
+        earlier, present[0].earlier = present[0].earlier, []
+        self.turns[number - 1 :] = chosen = earlier.pop(which)
+        chosen[0].earlier = [*earlier, present]
+
+    def _from(self, number: int) -> list[AnsweredTurn]:
+        """The turns from message `number` on. What was said about danger is not taken out of what safety reads."""
+        found = self.turns[number - 1 :] if number > 0 else []
+        if self.assessment.urgent or any(turn.answer.assessment.urgent for turn in found):
+            raise UserError("This message cannot be changed. Write what is on your mind; the help above is there.")
+        return found
+
     def choose(self, which: int) -> None:
         """Go on with an earlier answer to the last message; the present one stays beside it."""
         last = self._last()
@@ -117,6 +151,7 @@ class ChatSession:
     def forget(self) -> None:
         """Begin again: nothing that was said is left; pins stay."""
         self.turns.clear()
+        self._earlier.clear()
         self.unanswered, self.assessment = None, Assessment()
         self.guard.forget()
 
@@ -134,11 +169,7 @@ class ChatSession:
         return {
             "model": self.model.name,
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-            "turns": [
-                {"said": turn.said, **({"images": list(turn.images)} if turn.images else {})}
-                | {**answer_fields(turn.answer), "others": [answer_fields(other) for other in turn.others]}
-                for turn in self.turns
-            ],
+            "turns": [turn_fields(turn) for turn in self.turns],
         } | ({"unanswered": self.unanswered.text} if self.unanswered is not None else {})
 
     def save(self, path: str | Path) -> Path:
@@ -182,8 +213,8 @@ class ChatSession:
                 elif isinstance(event, Done) and old is not None:
                     old.others, old.answer = [*old.others, old.answer], event.result
                 elif isinstance(event, Done):
-                    self.turns.append(AnsweredTurn(message.text, event.result, message.images))
-                    self.unanswered = None
+                    self.turns.append(AnsweredTurn(message.text, event.result, message.images, earlier=self._earlier))
+                    self.unanswered, self._earlier = None, []
                 yield event
 
     def _last(self) -> AnsweredTurn:
@@ -201,6 +232,16 @@ def with_pins(pins: Pins, more: Mapping[str, str | int]) -> Pins:
     new = Pins.of(more)
     kept = {key: value for key, value in pins.items() if not (new.emotion and key == "sentiment")}
     return Pins.of(kept | dict(new.items()))
+
+
+def turn_fields(turn: AnsweredTurn) -> dict[str, Any]:
+    """A turn as a JSON object, with what stood in its place before."""
+    return (
+        {"said": turn.said}
+        | ({"images": list(turn.images)} if turn.images else {})
+        | {**answer_fields(turn.answer), "others": [answer_fields(other) for other in turn.others]}
+        | ({"earlier": [[turn_fields(one) for one in branch] for branch in turn.earlier]} if turn.earlier else {})
+    )
 
 
 def answer_fields(result: TurnResult) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Talk: a conversation with a model that thinks in three steps, for someone who may be sad.
 
 session     one conversation and all of them, in memory alone: models, pictures, answers, what the page shows
+ratings     thumbs that people agreed to keep, and their export
 routes      the page, what its script asks for, saving
 
 The page is drawn by static/: page.js holds it together, the other files draw one part each and import nothing.

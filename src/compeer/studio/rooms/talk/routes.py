@@ -1,7 +1,8 @@
 """The pages of Talk: one page, and what its script asks for.
 
-Everything that is said travels in the body of a request, never in an address, so it is in no log. Nothing here writes
-to a file. A conversation begins with the first thing that someone does, not with looking at the page.
+Everything that is said travels in the body of a request, never in an address, so it is in no log. Nothing is written
+to a file but the ratings that someone agreed to keep (`ratings`). A conversation begins with the first thing that
+someone does, not with looking at the page. A request names its conversation, so two windows do not mix theirs up.
 
 An answer travels as one JSON object per line, as it is written, and the work ends with the connection: the framework
 would notice a browser that left only when it sends the next line; here both are waited for, so a model that is silent
@@ -18,27 +19,28 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from compeer.conversation import ChatSession, ChatSettings, TurnResult, sampling_for
+from compeer.conversation import AnsweredTurn, ChatSession, ChatSettings, TurnResult, sampling_for
 from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.conversation.session import with_pins
 from compeer.errors import UserError
 from compeer.models import open_model
 from compeer.reasoning import STEPS, Control, Pins
+from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS, write_value
 from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
 from compeer.safety.messages import Breaks
-from compeer.studio.access.people import RequestRefused, visit
+from compeer.studio.access.people import RequestRefused, needs, visit
 from compeer.studio.helplines import help_countries, visitor_country
 from compeer.studio.pages import pages
-from compeer.studio.rooms.talk import session as care
 from compeer.studio.rooms.talk import session as told
+from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_of
 from compeer.studio.rooms.talk.session import (
     LARGEST,
     PATIENCE,
@@ -46,6 +48,7 @@ from compeer.studio.rooms.talk.session import (
     Key,
     Live,
     Memory,
+    Thumbed,
     Trouble,
     Waiting,
     picture,
@@ -62,28 +65,64 @@ LONGEST, TURNS, ANSWERS = 6000, 300, 12
 Labels = dict[str, str | int]
 
 
-class SayRequest(msgspec.Struct):
+class Asked(msgspec.Struct, kw_only=True):
+    """A request about a conversation: the one with this id; None: the one on the page, or a new one."""
+
+    conversation: str | None = None
+
+
+class SayRequest(Asked):
     """A new message. `seen`: how many turns the page shows."""
 
     text: str
     seen: int
     pictures: list[str] = []
 
-    def words(self) -> str:
-        text = self.text.strip()
-        if not text or len(text) > LONGEST:
-            raise Trouble("message", 422, most=LONGEST)
-        return text
+
+class Rewrite(Asked):
+    """Message `number`, counted from 1, in other words."""
+
+    seen: int
+    number: int
+    text: str
 
 
-class Again(msgspec.Struct):
+class Restore(Asked):
+    """A version of message `number` from before it was rewritten."""
+
+    seen: int
+    number: int
+    which: int
+
+
+class Rate(Asked):
+    """A thumb on the answer to message `number`; None takes it back."""
+
+    seen: int
+    number: int
+    thumb: Thumb | None
+
+
+class ThinkRequest(Asked):
+    """How much is thought from now on, in all conversations of the visit."""
+
+    think: Think
+
+
+class Consent(Asked):
+    """What is kept of ratings from now on, and of those in this conversation."""
+
+    scope: KeptScope
+
+
+class Again(Asked):
     """Another answer to the last message, with these conclusions fixed."""
 
     seen: int
     pins: Labels = {}
 
 
-class Edit(msgspec.Struct):
+class Edit(Asked):
     """A step in the person's words, and conclusions of it that they fix."""
 
     seen: int
@@ -96,23 +135,30 @@ class Edit(msgspec.Struct):
             raise ValueError("unknown labels")
 
 
-class Choose(msgspec.Struct):
+class Choose(Asked):
     """One of several: an earlier answer, or a model."""
 
     seen: int
     which: int
 
 
-class Fix(msgspec.Struct):
+class Fix(Asked):
     """Every conclusion that is fixed from now on; what is not named is released."""
 
     pins: Labels
 
 
-class Where(msgspec.Struct):
+class Where(Asked):
     """Whose helplines to show; None: of several countries."""
 
     country: str | None
+
+
+def words(text: str) -> str:
+    """A message, if it may be sent."""
+    if not text.strip() or len(text.strip()) > LONGEST:
+        raise Trouble("message", 422, most=LONGEST)
+    return text.strip()
 
 
 def room_for_a_turn(conversation: ChatSession) -> None:
@@ -174,6 +220,9 @@ def as_text(conversation: ChatSession, say: Say) -> str:
         said = turn.said + (f" {say('talk.file.picture', count=len(turn.images))}" if turn.images else "")
         parts += [f"{say('talk.you')}\n{said}", f"{say('talk.supporter')}\n{_answer(turn.answer, say)}"]
         parts += [f"{say('talk.other')}\n{_answer(other, say)}" for other in turn.others]
+        for branch in turn.earlier:
+            before = [f"{one.said}\n{one.answer.reply}" for one in branch]
+            parts.append("\n".join([say("talk.file.earlier"), *before]))
     if conversation.unanswered is not None:
         parts.append(f"{say('talk.you')}\n{conversation.unanswered.text}")
     return "\n\n".join(parts) + "\n"
@@ -195,7 +244,8 @@ SWEEP = 60.0  # seconds
 
 def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     kept = memory or Memory()
-    models = voices(settings)
+    models, ratings = voices(settings), Ratings(settings.data)
+    warming: dict[tuple[int, str, str | None], asyncio.Task[None]] = {}
     guard = Guard(open_model(settings.guard, base_url=settings.base_url, patience=PATIENCE)) if settings.guard else None
     country_of(settings.country)  # a wrong code is said at the start
 
@@ -206,6 +256,8 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
             yield
         finally:
             sweeping.cancel()
+            for task in warming.values():
+                task.cancel()
             kept.forget_all()
             for voice in models:
                 await voice.model.close()
@@ -217,27 +269,38 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     def home(request: Request) -> str | None:
         return visitor_country(settings.country, request.headers.get("accept-language"), visit(request).language)
 
-    def begun(request: Request) -> Live:
+    def begun(request: Request, which: str | None = None) -> Live:
         def begin() -> Live:
-            where = home(request)
-            manner = ChatSettings(sampling=sampling_for(models[0].model))
+            where, think = home(request), kept.visit(_key(request)).think
             safety = ConversationGuard(country=where, use_locale=False, model=guard, breaks=Breaks())
-            return Live(ChatSession(models[0].model, manner, safety), 0, where)
+            live = Live(ChatSession(models[0].model, ChatSettings(), safety), 0, where)
+            live.speak(0, models[0], think)
+            return live
 
-        return kept.open(_key(request), begin)
+        return kept.open(_key(request), begin, which)
 
     def shown(request: Request) -> Response:
-        live = kept.find(_key(request))
-        return JSONResponse(told.state(live, visit(request).language, _say(request), home(request)))
+        visited = kept.visit(_key(request))
+        told_state = told.state(visited, sampling_for(models[0].model).think, _say(request), home(request))
+        return JSONResponse(told_state | {"kept": ratings.scope(_key(request))})
+
+    def warm(request: Request) -> None:
+        """Prepare the model that will answer; each kind of answer once."""
+        visited = kept.visit(_key(request))
+        live = visited.lives.get(visited.current or "")
+        kind = (live.voice if live else 0, visit(request).language, visited.think)
+        if kind not in warming:
+            warming[kind] = asyncio.create_task(models[kind[0]].warm(visit(request).language, visited.think))
 
     @router.get("")
-    def page(request: Request) -> Response:
+    async def page(request: Request) -> Response:
         language = visit(request).language
-        what, call = care.opening(language)
+        warm(request)
+        what, call = told.opening(language)
         words = {key: _say(request)(key) for key in _say(request).words if key.startswith("talk.")}
         settled = {
             "words": words,
-            "models": [voice.as_dict() for voice in models],
+            "models": [msgspec.to_builtins(voice.as_dict()) for voice in models],
             "countries": help_countries(),
             "picture": LARGEST,
             "longest": LONGEST,
@@ -252,17 +315,17 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     @router.post("/say")
     async def say(request: Request) -> Response:
         given = await _asked(request, SayRequest)
-        live = _present(begun(request), given.seen)
+        live = _present(begun(request, given.conversation), given.seen)
         if given.pictures and not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
         images = live.attached(given.pictures)
         room_for_a_turn(live.conversation)
-        return Lines(_answer_lines(request, live, live.conversation.say(given.words(), images=images)))
+        return Lines(_answer_lines(request, live, live.conversation.say(words(given.text), images=images)))
 
     @router.post("/again")
     async def again(request: Request) -> Response:
         given = await _asked(request, Again)
-        live = _present(begun(request), given.seen)
+        live = _present(begun(request, given.conversation), given.seen)
         room_for_an_answer(live.conversation)
         pins = with_pins(live.conversation.settings.pins, given.pins)
         return Lines(_answer_lines(request, live, live.conversation.again(Control(pins))))
@@ -270,13 +333,74 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     @router.post("/edit")
     async def edit(request: Request) -> Response:
         given = await _asked(request, Edit)
-        live = _present(begun(request), given.seen)
+        live = _present(begun(request, given.conversation), given.seen)
         room_for_an_answer(live.conversation)
         return Lines(_answer_lines(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
 
+    @router.post("/rewrite")
+    async def rewrite(request: Request) -> Response:
+        given = await _asked(request, Rewrite)
+        live = _present(begun(request, given.conversation), given.seen)
+        return Lines(_answer_lines(request, live, live.conversation.rewrite(given.number, words(given.text))))
+
+    @router.post("/restore")
+    async def restore(request: Request) -> Response:
+        given = await _asked(request, Restore)
+        _present(begun(request, given.conversation), given.seen).conversation.restore(given.number, given.which)
+        return shown(request)
+
+    @router.post("/rate")
+    async def rate(request: Request) -> Response:
+        given = await _asked(request, Rate)
+        live = _present(begun(request, given.conversation), given.seen)
+        record(request, live, *live.rate(given.number, given.thumb))
+        return shown(request)
+
+    def record(request: Request, live: Live, turn: AnsweredTurn, thumbed: Thumbed) -> None:
+        """Keep a rating, as far as the person agreed."""
+        found = record_of(live.conversation, turn)
+        if found is not None:
+            ratings.rate(_key(request), thumbed.id, thumbed.thumb, found)
+
+    @router.post("/consent")
+    async def consent(request: Request) -> Response:
+        given = await _asked(request, Consent)
+        ratings.agree(_key(request), given.scope)
+        live = kept.find(_key(request), given.conversation)
+        if live is not None and given.scope != "off":
+            for turn in live.conversation.turns:
+                if (thumbed := live.thumbed(turn.answer)).thumb:
+                    record(request, live, turn, thumbed)
+        return shown(request)
+
+    @router.get("/ratings.jsonl", dependencies=[Depends(needs("coordinator"))])
+    def export(request: Request) -> Response:
+        lines = b"".join(msgspec.json.encode(one) + b"\n" for one in ratings.export())
+        headers = {"content-disposition": 'attachment; filename="ratings.jsonl"'}
+        return Response(lines, media_type="application/jsonl; charset=utf-8", headers=headers)
+
+    @router.post("/think")
+    async def think(request: Request) -> Response:
+        given = await _asked(request, ThinkRequest)
+        kept.think(_key(request), given.think)
+        for live in kept.visit(_key(request)).lives.values():
+            live.speak(live.voice, models[live.voice], given.think)
+        warm(request)
+        return shown(request)
+
+    @router.post("/new")
+    async def new(request: Request) -> Response:
+        kept.leave(_key(request))
+        return shown(request)
+
+    @router.post("/open")
+    async def open_one(request: Request) -> Response:
+        begun(request, (await _asked(request, Asked)).conversation)
+        return shown(request)
+
     @router.post("/stop")
     async def stop(request: Request) -> Response:
-        live = kept.find(_key(request))
+        live = kept.find(_key(request), (await _asked(request, Asked)).conversation)
         if live is not None:
             await live.stop()
         return shown(request)
@@ -284,13 +408,13 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     @router.post("/choose")
     async def choose(request: Request) -> Response:
         given = await _asked(request, Choose)
-        _present(begun(request), given.seen).choose(given.which)
+        _present(begun(request, given.conversation), given.seen).choose(given.which)
         return shown(request)
 
     @router.post("/pins")
     async def pins(request: Request) -> Response:
         given = await _asked(request, Fix)
-        begun(request).conversation.settings.pins = Pins.of(given.pins)
+        begun(request, given.conversation).conversation.settings.pins = Pins.of(given.pins)
         return shown(request)
 
     @router.post("/model")
@@ -298,18 +422,20 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         given = await _asked(request, Choose)
         if not 0 <= given.which < len(models):
             raise RequestRefused(422, "invalid", "a model that is not here")
-        _present(begun(request), given.seen).speak(given.which, models[given.which])
+        live = _present(begun(request, given.conversation), given.seen)
+        live.speak(given.which, models[given.which], kept.visit(_key(request)).think)
+        warm(request)
         return shown(request)
 
     @router.post("/country")
     async def country(request: Request) -> Response:
         given = await _asked(request, Where)
-        _present(begun(request), None).move(country_of(given.country) if given.country else None)
+        _present(begun(request, given.conversation), None).move(country_of(given.country) if given.country else None)
         return shown(request)
 
     @router.post("/picture")
-    async def attach(request: Request) -> Response:
-        live = begun(request)
+    async def attach(request: Request, which: str | None = None) -> Response:
+        live = begun(request, which or None)
         if not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
         found = picture(await request.body())
@@ -318,15 +444,15 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
 
     @router.get("/picture/{key}")
     def seen(request: Request, key: str) -> Response:
-        live = kept.find(_key(request))
-        found = live.pictures.get(key) if live else None
+        lives = kept.visit(_key(request)).lives.values()
+        found = next((live.pictures[key] for live in lives if key in live.pictures), None)
         if found is None:
             raise RequestRefused(404, "missing", "a picture that is not in this conversation")
         return Response(found.data, media_type=found.kind, headers={"content-security-policy": "default-src 'none'"})
 
     @router.get("/conversation.{form}")
-    def save(request: Request, form: str) -> Response:
-        live = kept.find(_key(request))
+    def save(request: Request, form: str, which: str | None = None) -> Response:
+        live = kept.find(_key(request), which)
         if live is None or form not in ("json", "txt"):
             raise RequestRefused(404, "missing", "no conversation to save")
         conversation = live.conversation
@@ -337,7 +463,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
 
     @router.post("/delete")
     async def delete(request: Request) -> Response:
-        kept.forget(_key(request))
+        kept.forget(_key(request), (await _asked(request, Asked)).conversation)
         return shown(request)
 
     return router
@@ -352,7 +478,8 @@ async def _answer_lines(
         async with aclosing(live.answer(events)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Assessed):
-                    yield {"kind": "before", "reminder": live.reminder, **told.banner_told(live, say)}
+                    begun = {"conversation": live.id, "title": live.title, "reminder": live.reminder}
+                    yield {"kind": "before", **begun, **told.banner_told(live, say)}
                 elif isinstance(piece, Waiting):
                     yield {"kind": "wait"}
                 elif line := told.event_told(piece):

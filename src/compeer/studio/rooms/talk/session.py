@@ -1,8 +1,8 @@
 """A conversation in the room Talk: its model, its pictures, the answer that is being written, and what the page shows.
 
-Conversations are in this process, by session, and nowhere else. One is forgotten when it is deleted, when nobody has
-written for two hours, and when the process ends. When there is no room for another, the one that has been quiet for
-longest makes way, if it has been quiet for a while.
+Conversations are in this process, by session, and nowhere else; a session may have several. One is forgotten when it is
+deleted, when nobody has written in it for two hours, and when the process ends. When there is no room for another, the
+one that has been quiet for longest makes way, if it has been quiet for a while.
 
 An answer is written by a task of its own, so that help is shown before the model has said a word, and so that deleting
 everything ends it. Whoever reads the answer and leaves ends it too: the message is then without an answer, and can be
@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
+import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -33,26 +36,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from compeer.conversation import AnsweredTurn, ChatSession, TurnResult, sampling_for
-from compeer.conversation.engine import Assessed, TurnEvent
+from compeer.conversation.engine import Assessed, HistoryTurn, TurnEvent, TurnRequest, TurnWriter, warm_up
 from compeer.errors import UserError
 from compeer.http_service import picture_type
 from compeer.models import Model, ModelError, open_model
 from compeer.models.request import Patience, TooLong
-from compeer.models.spec import is_small
+from compeer.models.shipped import Steering, steering
+from compeer.models.spec import is_embedded, is_small
+from compeer.models.weights import Weights, of_base, published
 from compeer.reasoning import STEPS, Control, ControlError, Event
 from compeer.reasoning.ontology import INTENSITIES, INTENSITY_DEFINITIONS, VOCABULARIES, Language, Vocabulary
+from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS, LABELS
-from compeer.safety import Assessment
+from compeer.safety import Assessment, ConversationGuard
 from compeer.safety.messages import message
 from compeer.studio.access.people import RequestRefused, StudioPerson, visit
 from compeer.studio.helplines import help_lines
 from compeer.studio.pages import pages
+from compeer.studio.rooms.talk.ratings import Thumb
 from compeer.studio.settings import StudioSettings
 from compeer.studio.words import Say
 
 Kind = Literal[
     "model", "long", "control", "busy", "elsewhere", "message", "turns", "answers", "gone", "stopped", "refused",
-    "picture_large", "picture_kind", "picture_blind", "picture_many",
+    "picture_large", "picture_kind", "picture_blind", "picture_many", "conversations",
 ]  # fmt: skip
 
 
@@ -135,11 +142,14 @@ PATIENCE = Patience(attempts=4, longest=10, patience=120, timeout=120)
 
 
 class Voice(msgspec.Struct, frozen=True):
-    """One model, as it is shown: its name, and where what is written goes (None: nowhere but here)."""
+    """One model, as it is shown: its name, and where what is written goes (None: nowhere but here). `languages`: those
+    that it knows; empty where that is not known."""
 
     name: str
     place: str | None
     model: Model
+    languages: tuple[str, ...] = ()
+    steering: Steering | None = None
 
     @property
     def small(self) -> bool:
@@ -147,7 +157,20 @@ class Voice(msgspec.Struct, frozen=True):
         return is_small(self.model.name)
 
     def as_dict(self) -> dict[str, object]:
-        return {"name": self.name, "place": self.place, "sees": self.model.sees, "small": self.small}
+        told = {"name": self.name, "place": self.place, "sees": self.model.sees, "small": self.small}
+        no_chinese = bool(self.languages) and "Chinese" not in self.languages
+        return told | {"no_chinese": no_chinese, "steering": self.steering, "thinks": sampling_for(self.model).think}
+
+    async def warm(self, language: Language, think: Think | None) -> None:
+        """Load a model of this process and have it read its instruction, so that the first word comes soon."""
+        await asyncio.to_thread(warm_up)
+        if is_embedded(self.model.name.partition("+")[0]):
+            usual = sampling_for(self.model)
+            sampling = msgspec.structs.replace(usual, think=think or usual.think)
+            request = TurnRequest(history=(HistoryTurn("seeker", "…"),), language=language, sampling=sampling)
+            asked = TurnWriter(self.model, request, ConversationGuard()).model_request()
+            with contextlib.suppress(ModelError):  # whoever writes is told
+                await self.model.ask(msgspec.structs.replace(asked, plan=None, max_tokens=1))
 
 
 def voices(settings: StudioSettings) -> list[Voice]:
@@ -159,7 +182,11 @@ def voices(settings: StudioSettings) -> list[Voice]:
 def _voice(model: Model) -> Voice:
     name, _, address = model.name.partition("@")
     _, _, short = name.partition(":")
-    return Voice(short or name, urlsplit(address).netloc or None, model)
+    weights = getattr(model, "weights", None) or of_base(str(getattr(model, "path", "")))
+    languages = weights.languages if isinstance(weights, Weights) and published() else ()
+    adapter = getattr(model, "adapter", None)
+    measured = steering(Path(adapter)) if adapter else None
+    return Voice(short or name, urlsplit(address).netloc or None, model, languages, measured)
 
 
 #: seconds of silence after which the page is told that the answer is still being waited for
@@ -170,11 +197,22 @@ class Waiting(msgspec.Struct, frozen=True):
     """Nothing new yet."""
 
 
+class Thumbed(msgspec.Struct):
+    """An answer with its thumb; `id` names the record, where one is kept."""
+
+    answer: TurnResult
+    thumb: Thumb | None
+    id: str
+
+
 class Live:
     """A conversation in memory. `voice` is the number of the model that answers, `country` whose helplines show."""
 
     def __init__(self, conversation: ChatSession, voice: int, country: str | None) -> None:
         self.conversation, self.voice, self.country = conversation, voice, country
+        self.id = secrets.token_hex(6)
+        self.used = 0.0
+        self.thumbs: list[Thumbed] = []
         self.pictures: dict[str, Picture] = {}
         self.banner: str | None = None  # its words; once shown it stays
         self.reminder: str | None = None
@@ -195,6 +233,7 @@ class Live:
             self._work.cancel()
         self.conversation.forget()
         self.pictures.clear()
+        self.thumbs.clear()
         self.banner = self.reminder = None
 
     async def stop(self) -> None:
@@ -203,11 +242,34 @@ class Live:
             self._work.cancel()
         await self._idle.wait()
 
-    def speak(self, voice: int, with_: Voice) -> None:
-        """Another model answers from now on."""
-        settings = self.conversation.settings
-        settings.sampling = msgspec.structs.replace(sampling_for(with_.model), think=settings.sampling.think)
+    @property
+    def title(self) -> str:
+        """How it begins, for the list."""
+        left = self.conversation.unanswered
+        said = [turn.said for turn in self.conversation.turns[:1]] or ([left.text] if left else [""])
+        return " ".join(said[0].split())[:60]
+
+    def speak(self, voice: int, with_: Voice, think: Think | None) -> None:
+        """Another model answers from now on, or the same one thinks more or less; None: as it usually does."""
+        usual = sampling_for(with_.model)
+        self.conversation.settings.sampling = msgspec.structs.replace(usual, think=think or usual.think)
         self.voice, self.conversation.model = voice, with_.model
+
+    def thumbed(self, answer: TurnResult) -> Thumbed:
+        """The thumb of an answer, which may be none."""
+        found = next((one for one in self.thumbs if one.answer is answer), None)
+        return found or Thumbed(answer, None, secrets.token_hex(8))
+
+    def rate(self, number: int, thumb: Thumb | None) -> tuple[AnsweredTurn, Thumbed]:
+        """Thumb up or down on the answer to message `number`; None takes it back."""
+        turns = self.conversation.turns
+        if not 0 < number <= len(turns) or not turns[number - 1].answer.reply:
+            raise Trouble("elsewhere")
+        found = self.thumbed(turns[number - 1].answer)
+        self.thumbs = [one for one in self.thumbs if one is not found]
+        found.thumb = thumb
+        self.thumbs.append(found)
+        return turns[number - 1], found
 
     def move(self, country: str | None) -> None:
         """Helplines of another country from now on; what is known of the risk stays."""
@@ -294,9 +356,19 @@ class Live:
 IDLE = 2 * 3600.0
 #: seconds after which it may give way to another
 QUIET = 600.0
-MOST_CONVERSATIONS = 200
+MOST_CONVERSATIONS, MOST_OF_ONE = 200, 20
 
 Key = tuple[str, str]
+
+
+class TalkVisit:
+    """The conversations of one session, which of them the page shows, and how much is thought in all of them."""
+
+    def __init__(self) -> None:
+        self.lives: dict[str, Live] = {}
+        self.current: str | None = None
+        self.think: Think | None = None  # None: as the model usually does
+        self.used = 0.0
 
 
 class Memory:
@@ -310,66 +382,98 @@ class Memory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.most, self.idle, self.quiet, self._clock = most, idle, quiet, clock
-        self._kept: dict[Key, tuple[Live, float]] = {}
+        self._visits: dict[Key, TalkVisit] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return sum(len(visit.lives) for visit in self._visits.values())
 
-    def find(self, key: Key) -> Live | None:
-        """The conversation of a session, if there is one."""
+    def visit(self, key: Key) -> TalkVisit:
+        """What is kept of a session, without what is too old; it is nothing before a conversation begins."""
         self.sweep()
-        kept = self._kept.get(key)
-        return kept[0] if kept else None
+        return self._visits.get(key) or TalkVisit()
 
-    def open(self, key: Key, begin: Callable[[], Live]) -> Live:
-        """The conversation of a session, begun if need be; it counts as used now."""
-        live = self.find(key)
+    def find(self, key: Key, which: str | None = None) -> Live | None:
+        """A conversation of a session: the one with this id, or the one that its page shows."""
+        visit = self.visit(key)
+        return visit.lives.get(which or visit.current or "")
+
+    def open(self, key: Key, begin: Callable[[], Live], which: str | None = None) -> Live:
+        """A conversation of a session, begun if need be; it counts as used now, and is the one that the page shows."""
+        live = self.find(key, which)
+        if live is None and which is not None:
+            raise Trouble("elsewhere")
         if live is None:
+            if len(self.visit(key).lives) >= MOST_OF_ONE:
+                raise Trouble("conversations", most=MOST_OF_ONE)
             self._make_room()
             live = begin()
-        self._kept[key] = (live, self._clock())
+        visit = self._visits.setdefault(key, TalkVisit())
+        visit.lives[live.id], visit.current, live.used = live, live.id, self._clock()
         return live
 
-    def forget(self, key: Key) -> None:
-        """Everything of one session, at once."""
-        kept = self._kept.pop(key, None)
-        if kept:
-            kept[0].end()
+    def think(self, key: Key, think: Think) -> None:
+        """How much is thought in this session from now on."""
+        visit = self._visits.setdefault(key, TalkVisit())
+        visit.think, visit.used = think, self._clock()
+
+    def leave(self, key: Key) -> None:
+        """The page shows none of the conversations; the next message begins another."""
+        self.visit(key).current = None
+
+    def forget(self, key: Key, which: str | None = None) -> None:
+        """One conversation, or everything of a session, at once."""
+        visit = self._visits.get(key) or TalkVisit()
+        for live in [live for live in visit.lives.values() if which in (None, live.id)]:
+            del visit.lives[live.id]
+            live.end()
+        if which is None:
+            self._visits.pop(key, None)
 
     def sweep(self) -> None:
         """Forget what nobody has used for long; an answer that is being written is being used."""
         now = self._clock()
-        for key in [key for key, (live, used) in self._kept.items() if now - used > self.idle and not live.busy]:
-            self.forget(key)
+        for key, live in self._resting():
+            if now - live.used > self.idle:
+                self.forget(key, live.id)
+        for key in [key for key, one in self._visits.items() if not one.lives and now - one.used > self.idle]:
+            del self._visits[key]
 
     def forget_all(self) -> None:
-        for key in list(self._kept):
+        for key in list(self._visits):
             self.forget(key)
 
+    def _resting(self) -> list[tuple[Key, Live]]:
+        return [(key, live) for key, visit in self._visits.items() for live in visit.lives.values() if not live.busy]
+
     def _make_room(self) -> None:
-        if len(self._kept) < self.most:
+        if len(self) < self.most:
             return
-        resting = [(used, key) for key, (live, used) in self._kept.items() if not live.busy]
-        used, key = min(resting, default=(self._clock(), None))
-        wait = used + self.quiet - self._clock()
-        if key is None or wait > 0:
+        key, live = min(self._resting(), default=(None, None), key=lambda found: found[1].used)
+        wait = (live.used if live else self._clock()) + self.quiet - self._clock()
+        if key is None or live is None or wait > 0:
             raise RequestRefused(503, "busy", "as many conversations as there is room for", wait=max(wait, 30.0))
-        self.forget(key)
+        self.forget(key, live.id)
 
 
 #: which sentence explains a problem; whatever is not here is about the form of the thinking
 _PROBLEMS = {"endless": "endless", "withheld": "withheld", "pin": "pin", "given": "given", "tag-in-reply": "markup"}
 
 
-def state(live: Live | None, language: Language, say: Say, country: str | None) -> dict[str, Any]:
-    """Everything that the page shows."""
+def state(visit: TalkVisit, usual: Think, say: Say, country: str | None) -> dict[str, Any]:
+    """Everything that the page shows. `usual`: how much is thought where nobody chose and nothing was said."""
+    live = visit.lives.get(visit.current or "")
+    listed = [{"id": one.id, "title": one.title} for one in visit.lives.values() if one.title]
+    told = {"conversation": None, "conversations": listed, "think": visit.think or usual}
     if live is None:
-        return {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None, **_help(None, country, say)}
+        empty: dict[str, Any] = {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None}
+        return told | empty | _help(None, country, say)
     conversation = live.conversation
     unanswered = None
     if (left := conversation.unanswered) is not None:
         unanswered = {"said": left.text, "pictures": live.keys_of(left.images)}
-    return {
+    return told | {
+        "conversation": live.id,
+        "think": conversation.settings.sampling.think,
         "turns": [turn_told(live, turn, say) for turn in conversation.turns],
         "unanswered": unanswered,
         "pins": dict(conversation.settings.pins.items()),
@@ -381,11 +485,13 @@ def state(live: Live | None, language: Language, say: Say, country: str | None) 
 
 def turn_told(live: Live, turn: AnsweredTurn, say: Say) -> dict[str, Any]:
     urgent = live.conversation.assessment.urgent
+    earlier = [[{"said": one.said, "reply": one.answer.reply} for one in branch] for branch in turn.earlier]
     return {
         "said": turn.said,
         "pictures": live.keys_of(turn.images),
-        "answer": _answer(turn.answer, say, urgent),
+        "answer": _answer(turn.answer, say, urgent) | {"thumb": live.thumbed(turn.answer).thumb},
         "others": [] if urgent else [_answer(other, say) for other in turn.others],
+        "earlier": [] if urgent else earlier,
     }
 
 

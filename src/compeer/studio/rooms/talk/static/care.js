@@ -38,6 +38,17 @@ export function care({ make, say, countries, language, move }) {
     return make("label", { class: "where row-s" }, make("span", {}, say("help.country")), " ", select);
   }
 
+  let unfolded = !matchMedia("(max-width: 640px)").matches; // on a phone the conversation needs the space
+
+  /** What is folded: the lines but the first, and the directory. */
+  function more(help) {
+    const [, others, all] = lines(help);
+    others.firstElementChild?.remove();
+    const fold = make("details", { class: "banner-more", open: unfolded }, make("summary", {}, say("help.more")), others, all);
+    fold.addEventListener("toggle", () => (unfolded = fold.open));
+    return fold;
+  }
+
   return {
     notice: (place, help) => place.replaceChildren(...lines(help), where(help)),
     control: (place, help) => place.replaceChildren(make("div", { class: "help-lines" }, lines(help))),
@@ -51,8 +62,9 @@ export function care({ make, say, countries, language, move }) {
       if (emergency) document.querySelector(".top").before(place);
       else document.querySelector(".talk-main").prepend(place);
       const words = make("p", { class: "banner-words" }, banner.words);
-      const [first, ...rest] = lines(help);
-      place.replaceChildren(make("div", { class: "talk-read" }, emergency ? [first, words] : [words, first], rest));
+      const first = make("ul", { class: "lines" }, help.lines.slice(0, 1).map((one) => line(one, help.country === null)));
+      const numbers = danger(help);
+      place.replaceChildren(make("div", { class: "talk-read" }, emergency ? [numbers, words] : [words, numbers], first, more(help)));
     },
   };
 }

@@ -28,7 +28,7 @@ let thought = null; // what it has thought so far
 
 const pictures = attaching({
   ...tools, place: at("attached"), button: at("picture"), input: at("file"), model: () => models[state.model],
-  post: (address, data) => post(address, data, lost), trouble: tell, most: settled.picture,
+  post: (address, data) => post(`${address}?which=${state.conversation ?? ""}`, data, lost), trouble: tell, most: settled.picture,
 });
 
 function tell(words, detail = "") {
@@ -72,12 +72,16 @@ function drawHelp() {
 
 /** All turns, then the message that has no answer, if there is one. */
 function drawTurns(left = state.unanswered) {
-  const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !urgent(), urgent());
+  const items = drawing.all(state.turns, does, !state.unanswered && !stopping && !urgent(), !stopping, urgent());
   if (left) {
     const button = stopping ? null : make("button", { type: "button", class: "small-button", onclick: () => does.again({}) }, say("talk.answer"));
-    items.push(make("li", { class: "turn" }, drawing.said(left.said, left.pictures), make("p", { class: "waiting row-s" }, make("span", { class: "quiet" }, say("talk.unanswered")), button)));
+    const number = state.turns.length + 1;
+    const edit = stopping || urgent() ? null : (text) => does.rewrite(number, text);
+    items.push(make("li", { class: "turn" }, drawing.said(left.said, left.pictures, edit, number), make("p", { class: "waiting row-s" }, make("span", { class: "quiet" }, say("talk.unanswered")), button)));
   }
+  const focused = at("turns").contains(document.activeElement) ? document.activeElement.dataset.focus : null;
   at("turns").replaceChildren(...items);
+  if (focused) at("turns").querySelector(`[data-focus="${focused}"]`)?.focus({ preventScroll: true });
   drawCurve(at("curve"), urgent() ? [] : state.turns);
 }
 
@@ -86,19 +90,41 @@ function drawTools() {
   if (!select.options.length) {
     for (const [index, one] of models.entries()) {
       const words = one.place ? say("talk.model.there", one) : say("talk.model.here", one);
-      select.append(make("option", { value: String(index) }, words));
+      select.append(make("option", { value: String(index) }, one.no_chinese ? `${words} (${say("talk.model.english")})` : words));
     }
   }
   select.value = String(state.model);
   at("small").hidden = !models[state.model].small;
   at("picture").setAttribute("aria-disabled", String(!models[state.model].sees));
   const empty = state.turns.length === 0 && !state.unanswered;
-  at("save").hidden = at("delete").hidden = empty && !stopping;
   const writing = stopping !== null;
+  at("save").hidden = empty && !writing;
+  at("delete").hidden = !state.conversations.length && !writing;
+  for (const link of at("save").querySelectorAll("a")) link.search = state.conversation ? `?which=${state.conversation}` : "";
+  drawLists(writing);
+  drawLacks();
   at("send").hidden = writing;
   at("stop").hidden = !writing;
-  for (const id of ["model", "picture"]) at(id).disabled = writing;
+  for (const id of ["model", "picture", "new"]) at(id).disabled = writing;
   room.classList.toggle("writing", writing);
+}
+
+/** The conversations of this visit, and what is kept of ratings. */
+function drawLists(writing) {
+  const items = state.conversations.map(({ id, title }) => {
+    const here = id === state.conversation;
+    const open = make("button", { type: "button", class: "plain-button", disabled: writing || here, "aria-current": here ? "true" : null, onclick: () => move("/talk/open", { conversation: id }) }, title);
+    const drop = make("button", { type: "button", class: "plain-button", disabled: writing, "aria-label": say("talk.list.delete.of", { title }), onclick: () => change("/talk/delete", { conversation: id }) }, say("talk.list.delete"));
+    return make("li", {}, open, drop);
+  });
+  at("conversations").replaceChildren(...items);
+  for (const choice of at("ratings").querySelectorAll("input")) choice.checked = choice.value === state.kept;
+}
+
+/** A model that knows little Chinese says so before it is asked in Chinese. */
+function drawLacks() {
+  const chinese = document.documentElement.lang.startsWith("zh") || /[\u3400-\u9fff]/.test(at("message").value);
+  at("lacks").hidden = !(models[state.model].no_chinese && chinese);
 }
 
 function drawThinking(anew = false) {
@@ -107,7 +133,7 @@ function drawThinking(anew = false) {
   room.classList.toggle("open", open);
   at("think").setAttribute("aria-expanded", String(open));
   if (!open || (!anew && !thought && at("panel").querySelector(".editing"))) return; // someone is writing in it
-  let view = { number: state.turns.length, answer: null, pins: state.pins };
+  let view = { number: state.turns.length, answer: null, pins: state.pins, think: state.think, model: models[state.model] };
   if (thought) view = { ...view, number: thought.number, answer: thought, live: true, latest: true };
   else if (state.turns.length) {
     const number = Math.min(shown.number, state.turns.length);
@@ -133,7 +159,7 @@ function draw() {
 
 async function change(address, data) {
   try {
-    state = await post(address, data, lost);
+    state = await post(address, { conversation: state.conversation, ...data }, lost);
     tell(null);
   } catch (error) {
     fail(error);
@@ -142,7 +168,20 @@ async function change(address, data) {
   draw();
 }
 
+/** To another conversation, or a new one. */
+async function move(address, data) {
+  at("list").open = false;
+  shown = null;
+  pictures.clear();
+  await change(address, data);
+  toEnd();
+  at("message").focus();
+}
+
+let opener = null; // what gets the focus back
+
 function openPanel(number, which = null) {
+  opener = document.activeElement?.dataset?.focus ?? null;
   shown = { number, which };
   drawThinking(true);
   at("panel").focus({ preventScroll: true });
@@ -152,7 +191,9 @@ function closePanel() {
   shown = null;
   at("panel").replaceChildren();
   drawThinking();
-  if (!urgent()) at("think").focus();
+  if (urgent()) return;
+  const places = [opener && at("turns").querySelector(`[data-focus="${opener}"]`), at("think"), at("message")];
+  places.find((one) => one?.checkVisibility())?.focus();
 }
 
 const does = {
@@ -161,6 +202,23 @@ const does = {
   again: (pins) => answer("/talk/again", { pins }, null),
   edit: (step, text, fixed) => answer("/talk/edit", { step, text, labels: fixed }, null),
   choose: (which) => change("/talk/choose", { seen: state.turns.length, which }),
+  rewrite(number, text) {
+    if (stopping) return;
+    const past = state.turns[number - 1];
+    // what followed is not shown while the new answer is written; the studio keeps it
+    const pictures = past?.pictures ?? state.unanswered?.pictures ?? [];
+    answer("/talk/rewrite", { number, text, seen: state.turns.length }, { text, pictures, number });
+  },
+  restore: (number, which) => change("/talk/restore", { seen: state.turns.length, number, which }),
+  rate: (number, thumb) => change("/talk/rate", { seen: state.turns.length, number, thumb }),
+  keeps: () => state.kept !== "off",
+  consent() {
+    room.classList.add("more");
+    at("more").setAttribute("aria-expanded", "true");
+    at("ratings").open = true;
+    at("ratings").querySelector("input:checked").focus();
+  },
+  think: (think) => change("/talk/think", { think }),
   pin(values) {
     const pins = values === null ? {} : { ...state.pins, ...values };
     for (const [label, value] of Object.entries(pins)) if (value === null) delete pins[label];
@@ -181,8 +239,9 @@ function about(event) {
 /** The place where an answer appears while it is written. */
 function stage(message) {
   const status = make("p", { class: "status" }, say("talk.thinking"));
+  const thinking = make("p", { class: "thinking small" });
   const reply = make("p", { class: "reply" });
-  const place = make("article", { class: "answer coming" }, status, reply);
+  const place = make("article", { class: "answer coming" }, status, thinking, reply);
   if (message) {
     const turn = make("li", { class: "turn" }, drawing.said(message.text, message.pictures), make("h2", { class: "who" }, say("talk.supporter")), make("div", { class: "answers" }, place));
     at("turns").append(turn);
@@ -192,7 +251,7 @@ function stage(message) {
     answers.classList.add("beside");
     answers.replaceChildren(place, drawing.answer(state.turns.at(-1).answer, { old: true, actions: [] }));
   }
-  return { status, reply, place, words: reveal(reply) };
+  return { status, thinking, reply, place, words: reveal(reply) };
 }
 
 /** Ask, and show the answer as it comes. `message`: a new one, or null for the last one. */
@@ -203,6 +262,8 @@ function answer(address, data, message) {
 async function write(address, data, message) {
   tell(null);
   stopping = new AbortController();
+  const known = state.turns.length;
+  if (message?.number) state = { ...state, turns: state.turns.slice(0, message.number - 1), unanswered: null };
   drawTurns(message ? state.unanswered : null); // without a new message, this one is answered now
   const waiting = state.unanswered && { text: state.unanswered.said, pictures: state.unanswered.pictures };
   const coming = stage(message ?? waiting);
@@ -220,7 +281,10 @@ async function write(address, data, message) {
   const heard = (event) => {
     const follow = nearEnd();
     if (event.kind === "before") {
-      state = { ...state, ...about(event), reminder: event.reminder };
+      state = { ...state, ...about(event), conversation: event.conversation, reminder: event.reminder };
+      if (!state.conversations.some((one) => one.id === event.conversation)) {
+        state.conversations = [...state.conversations, { id: event.conversation, title: event.title }];
+      }
       drawHelp();
       if (event.banner?.urgent) at("heard").textContent = event.banner.words;
     } else if (event.kind === "wait") {
@@ -228,12 +292,18 @@ async function write(address, data, message) {
       if (pulses === 3) status(say("talk.thinking.long"));
     } else if (event.kind === "step") {
       status(say(`talk.thinking.${event.step}`));
+      coming.thinking.textContent = "";
     } else if (event.kind === "text") {
       thought.texts[event.step] = (thought.texts[event.step] ?? "") + event.text;
+      coming.thinking.append(event.text);
+      const live = at("panel").querySelector(`[data-step="${event.step}"] .thought-text`);
+      if (live) live.append(event.text);
+      else drawThinking();
     } else if (event.kind === "label") {
       if (event.value !== null) thought.labels[event.label] = event.value;
     } else if (event.kind === "reply") {
       coming.status.textContent = say("talk.thinking.reply");
+      coming.thinking.remove();
       coming.words.add(event.text);
     } else if (event.kind === "turn") {
       state = { ...state, ...about(event), finished: event.turns };
@@ -242,7 +312,7 @@ async function write(address, data, message) {
     if (follow) toEnd();
   };
   try {
-    await listen(address, { ...data, seen: state.turns.length }, heard, stopping.signal, lost);
+    await listen(address, { conversation: state.conversation, ...data, seen: known }, heard, stopping.signal, lost);
     if (!failed) {
       const following = setInterval(() => nearEnd() && toEnd(), 100);
       await coming.words.end();
@@ -268,7 +338,7 @@ async function settle(failed, message) {
   } else {
     if (message && ["busy", "elsewhere", "message", "turns", "network"].includes(failed.kind)) at("message").value = message.text;
     try {
-      state = await (stopped ? post("/talk/stop", {}, lost) : get("/talk/state", lost));
+      state = await (stopped ? post("/talk/stop", { conversation: state.conversation }, lost) : get("/talk/state", lost));
     } catch {
       /* the studio is away: the page stays as it is, and the trouble says so */
     }
@@ -307,25 +377,34 @@ at("model").addEventListener("change", () => {
   pictures.clear();
   change("/talk/model", { seen: state.turns.length, which: Number(at("model").value) });
 });
+const menus = ["list", "ratings", "save"].map(at);
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || at("sure").open) return;
-  if (at("save").open) at("save").open = false;
-  else if (shown) closePanel();
+  if (event.key !== "Escape") return;
+  const open = menus.find((one) => one.open);
+  if (open) {
+    open.open = false;
+    open.querySelector("summary").focus();
+  } else if (shown) closePanel();
   else stopping?.abort();
 });
 document.addEventListener("click", (event) => {
-  if (!at("save").contains(event.target)) at("save").open = false;
+  for (const one of menus) if (!one.contains(event.target) && event.target.isConnected) one.open = false;
 });
-at("delete").addEventListener("click", () => at("sure").showModal());
-at("sure").addEventListener("close", async () => {
-  if (at("sure").returnValue !== "yes") return;
+at("more").addEventListener("click", () => {
+  at("more").setAttribute("aria-expanded", String(room.classList.toggle("more")));
+});
+at("message").addEventListener("input", () => state && drawLacks());
+at("new").addEventListener("click", () => move("/talk/new", {}));
+at("ratings").addEventListener("change", (event) => change("/talk/consent", { scope: event.target.value }));
+at("delete").addEventListener("click", async () => {
   stopping?.abort();
   await answering;
   shown = null;
   pictures.clear();
   at("message").value = "";
-  await change("/talk/delete", {});
-  at("heard").textContent = say("talk.deleted");
+  await change("/talk/delete", { conversation: null });
+  at("heard").textContent = say(state.kept === "off" ? "talk.deleted" : "talk.deleted.kept");
+  tell(state.kept === "off" ? null : say("talk.deleted.kept"));
   at("message").focus();
 });
 

@@ -25,7 +25,7 @@ export function panel({ make, say, name, labels, steps, menu, again, editor }) {
   function thought(step, view, does) {
     const { answer, pins } = view;
     const text = answer.texts[step];
-    const place = make("section", { class: "thought" });
+    const place = make("section", { class: "thought", "data-step": step });
     const own = steps[step].filter((label) => answer.labels[label] !== undefined);
     const pinned = own.length > 0 && own.every((label) => pins[label] === answer.labels[label]);
     const button = (words, act, more = {}) => make("button", { type: "button", class: "small-button", onclick: act, ...more }, words);
@@ -62,7 +62,30 @@ export function panel({ make, say, name, labels, steps, menu, again, editor }) {
     return place;
   }
 
-  function pinning(pins, does) {
+  /** How much it thinks: what is chosen holds for the visit. */
+  function switching(view, does) {
+    const choices = ["off", "brief", "full"].map((one) => {
+      const choice = make("input", { type: "radio", name: "think", value: one, checked: view.think === one, "data-focus": `think-${one}`, onchange: () => does.think(one) });
+      return make("label", {}, choice, " ", make("span", {}, say(`talk.think.${one}`)));
+    });
+    const offer = make(
+      "div",
+      { class: "offer" },
+      make("p", {}, say("talk.think.none")),
+      make("button", { type: "button", class: "main small-button", "data-focus": "think-brief", onclick: () => does.think("brief") }, say("talk.think.offer")),
+    );
+    return [view.think === "off" && !view.live ? offer : null, make("fieldset", { class: "choices" }, make("legend", {}, say("talk.think")), choices)];
+  }
+
+  /** What a pin does to the words of a reply, as it was measured. */
+  function measured({ name, steering }) {
+    const percent = (share) => Math.round(100 * share);
+    if (!steering) return say("talk.steering.none", { name });
+    const { share, low, high } = steering;
+    return say("talk.steering", { ...steering, name, share: percent(share), low: percent(low), high: percent(high) });
+  }
+
+  function pinning(pins, model, does) {
     const count = Object.keys(pins).length;
     const rows = Object.keys(labels).map((label) => {
       const select = menu(label, labels, say("talk.pins.free"), pins[label], {
@@ -77,6 +100,7 @@ export function panel({ make, say, name, labels, steps, menu, again, editor }) {
       { class: "pins" },
       make("h3", {}, say("talk.pins")),
       make("p", { class: "quiet small" }, count ? say("talk.pins.lead") : `${say("talk.pins.none")} ${say("talk.pins.lead")}`),
+      make("p", { class: "small steering" }, measured(model)),
       rows,
       count
         ? make("button", { type: "button", class: "small-button", "data-focus": "all", onclick: () => does.pin(null) }, say("talk.pins.all"))
@@ -84,7 +108,7 @@ export function panel({ make, say, name, labels, steps, menu, again, editor }) {
     );
   }
 
-  /** `view`: { number, answer, changeable, latest, live, old, pins }; answer null: nothing yet. */
+  /** `view`: { number, answer, changeable, latest, live, old, pins, think, model }; answer null: nothing yet. */
   return (place, view, does) => {
     const head = make(
       "div",
@@ -92,16 +116,18 @@ export function panel({ make, say, name, labels, steps, menu, again, editor }) {
       make("h2", {}, say("talk.panel")),
       make("button", { type: "button", class: "plain-button", onclick: does.close }, say("talk.panel.close")),
     );
-    const parts = [head];
-    if (!view.answer) parts.push(make("p", { class: "quiet" }, say("talk.panel.none")));
-    else {
+    const parts = [head, ...switching(view, does).filter(Boolean)];
+    const bare = view.answer && !view.live && !view.answer.problem && !Object.keys(view.answer.texts).length;
+    if (bare) parts.push(make("p", { class: "quiet" }, say("talk.panel.bare", { number: view.number })));
+    else if (!view.answer && view.think !== "off") parts.push(make("p", { class: "quiet" }, say("talk.panel.none")));
+    else if (view.answer) {
       const which = say("talk.panel.of", { number: view.number });
       parts.push(make("p", { class: "quiet small panel-of" }, view.old ? `${which} · ${say("talk.other")}` : which));
       if (view.latest && !view.live && !view.answer.whole) parts.push(make("p", { class: "said-note small" }, say("talk.panel.broken")));
       if (!view.latest && !view.live) parts.push(make("p", { class: "quiet small" }, say("talk.panel.earlier")));
       parts.push(...order.map((step) => thought(step, view, does)));
     }
-    parts.push(pinning(view.pins, does));
+    parts.push(pinning(view.pins, view.model, does));
     place.replaceChildren(...parts);
   };
 }
