@@ -9,7 +9,7 @@ import pytest
 from tests.reward.groups import gold_cases
 
 from compeer.models.embedded import Embedded, chatml
-from compeer.models.weighing import EmbeddedWeigher
+from compeer.models.weighing import Weigher
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, drop_oldest_turns
 from compeer.reward.chat_judge import ChatJudge
@@ -49,7 +49,7 @@ def test_both_homes_read_the_same_tokens(embedded: Embedded, local: LocalJudge) 
             rendered = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
             assert rendered == chatml(chat)
             texts += [str(message["content"]) for message in chat]
-    home = EmbeddedWeigher(embedded)
+    home = Weigher(embedded)
 
     async def tokens() -> list[list[int]]:
         return [await home.tokenize(text) for text in texts]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
@@ -27,100 +27,79 @@ _RAISED = 100.0
 _HIGHER = (30.0, 60.0, 90.0)  # tried in turn; too high and the shares become too small for a float
 
 
-class Weigher(Protocol):
-    """A home that can weigh tokens."""
+class Weigher:
+    """A llama.cpp model that can weigh tokens, in this process or behind a server."""
+
+    def __init__(self, model: Embedded | Endpoint) -> None:
+        self.model = model
+        self._tokens: dict[str, list[int]] = {}
 
     async def tokenize(self, text: str) -> list[int]:
         """The tokens of a text that stands at the beginning of an answer."""
-        ...
+        if text not in self._tokens:
+            model, body = self.model, {"content": text}
+            if isinstance(model, Embedded):
+                told = await asyncio.to_thread(lambda: model.load().request("POST", "/tokenize", body))
+            else:
+                told = await model.post("/tokenize", body)
+            self._tokens[text] = [int(token) for token in told["tokens"]]
+        return self._tokens[text]
 
     async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
         """How likely each of these tokens comes next, of all of them together, after the tokens given already."""
-        ...
+        drawn, model = (await self.tokenize("."))[-1], self.model
+        if isinstance(model, Embedded):
+            prompt = await model.prompt(messages)
+        else:
+            written = (await model.post("/apply-template", {"messages": list(messages)}))["prompt"]
+        for higher in _HIGHER:
+            how = weighing(among, drawn, higher)
+            if isinstance(model, Embedded):
+                answer = await model.completion({"prompt": [prompt.text, *given], **how}, prompt)
+            else:
+                answer = await model.post("/v1/completions", {"model": model.model, "prompt": [written, *given], **how})
+            if found := shares(answer, among):
+                return found
+        raise ModelError(f"{model.name} does not tell how likely its answers are.")
+
+    async def weigh(self, messages: Messages, answers: Sequence[str]) -> dict[str, float]:
+        """The probability of each answer as the beginning of the model's turn after these messages, of all together.
+
+        Answers may share their first tokens; one must not be the beginning of another.
+        """
+        return await self._divided(messages, {answer: tuple(await self.tokenize(answer)) for answer in answers}, ())
+
+    async def _divided(
+        self, messages: Messages, answers: dict[str, tuple[int, ...]], given: tuple[int, ...]
+    ) -> dict[str, float]:
+        """The shares of these answers, all of which begin with the tokens given."""
+        if len(answers) == 1:
+            return dict.fromkeys(answers, 1.0)
+        groups: dict[int, dict[str, tuple[int, ...]]] = {}
+        for answer, tokens in answers.items():
+            if len(tokens) <= len(given):
+                raise ModelError(f"The answer {answer!r} is the beginning of another one; they cannot be told apart.")
+            groups.setdefault(tokens[len(given)], {})[answer] = tokens
+        odds = await self.odds(messages, given, list(groups)) if len(groups) > 1 else [1.0]
+        found: dict[str, float] = {}
+        for share, (token, group) in zip(odds, groups.items(), strict=True):
+            below = await self._divided(messages, group, (*given, token))
+            found |= {answer: round(share * part, 12) for answer, part in below.items()}
+        return {answer: found[answer] for answer in answers}
 
 
 async def weigher(model: Model) -> Weigher | None:
     """What weighs tokens for this model, if anything does."""
-    if isinstance(model, Embedded):
-        return EmbeddedWeigher(model)
-    if isinstance(model, Endpoint) and await model.dialect() == "llamacpp":
-        return ServerWeigher(model)
-    return None
+    known = isinstance(model, Embedded) or (isinstance(model, Endpoint) and await model.dialect() == "llamacpp")
+    return Weigher(model) if known else None  # type: ignore[arg-type]
 
 
 async def weigh(model: Model, messages: Messages, answers: Sequence[str]) -> dict[str, float]:
-    """The probability of each answer as the beginning of the model's turn after these messages, of all together.
-
-    Answers may share their first tokens; one must not be the beginning of another. ModelError for a model that does not
-    tell probabilities.
-    """
+    """`Weigher.weigh` by a model; ModelError for one that does not tell probabilities."""
     found = await weigher(model)
     if found is None:
         raise ModelError(f"{model.name} does not tell how likely its answers are.")
-    tokens = {answer: tuple(await found.tokenize(answer)) for answer in answers}
-    return await _divided(found, messages, tokens, ())
-
-
-async def _divided(
-    home: Weigher, messages: Messages, answers: dict[str, tuple[int, ...]], given: tuple[int, ...]
-) -> dict[str, float]:
-    """The shares of these answers, all of which begin with the tokens given."""
-    if len(answers) == 1:
-        return dict.fromkeys(answers, 1.0)
-    groups: dict[int, dict[str, tuple[int, ...]]] = {}
-    for answer, tokens in answers.items():
-        if len(tokens) <= len(given):
-            raise ModelError(f"The answer {answer!r} is the beginning of another one; they cannot be told apart.")
-        groups.setdefault(tokens[len(given)], {})[answer] = tokens
-    odds = await home.odds(messages, given, list(groups)) if len(groups) > 1 else [1.0]
-    found: dict[str, float] = {}
-    for share, (token, group) in zip(odds, groups.items(), strict=True):
-        below = await _divided(home, messages, group, (*given, token))
-        found |= {answer: share * part for answer, part in below.items()}
-    return found
-
-
-class EmbeddedWeigher:
-    """Weighs with the model in this process."""
-
-    def __init__(self, model: Embedded) -> None:
-        self.model = model
-        self._drawn: int | None = None
-
-    async def tokenize(self, text: str) -> list[int]:
-        found = await asyncio.to_thread(lambda: self.model.load().request("POST", "/tokenize", {"content": text}))
-        return [int(token) for token in found["tokens"]]
-
-    async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
-        if self._drawn is None:
-            self._drawn = (await self.tokenize("."))[-1]
-        prompt = await self.model.prompt(messages)
-        for higher in _HIGHER:
-            body = {"prompt": [prompt.text, *given], **weighing(among, self._drawn, higher)}
-            if found := shares(await self.model.completion(body, prompt), among):
-                return found
-        raise ModelError(f"{self.model.name} does not tell how likely its answers are.")
-
-
-class ServerWeigher:
-    """Weighs with a llama.cpp server."""
-
-    def __init__(self, model: Endpoint) -> None:
-        self.model = model
-        self._drawn: int | None = None
-
-    async def tokenize(self, text: str) -> list[int]:
-        return [int(token) for token in (await self.model.post("/tokenize", {"content": text}))["tokens"]]
-
-    async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
-        if self._drawn is None:
-            self._drawn = (await self.tokenize("."))[-1]
-        prompt = (await self.model.post("/apply-template", {"messages": list(messages)}))["prompt"]
-        for higher in _HIGHER:
-            body = {"model": self.model.model, "prompt": [prompt, *given], **weighing(among, self._drawn, higher)}
-            if found := shares(await self.model.post("/v1/completions", body), among):
-                return found
-        raise ModelError(f"{self.model.name} does not tell how likely its answers are.")
+    return await found.weigh(messages, answers)
 
 
 def weighing(among: Sequence[int], drawn: int, higher: float) -> dict[str, Any]:

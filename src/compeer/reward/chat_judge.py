@@ -5,8 +5,8 @@
 
 How a verdict and its probability are found depends on the model:
 
-- llama.cpp (embedded, or its server) gives exact token probabilities. The tree of answers is walked as in a local
-  judge: one short request per branching point, nothing is generated.
+- llama.cpp (embedded, or its server) gives exact token probabilities (`models.weighing`): one short request per point
+  where the answers part, nothing is generated.
 - vLLM and local models decode under a grammar, so the answer is always a verdict.
 - Any other server answers freely. The verdict is what the answer begins with, read leniently, and a probability is
   given only where the reported tokens agree with it.
@@ -55,8 +55,6 @@ from compeer.reward.verdict import (
     STEP_WORDS,
     K,
     Kind,
-    TokenPath,
-    VerdictTrie,
     likeliest,
     preference_of,
     read_pair,
@@ -77,7 +75,7 @@ class ChatJudge:
         self.kind: Kind = kind
         self.name = model.name
         self.concurrency = concurrency
-        self._tries: dict[tuple[Language, bool], VerdictTrie[Any]] = {}
+        self._weigher: Weigher | None = None
 
     async def identity(self) -> Mapping[str, Any]:
         known: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
@@ -93,7 +91,7 @@ class ChatJudge:
         return known | {"home": "asked", "model": name}
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        exact = await weigher(self._home)
+        exact = self._weigher = self._weigher or await weigher(self._home)  # it remembers the tokens of the verdicts
         gate = asyncio.Semaphore(self.concurrency)
 
         async def one(case: Case) -> Judgement:
@@ -168,9 +166,8 @@ class ChatJudge:
         """The verdict, the probability of each option, the text that enters the conversation, and the reason."""
         words: dict[Any, str] = dict(PAIR_WORDS[language] if pair else STEP_WORDS[language])
         if exact is not None and not images_of(chat):
-            if (language, pair) not in self._tries:
-                self._tries[language, pair] = await verdict_trie(exact, words)
-            shares = await exact_probabilities(exact, chat, self._tries[language, pair])
+            told = await exact.weigh(chat, list(words.values()))
+            shares = {key: told[text] for key, text in words.items()}
             verdict = likeliest(shares)
             return verdict, shares, words[verdict], await self._ask_reason(chat, words[verdict], language)
         grammar = not isinstance(self._home, Endpoint) or await self._home.dialect() != "openai"
@@ -205,20 +202,6 @@ def _without_verdict(text: str, verdict: str) -> str:
         return text.removeprefix(verdict).strip()
     _, end, rest = text.partition("." if verdict.isascii() else "。")
     return rest.strip() if end else ""
-
-
-async def verdict_trie(exact: Weigher, options: Mapping[K, str]) -> VerdictTrie[K]:
-    """The answers as tokens of a llama.cpp model, each with an end token, so that none is a prefix of another."""
-    return VerdictTrie({key: (*await exact.tokenize(text), -1) for key, text in options.items()})
-
-
-async def exact_probabilities(exact: Weigher, chat: Messages, trie: VerdictTrie[K]) -> dict[K, float]:
-    """The exact probability of each answer."""
-    found: dict[TokenPath, list[float]] = {}
-    for point, tokens in trie.branches.items():
-        shares = await exact.odds(chat, point, tokens)
-        found[point] = [math.log(max(share, 1e-45)) for share in shares]
-    return trie.probabilities(lambda point: found[point])
 
 
 async def reported_probabilities(
