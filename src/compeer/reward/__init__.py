@@ -8,7 +8,7 @@ judge            what every judge does and returns; its identity by hash
 spec             opening a judge by name; PRM and ORM as one judge
 local_judge      a transformers model in this process
 local_scoring    groups of cases through a local model, each token encoded once
-prefix_cache     the key-value caches behind it
+prefix_cache     the key-value cache behind it
 chat_judge       any chat model: an endpoint, or the embedded model
 wire             what the service and its clients exchange
 service          the judge over HTTP

@@ -108,10 +108,8 @@ class LocalJudge:
         """The model, opened on first use."""
         if self._scorer is None:
             from compeer.reward.local_scoring import ChatRendering, LocalScorer
-            from compeer.reward.prefix_cache import use_ragged_attention
 
             checkpoint = open_checkpoint(self.path, self.adapter, self.device)
-            use_ragged_attention(checkpoint.model)
             self.batch = self.batch or (64 if checkpoint.model.device.type == "cuda" else 16)
             if self.max_length is None:
                 stated = getattr(checkpoint.model.config.get_text_config(), "max_position_embeddings", None)

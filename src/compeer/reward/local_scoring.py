@@ -30,11 +30,10 @@ from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
 from compeer.reward.conversation import JudgeThread, messages
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict, judgement_of
-from compeer.reward.prefix_cache import PaddedCache, RaggedCache, is_ragged
+from compeer.reward.prefix_cache import PaddedCache
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice, K, TokenPath, VerdictTrie, likeliest, preference_of
 
 Chat = list[dict[str, Any]]
-Cache = PaddedCache | RaggedCache
 _REASON_TOKENS = 60
 _CPU_ROWS = 4  # rows per pass on a CPU: more are no faster, and padding is computed like any token
 
@@ -262,7 +261,7 @@ class LocalScorer:
         self.rendering, self.explain = rendering, explain
         self.batch_rows = min(batch, _CPU_ROWS) if rendering.model.device.type == "cpu" else batch
         self.encoded = 0
-        self._openings: dict[str, Cache] = {}
+        self._openings: dict[str, PaddedCache] = {}
         tokenizer, stated = rendering.tokenizer, rendering.model.generation_config.eos_token_id
         self._end_tokens = {tokenizer.eos_token_id, *([stated] if isinstance(stated, int) else stated or [])}
 
@@ -277,7 +276,7 @@ class LocalScorer:
             chosen = [rows[number] for number in chunk]
             self._turns(cache.branch([row.group for row in chosen]), chosen, [tokens[number] for number in chunk])
 
-    def _histories(self, pack: Sequence[Sequence[OpenCase]]) -> tuple[Cache, list[BatchRow], list[list[int]]]:
+    def _histories(self, pack: Sequence[Sequence[OpenCase]]) -> tuple[PaddedCache, list[BatchRow], list[list[int]]]:
         """One cache row per group with what its conversations share, and the conversations at their first turn."""
         rows: list[list[BatchRow]] = []
         for number, group in enumerate(pack):
@@ -307,7 +306,7 @@ class LocalScorer:
         self._extend(cache, blocks, None, [group[0] for group in pack], positions=positions, pictures=together)
         return cache, [row for own in rows for row in own], [asked for own in tokens for asked in own]
 
-    def _opening(self, opened: OpenCase, tokens: list[list[list[int]]]) -> Cache:
+    def _opening(self, opened: OpenCase, tokens: list[list[list[int]]]) -> PaddedCache:
         """The instruction that all conversations of a language begin with, kept from call to call."""
         system = opened.threads[0].system
         if system not in self._openings:
@@ -319,12 +318,11 @@ class LocalScorer:
         alike = all(asked[: len(begun)] == begun for own in tokens for asked in own)
         return opening if alike else self._begin()
 
-    def _begin(self) -> Cache:
+    def _begin(self) -> PaddedCache:
         """An empty conversation."""
-        model = self.rendering.model
-        return RaggedCache(model) if is_ragged(model) else PaddedCache(model, 1, self.rendering.axes)
+        return PaddedCache(self.rendering.model, 1, self.rendering.axes)
 
-    def _turns(self, cache: Cache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
+    def _turns(self, cache: PaddedCache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
         """Turn after turn, until no row has a question left."""
         while True:
             self._turn(cache, rows, tokens)
@@ -336,7 +334,7 @@ class LocalScorer:
             rows = [row for _, row in following]
             tokens = self._tokens(rows)
 
-    def _turn(self, cache: Cache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
+    def _turn(self, cache: PaddedCache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
         """One question of every row: encode its new tokens, read the verdict, and record it."""
         asked = [self.rendering.options(row.question, row.opened.case.language) for row in rows]
         blocks: list[list[int]] = []
@@ -364,7 +362,7 @@ class LocalScorer:
 
     def _other_ways(
         self,
-        cache: Cache,
+        cache: PaddedCache,
         rows: list[BatchRow],
         asked: list[VerdictOptions[Any]],
         ends: list[int],
@@ -385,7 +383,7 @@ class LocalScorer:
 
     def _reasons(
         self,
-        cache: Cache,
+        cache: PaddedCache,
         rows: list[BatchRow],
         asked: list[VerdictOptions[Any]],
         ends: list[int],
@@ -427,7 +425,7 @@ class LocalScorer:
 
     def _extend(
         self,
-        cache: Cache,
+        cache: PaddedCache,
         blocks: Sequence[Sequence[int]],
         wanted: Sequence[Sequence[int]] | None,
         owners: Sequence[OpenCase],
@@ -436,9 +434,7 @@ class LocalScorer:
         for block, opened in zip(blocks, owners, strict=True):
             opened.tokens += len(block)
             self.encoded += len(block)
-        return (
-            cache.extend(blocks, wanted, **pictures) if isinstance(cache, PaddedCache) else cache.extend(blocks, wanted)
-        )
+        return cache.extend(blocks, wanted, **pictures)
 
 
 def _probabilities(options: VerdictOptions[K], read: dict[TokenPath, torch.Tensor]) -> dict[K, float]:

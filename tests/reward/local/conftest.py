@@ -10,7 +10,7 @@ import torch
 from tests.reward.local.comparing import painted
 from tests.reward.reference import Reference
 
-from compeer.reward import local_scoring, prefix_cache
+from compeer.reward import local_scoring
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,15 +23,14 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rows at a time as on a GPU, and padded as there."""
+    """As many rows at a time as on a GPU."""
     monkeypatch.setattr(local_scoring, "_CPU_ROWS", 64)
-    monkeypatch.setattr(prefix_cache, "use_ragged_attention", lambda model: False)
 
 
-@pytest.fixture(params=["padded", "ragged"])
+@pytest.fixture(params=["wide", "narrow"])
 def either(request: pytest.FixtureRequest) -> None:
     """As on a GPU, then as on a CPU."""
-    if request.param == "padded":
+    if request.param == "wide":
         request.getfixturevalue("wide")
 
 
