@@ -99,7 +99,17 @@ def run_stage(
     if missing:
         raise UserError(f"The stage {stage.name} needs a model for: {', '.join(missing)}.")
     names = {role: home.name for role, home in homes.items()}
-    state, total = _begin(stage, source, tools, names, limit, engine, params or {})
+    state, total = begin(
+        stage.name,
+        source,
+        {**tools.options, **(params or {})},
+        limit,
+        version=code_version(stage.function),
+        prompts=hashed(stage.prompts),
+        models=names,
+        seed=tools.seed,
+        engine=engine,
+    )
     ledger = Ledger(out, state, give_up_after=give_up_after)
     told = ledger.open(fresh=fresh)
     if isinstance(told, Manifest):
@@ -124,22 +134,31 @@ def run_stage(
         concurrency=concurrency,
     )
     lines = read_lines(source, after=state.lines, limit=None if limit is None else limit - state.counts.rows_in)
-    progress.start(stage.name, total, state.counts)
-    try:
-        if engine == "ray":
-            run_on_ray(job, lines, take, state.spent, workers, address)
-        else:
-            asyncio.run(_run_here(job, homes, lines, take, state.spent))
+    with under_way(ledger, total, progress):
+        try:
+            if engine == "ray":
+                run_on_ray(job, lines, take, state.spent, workers, address)
+            else:
+                asyncio.run(_run_here(job, homes, lines, take, state.spent))
+        except BaseException:
+            with contextlib.suppress(OSError):  # a full disk is reported by the problem itself
+                ledger.note()
+            raise
         return ledger.finish()
-    except BaseException as problem:
-        with contextlib.suppress(OSError):  # a full disk is reported by the problem itself
-            ledger.note()
-        if isinstance(problem, KeyboardInterrupt):
-            raise Interrupted(
-                f"Stopped after {state.counts.rows_in:,} of {total:,} rows; nothing is lost. "
-                "Run the same command again to continue."
-            ) from None
-        raise
+
+
+@contextlib.contextmanager
+def under_way(ledger: Ledger, total: int, progress: Progress) -> Iterator[None]:
+    """The work on an open ledger, with its progress. Ctrl-C says how far it came; the files are closed."""
+    counts = ledger.state.counts
+    progress.start(ledger.state.stage, total, counts)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Stopped after {counts.rows_in:,} of {total:,} rows; nothing is lost. "
+            "Run the same command again to continue."
+        ) from None
     finally:
         progress.stop()
         ledger.close()
@@ -157,33 +176,29 @@ async def _run_here(
         work.cache.close()
 
 
-def _begin(
-    stage: Stage,
+def begin(
+    stage: str,
     source: str | Path,
-    tools: Tools,
-    models: dict[str, str],
-    limit: int | None,
-    engine: str,
     params: Mapping[str, Any],
+    limit: int | None,
+    *,
+    version: str,
+    prompts: str = "",
+    models: dict[str, str] | None = None,
+    seed: int = 0,
+    engine: str = "local",
 ) -> tuple[State, int]:
     """The state of a run that has done nothing yet, and how many rows there are."""
     digest, lines = measure(source)
-    fingerprint = Fingerprint(
-        stage=stage.name,
-        input=digest,
-        prompts=hashed(stage.prompts),
-        models=models,
-        # as JSON would give it back, or a tuple would differ from the list it became
-        params=msgspec.json.decode(msgspec.json.encode({**tools.options, **params}, enc_hook=str)),
-        seed=tools.seed,
-    )
+    # as JSON would give it back, or a tuple would differ from the list it became
+    plain = msgspec.json.decode(msgspec.json.encode(params, enc_hook=str))
     state = State(
-        stage=stage.name,
-        fingerprint=fingerprint,
+        stage=stage,
+        fingerprint=Fingerprint(stage, digest, prompts, models or {}, plain, seed),
         input=str(source),
         limit=limit,
         engine=engine,
-        version=code_version(stage.function),
+        version=version,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return state, lines if limit is None else min(lines, limit)
@@ -191,7 +206,8 @@ def _begin(
 
 def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, str], count: int) -> Manifest:
     """Print the prompts of the first rows; no call is made and nothing is written."""
-    state, _ = _begin(stage, source, tools, models, count, "preview", {})
+    version = code_version(stage.function)
+    state, _ = begin(stage.name, source, tools.options, count, version=version, models=models, engine="preview")
     rows = _rows(stage, source, count)
     for prompt in prompts(stage, rows, tools):
         print(prompt, end="\n\n")

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,8 @@ import compeer
 from compeer.cer.item import decode_item
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
-from compeer.pipeline.ledger import Done, Fingerprint, Ledger, Manifest, NoAnswers, State, measure
-from compeer.pipeline.runner import Interrupted
+from compeer.pipeline.ledger import Done, Ledger, Manifest, NoAnswers
+from compeer.pipeline.runner import begin, under_way
 from compeer.pipeline.stage import Progress, Reject
 from compeer.pipeline.work import read_lines
 from compeer.reward.case import Case, case_of
@@ -171,7 +170,12 @@ def score(
         identity = client.identity(wait=10.0)
         if kind is not None and client.judge.kind != kind:
             raise UserError(f"{client.judge.name} is a judge of the kind {client.judge.kind}; {kind} is wanted.")
-        state, total = _new_state(source, identity, {"orders": orders, **(settings or {})}, limit)
+        params = {
+            "orders": orders,
+            **(settings or {}),
+            **{f"judge's {name}": value for name, value in identity.items()},
+        }
+        state, total = begin("score", source, params, limit, version=compeer.__version__)
         ledger = Ledger(out, state, every=math.inf)  # noted at the end of each window, and nowhere else
         found = ledger.open(fresh=fresh)
         if isinstance(found, Manifest):
@@ -195,9 +199,8 @@ def _run(
     progress: Progress,
 ) -> Manifest:
     state = ledger.state
-    progress.start("score", total, state.counts)
     left = None if state.limit is None else state.limit - state.counts.rows_in
-    try:
+    with under_way(ledger, total, progress):
         client.warm()
         for items in _windows(_pending_items(source, state.lines, left), window):
             _reuse(items, known)
@@ -210,14 +213,6 @@ def _run(
             ledger.note()
             progress.tick(state.counts, state.spent)
         return ledger.finish()
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"Stopped after {state.counts.rows_in:,} of {total:,} items; nothing is lost. "
-            "Run the same command again to continue."
-        ) from None
-    finally:
-        progress.stop()
-        ledger.close()
 
 
 def _judge(client: JudgeClient, items: list[_PendingItem], done: int) -> None:
@@ -233,32 +228,6 @@ def _judge(client: JudgeClient, items: list[_PendingItem], done: int) -> None:
                 f"Stopped after {done:,} items: the judge does not answer. The last time: {client.dead}\n"
                 "When it is back, run the same command again to continue."
             )
-
-
-def _new_state(
-    source: str | Path, identity: dict[str, Any], settings: dict[str, Any], limit: int | None
-) -> tuple[State, int]:
-    """The state of a run that has done nothing yet, and the number of lines."""
-    digest, lines = measure(source)
-    known = {**settings, **{f"judge's {name}": value for name, value in identity.items()}}
-    fingerprint = Fingerprint(
-        stage="score",
-        input=digest,
-        prompts="",  # part of the judge's identity
-        models={},  # where the judge runs does not matter, only what it is
-        params=msgspec.json.decode(msgspec.json.encode(known, enc_hook=str)),
-        seed=0,
-    )
-    state = State(
-        stage="score",
-        fingerprint=fingerprint,
-        input=str(source),
-        limit=limit,
-        engine="local",
-        version=compeer.__version__,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    return state, lines if limit is None else min(lines, limit)
 
 
 def _pending_items(source: str | Path, after: int, limit: int | None) -> Iterator[_PendingItem]:
