@@ -13,6 +13,8 @@ import msgspec
 from tests.cli.command import COMPEER, environment
 from tests.conversation.supporter import Supporter
 
+from compeer.models import shipped
+
 #: two models behind the scripted server, and the one that comes along, which cannot see
 MODELS = ("openai:kind-7b", "openai:other-7b", "embedded:small")
 
@@ -26,8 +28,11 @@ class Running(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def talking(home: Path, supporter: Supporter, *words: str, models: tuple[str, ...] = MODELS) -> Iterator[Running]:
-    """The studio with the room Talk; its data, its home, its temporary files and its log lie below `home`."""
+def talking(
+    home: Path, supporter: Supporter, *words: str, models: tuple[str, ...] = MODELS, **more: str
+) -> Iterator[Running]:
+    """The studio with the room Talk; its data, its home, its temporary files and its log lie below `home`. `more`:
+    environment variables."""
     for name in ("data", "tmp", "home"):
         (home / name).mkdir(parents=True, exist_ok=True)
     given = [word for model in models for word in ("--model", model)]
@@ -36,7 +41,12 @@ def talking(home: Path, supporter: Supporter, *words: str, models: tuple[str, ..
     kept = {name: value for name, value in os.environ.items() if name == "COMPEER_EMBEDDED"}
     with (home / "log").open("w") as log:
         process = subprocess.Popen(
-            command, env=environment(**own, **kept), stdout=subprocess.PIPE, stderr=log, text=True, cwd=home / "home"
+            command,
+            env=environment(**own, **kept, **more),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=home / "home",
         )
         try:
             assert process.stdout
@@ -48,6 +58,18 @@ def talking(home: Path, supporter: Supporter, *words: str, models: tuple[str, ..
             process.wait(20)
             if process.stdout:
                 process.stdout.close()
+
+
+def measured_adapters(folder: Path) -> Path:
+    """The shipped adapter of the small model, with a record of how far pins steer its replies."""
+    made = folder / "adapters" / "supporter"
+    made.mkdir(parents=True)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (made / name).symlink_to(Path(shipped.__file__).parent / "supporter" / name)
+    (made / "steering.json").write_text(
+        '{"share": 0.74, "low": 0.66, "high": 0.81, "n": 120, "readers": 2, "date": "2026-11-18"}'
+    )
+    return made.parent
 
 
 def open_room(page: Any) -> None:

@@ -10,20 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from tests.conversation.supporter import Supporter, running
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, studio
-from tests.studio.talking import Running, talking
+from tests.studio.talking import Running, measured_adapters, talking
 
 from compeer.conversation import ChatSession, ChatSettings
 from compeer.conversation.engine import HistoryTurn
 from compeer.errors import UserError
 from compeer.models import open_model
+from compeer.models.shipped import steering
 from compeer.safety import ConversationGuard
 from compeer.safety.messages import Breaks
 from compeer.studio.access.people import RequestRefused, Role, StudioPerson
 from compeer.studio.rooms import talk
-from compeer.studio.rooms.talk.session import Live, Memory, Trouble
+from compeer.studio.rooms.talk.ratings import Ratings
+from compeer.studio.rooms.talk.session import Live, Memory, Trouble, voices
 from compeer.studio.settings import StudioSettings as Instance
 from compeer.studio.words import Say
 
@@ -64,6 +67,10 @@ class Someone:
         headers = {"x-csrf-token": self.token, "accept": "application/json"}
         body = {"content": raw} if raw is not None else {"json": data or {}}
         return self.client.post(f"/talk/{path}", headers=headers, **body)  # type: ignore[arg-type]
+
+    def kept(self) -> list[dict[str, Any]]:
+        """What a coordinator exports of ratings."""
+        return [json.loads(line) for line in self.client.get("/talk/ratings.jsonl").text.splitlines()]
 
     def lines(self, path: str, **data: Any) -> list[dict[str, Any]]:
         answer = self.post(path, {"seen": len(self.state["turns"]), **data})
@@ -360,3 +367,183 @@ def test_while_risk_is_high_the_page_is_handed_words_and_help_alone(
     assert first["help"]["lines"][0]["name"] == "Childline"
     for one in (someone, child):
         one.client.close()
+
+
+def test_how_much_it_thinks_is_chosen_for_the_visit(someone: Someone, supporter: Supporter) -> None:
+    assert someone.state["think"] == "full", "what the model usually does"
+    assert someone.post("think", {"think": "off"}).json()["think"] == "off"
+    supporter.manner, supporter.text = "says", "I am here."
+    end = someone.lines("say", text="I lost my job.")[-1]
+    assert "Reply directly" in supporter.bodies[-1]["messages"][0]["content"]
+    assert end["turn"]["answer"] | {"reply": "I am here.", "problem": None, "texts": {}} == end["turn"]["answer"]
+    supporter.reset()
+    someone.post("think", {"think": "brief"})
+    kinds = [event["kind"] for event in someone.lines("again")]
+    assert kinds.index("text") < kinds.index("reply") and kinds.count("text") > 5, "the thinking streams"
+    someone.post("model", {"seen": 1, "which": 1})
+    someone.post("new")
+    assert someone.state["think"] == "brief", "in every conversation, with every model"
+    assert someone.post("think", {"think": "hard"}).status_code == 422
+
+
+def test_a_message_is_edited_and_what_followed_stays(someone: Someone, supporter: Supporter) -> None:
+    for text in ("I lost my job.", "My wife does not know.", "I sit in the car."):
+        someone.lines("say", text=text)
+    replies = [turn["answer"]["reply"] for turn in someone.state["turns"]]
+    end = someone.lines("rewrite", number=2, text="My wife knows.")[-1]
+    assert [turn["said"] for turn in end["turns"]] == ["I lost my job.", "My wife knows."]
+    asked = [one["content"] for one in supporter.bodies[-1]["messages"][1:]]
+    assert asked == ["I lost my job.", replies[0], "My wife knows."], "the model reads nothing of the old branch"
+    [old] = end["turn"]["earlier"]
+    assert old == [
+        {"said": "My wife does not know.", "reply": replies[1]},
+        {"said": "I sit in the car.", "reply": replies[2]},
+    ]
+    assert someone.client.get("/talk/conversation.json").json()["turns"][1]["earlier"][0][1]["said"] == (
+        "I sit in the car."
+    )
+    assert "I sit in the car." in someone.client.get("/talk/conversation.txt").text
+    back = someone.post("restore", {"seen": 2, "number": 2, "which": 0}).json()["turns"]
+    assert [turn["answer"]["reply"] for turn in back] == replies and back[1]["earlier"][0][0][
+        "said"
+    ] == "My wife knows."
+    # stopped in mid-answer, the old version is not lost, and the message without an answer can be edited too
+    supporter.manner, supporter.status, supporter.text = "raw", 500, "{}"
+    assert someone.lines("rewrite", number=1, text="I was fired.")[-1]["kind"] == "error"
+    supporter.reset()
+    end = someone.lines("rewrite", number=1, text="I was dismissed.")[-1]
+    assert [turn["said"] for turn in end["turns"]] == ["I was dismissed."] and len(end["turn"]["earlier"][0]) == 3
+    assert someone.post("rewrite", {"seen": 1, "number": 9, "text": "x"}).status_code == 422
+    assert someone.post("restore", {"seen": 1, "number": 1, "which": 9}).status_code == 422
+
+
+def test_words_about_danger_are_not_edited_away(someone: Someone) -> None:
+    someone.lines("say", text="I lost my job.")
+    someone.lines("say", text="I want to kill myself.")
+    for number in (1, 2):
+        refused = someone.post("rewrite", {"seen": 2, "number": number, "text": "Never mind."})
+        assert refused.status_code == 422 and "help above" in refused.text
+    assert someone.state["urgent"] and len(someone.state["turns"]) == 2
+
+
+def test_conversations_of_a_visit_are_listed_and_kept_apart(someone: Someone, running_studio: Running) -> None:
+    someone.lines("say", text="I lost my job.")
+    first = someone.state["conversation"]
+    someone.post("new")
+    assert someone.state["turns"] == [] and someone.state["conversation"] is None
+    someone.lines("say", text="My cat is ill.")
+    second = someone.state["conversation"]
+    assert someone.state["conversations"] == [
+        {"id": first, "title": "I lost my job."}, {"id": second, "title": "My cat is ill."},
+    ]  # fmt: skip
+    # a window that still shows the first one writes into the first one
+    someone.post("say", {"text": "I told my wife.", "seen": 1, "conversation": first})
+    assert [turn["said"] for turn in someone.state["turns"]] == ["I lost my job.", "I told my wife."]
+    opened_again = someone.post("open", {"conversation": second}).json()
+    assert [turn["said"] for turn in opened_again["turns"]] == ["My cat is ill."]
+    assert "wife" in someone.client.get(f"/talk/conversation.txt?which={first}").text
+    assert someone.post("open", {"conversation": "somebody-elses"}).status_code == 409
+    other = Someone(running_studio.address)
+    assert other.state["conversations"] == [] and other.post("open", {"conversation": first}).status_code == 409
+    other.client.close()
+    left = someone.post("delete", {"conversation": second}).json()
+    assert [one["id"] for one in left["conversations"]] == [first] and left["turns"] == []
+    assert someone.post("say", {"text": "Hello?", "seen": 1, "conversation": second}).status_code == 409
+    assert someone.post("delete").json()["conversations"] == []
+    assert someone.client.get(f"/talk/conversation.txt?which={first}").status_code == 404
+
+
+def test_a_rating_is_kept_only_where_the_person_agrees(someone: Someone, running_studio: Running) -> None:
+    folder = running_studio.home / "data" / "talk-ratings"
+    someone.post("pins", {"pins": {"strategy": "information"}})
+    someone.lines("say", text=f"Yesterday {PHRASE}.")
+    someone.lines("say", text="Nobody believes me.")
+    rated = someone.post("rate", {"seen": 2, "number": 2, "thumb": "up"}).json()
+    assert rated["turns"][1]["answer"]["thumb"] == "up" and rated["kept"] == "off"
+    assert not folder.exists() and files_with("believes", running_studio.home) == []
+    someone.post("consent", {"scope": "reply"})
+    [one] = someone.kept()
+    assert (one["rating"], one["message"], one["model"]) == ("up", "Nobody believes me.", "openai:kind-7b")
+    assert one["control"] == {"pins": {"strategy": "information"}, "given": {}} and "heavy" in one["output"]
+    assert set(one) == {"visitor", "rating", "date", "model", "control", "message", "output"}
+    assert files_with(PHRASE, running_studio.home) == [], "what was said before is not covered"
+    someone.post("consent", {"scope": "conversation"})
+    [one] = someone.kept()
+    assert [turn["speaker"] for turn in one["history"]] == ["seeker", "supporter"] and PHRASE in str(one["history"])
+    someone.post("rate", {"seen": 2, "number": 2, "thumb": "down"})
+    someone.post("rate", {"seen": 2, "number": 1, "thumb": "up"})
+    assert sorted(one["rating"] for one in someone.kept()) == ["down", "up"], "the last thumb counts"
+    someone.post("rate", {"seen": 2, "number": 1, "thumb": None})
+    assert [one["rating"] for one in someone.kept()] == ["down"]
+    someone.post("consent", {"scope": "reply"})
+    assert files_with(PHRASE, running_studio.home) == [], "less than before: what was kept shrinks"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+    someone.post("delete")
+    assert someone.state["kept"] == "reply" and len(someone.kept()) == 1, "the conversation is gone, the rating is not"
+    assert someone.post("consent", {"scope": "off"}).json()["kept"] == "off"
+    assert someone.kept() == [] and list(folder.iterdir()) == []
+    # nothing of a conversation in which someone may be in danger
+    someone.post("consent", {"scope": "conversation"})
+    someone.lines("say", text="I want to kill myself.")
+    someone.post("rate", {"seen": 1, "number": 1, "thumb": "down"})
+    assert someone.kept() == [] and files_with("kill myself", running_studio.home) == []
+    someone.post("consent", {"scope": "off"})
+
+
+def test_kept_ratings_survive_kill_9(server: Supporter, tmp_path: Path) -> None:
+    server.reset()
+    with talking(tmp_path, server, models=("openai:kind-7b",)) as running_one:
+        someone = Someone(running_one.address)
+        someone.post("consent", {"scope": "reply"})
+        someone.lines("say", text="Hello.")
+        someone.post("rate", {"seen": 1, "number": 1, "thumb": "up"})
+        running_one.process.kill()
+        running_one.process.wait()
+    [file] = (tmp_path / "data" / "talk-ratings").iterdir()
+    with file.open("ab") as torn:
+        torn.write(b'{"id": "half a li')
+    with talking(tmp_path, server, models=("openai:kind-7b",)) as again:
+        someone.client.base_url = again.address
+        assert someone.state["kept"] == "reply" and [one["message"] for one in someone.kept()] == ["Hello."]
+        someone.lines("say", text="Hello again.")
+        someone.post("rate", {"seen": 1, "number": 1, "thumb": "down"})
+        assert [one["rating"] for one in someone.kept()] == ["up", "down"], "a torn line spoils no other"
+        someone.post("consent", {"scope": "off"})
+        assert not file.exists(), "taken back after a restart too"
+        someone.client.close()
+
+
+def test_only_a_coordinator_exports_ratings(supporter: Supporter, tmp_path: Path) -> None:
+    settings = {"models": ("openai:kind-7b",), "base_url": supporter.base_url}
+    room = talk.open_room(Instance(data=tmp_path, **settings))  # type: ignore[arg-type]
+    Ratings(tmp_path).agree(("guest", "1"), "reply")
+
+    class Guests:
+        def verify(self, token: str) -> StudioPerson | None:
+            return StudioPerson("guest:1", "Gil", "guest", "key") if token == "guest" else None
+
+        def find(self, person_id: str, key: str) -> StudioPerson | None:
+            return StudioPerson("guest:1", "Gil", "guest", "key") if person_id == "guest:1" else None
+
+    room = msgspec.structs.replace(room, links=Guests())
+    with studio(tmp_path, [room], public="http://localhost", token=TOKEN, **settings) as address:
+        for token, status in ((TOKEN, 200), ("guest", 403)):
+            with browser_of(address) as client:
+                enter(client, token)
+                page = client.get("/talk").text
+                assert client.get("/talk/ratings.jsonl").status_code == status
+                assert ("ratings.jsonl" in page) is (status == 200)
+
+
+def test_a_voice_says_which_languages_it_knows_and_how_far_pins_steer_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMPEER_ADAPTERS", str(measured_adapters(tmp_path)))
+    small, plain, server = voices(
+        Instance(models=("embedded:small", "embedded:small:plain", "openai:x"), base_url="http://127.0.0.1:9/v1")
+    )
+    assert small.languages == ("English",) and small.as_dict()["no_chinese"] and plain.as_dict()["no_chinese"]
+    assert small.steering and (small.steering.share, small.steering.n) == (0.74, 120) and plain.steering is None
+    assert server.steering is None and not server.as_dict()["no_chinese"], "nothing is known of it"
+    (tmp_path / "steering.json").write_text('{"share": 2')
+    assert steering(tmp_path) is None and steering(None) is None
