@@ -48,8 +48,13 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        known = f"{Path(path).parent.name}/{Path(path).stem}"
-        get = f" Write it here: compeer config copy {known}" if not Path(path).exists() and known in shipped() else ""
+        named, known, get = f"{Path(path).parent.name}/{Path(path).stem}", shipped(), ""
+        if not Path(path).exists():
+            get = f" Write it here: compeer config copy {named}"
+            if named not in known:
+                get = (
+                    f" Configurations that come with COMPEER: {', '.join(known)}. compeer config copy writes them here."
+                )
         raise UserError(f"The configuration {path} cannot be read: {error.strerror}.{get}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"The configuration {path} is not usable: {error}.") from None

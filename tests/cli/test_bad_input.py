@@ -65,7 +65,7 @@ def test_the_spec_in_the_environment_is_checked_too() -> None:
         (("--model", "embedded+/no/such.gguf"), "There is no adapter /no/such.gguf."),
         (("--language", "fr"), "--language is en or zh, not 'fr'."),
         (("--prompt", "long"), "--prompt is full or brief, not 'long'."),
-        (("--country", "ZZ"), "'ZZ' is no country. Give its code of two letters, as in GB, CN or NZ."),
+        (("--country", "ZZ"), "'ZZ' is no country. Give a code of two letters. Helplines are known for AE, AR, AT"),
         (("--once", "  "), "--once needs a message to answer."),
     ],
 )
@@ -207,3 +207,28 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     assert "taken: Is a directory. Check the path." in refused(
         compeer("corpus", "import", "bundled", "--out", str(tmp_path / "taken"))
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("nosuch", "chat, parse, serve"),
+        ("corpus imprt x", "Did you mean import? The commands are import, stats, show."),
+        ("cer label nosuch", "silver, export, import"),
+        ("corpus import nosuch", "esconv, failed_esconv"),
+        ("models get nosuch", "smollm2-135m-instruct"),
+        ("config show nosuch", "reward/laptop, reward/one-gpu"),
+        ("reward train nosuch.yaml", "reward/laptop, reward/one-gpu"),
+        ("policy grpo configs/policy/laptop.yaml", "compeer config copy policy/laptop"),
+        ("serve --port 0 --model nosuch", "hf:DIR_OR_NAME[+ADAPTER]"),
+        ("serve --port 0 --country ZZ", "GB, GH, GR"),
+        ("reward score x -o y --model nosuch", "http://HOST:PORT"),
+        ("cer export x -o y --format nosuch", "trl-sft, trl-preference, trl-grpo, trl-prm, openai or sharegpt"),
+        ("chat --once hi --pin emotion=nosuch", "anxiety, fear, nervousness"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(tmp_path: Path, words: str, named: str) -> None:
+    done = subprocess.run(
+        [COMPEER, *words.split()], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert named in refused(done)

@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.cli.hidden import hide
 from tests.conversation.pseudo_terminal import COMPEER, PROMPT, Chat
 from tests.conversation.supporter import WORDS, Supporter
+
+from compeer.conversation.terminal import completions
 
 TAGS = ("<think", "</think", "<history", "<emotion", "<strategy", "</strategy")
 
@@ -187,14 +190,19 @@ def test_an_empty_line_asks_nothing_and_the_arrow_brings_the_last_line_back(chat
     assert [body["messages"][-1]["content"] for body in supporter.bodies] == ["I lost my job."] * 2
 
 
-def test_chinese(chat: Chat) -> None:
+def test_chinese(chat: Chat, supporter: Supporter) -> None:
     with chat() as terminal:
         terminal.until(PROMPT)
         shown = terminal.ask("我丢了工作，家里人还不知道。")
-        assert "Supporter  一个人扛着这些，一定很累 1。" in shown and "探索 · 羞耻 4/5 · 提问" in shown
+        assert "支持者  一个人扛着这些，一定很累 1。" in shown and "探索 · 羞耻 4/5 · 提问" in shown
         assert "怎样有帮助   提问" in terminal.ask("/why")
         assert "Pinned: strategy=question." in terminal.ask("/pin 策略=提问")
         assert "Pinned: nothing." in terminal.ask("/unpin 策略")
+        supporter.delay, supporter.piece = 0.15, 25
+        shown = terminal.ask("/again")
+        assert all(words in shown for words in ("正在回看说过的话", "正在体会感受", "正在想怎样帮上忙", "支持者  "))
+        supporter.manner, supporter.text, supporter.delay = "says", "好。", 0.0
+        assert "（不完整：" in terminal.ask("然后呢？")
 
 
 def test_a_connection_that_was_closed_while_the_person_wrote(chat: Chat, supporter: Supporter) -> None:
@@ -234,6 +242,43 @@ def test_a_pasted_text_is_one_message_and_tab_completes(chat: Chat, supporter: S
         terminal.until("alone 1.")
         terminal.until(PROMPT)
         assert supporter.bodies[-1]["messages"][-1]["content"] == "I lost my job.\nI told nobody."
-        terminal.press("/pi\t strategy=refl\t\n")
+        terminal.press("/pi\t str\trefl\t\n")
         assert "Pinned: strategy=reflection of feelings." in terminal.until(PROMPT)
     assert len(supporter.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("/", "/why /again /edit /pin /unpin /think /help /save /new /quit"),
+        ("/pin s", "stage= sentiment= strategy="),
+        ("/pin strategy=aff", "strategy=affirmation and reassurance"),
+        ("/pin strategy=affirmation and r", "reassurance"),
+        ("/pin strategy=question int", "intensity="),
+        ("/again intensity=", "intensity=1 intensity=2 intensity=3 intensity=4 intensity=5"),
+        ("/pin 策略=提供", "策略=提供建议 策略=提供信息"),
+        ("/unpin em", "emotion"),
+        ("/edit hi", "history"),
+        ("/edit emotion hi", ""),
+        ("/think b", "brief"),
+        ("s", ""),
+        ("strategy=", ""),
+    ],
+)
+def test_what_tab_offers(line: str, offered: str) -> None:
+    found = completions(line, line.rpartition(" ")[2])
+    assert " ".join(found) == offered
+
+
+def test_a_paste_is_one_message_without_readline_too(
+    chat: Chat, supporter: Supporter, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment |= hide(tmp_path, "readline")
+    with chat() as terminal:
+        terminal.until(PROMPT)
+        terminal.press("I lost my job.\nI told nobody.\n\nNot even my wife.\n")
+        terminal.until("alone 1.")
+        terminal.until(PROMPT)
+        assert supporter.bodies[-1]["messages"][-1]["content"] == "I lost my job.\nI told nobody.\n\nNot even my wife."
+        terminal.ask("And now?")
+    assert len(supporter.bodies) == 2

@@ -26,7 +26,7 @@ def test_help_comes_first_and_stays_and_the_words_are_ours(chat: Chat, supporter
         assert supporter.bodies == [], "the model is not asked"
         assert "/why" not in shown, "no analysis now"
         for command in ("/why", "/edit emotion They are calm."):
-            assert "put away" in plain(terminal.ask(command))
+            assert "hidden" in plain(terminal.ask(command))
         assert "no second answer" in terminal.ask("/again")
         shown = plain(terminal.ask("lol just kidding, I'm fine"))
         assert "116 123" in shown and supporter.bodies == []  # one denial clears nothing
@@ -71,7 +71,7 @@ def test_a_guarded_answer_that_is_stopped_can_be_asked_for_again(chat: Chat, sup
     with chat() as terminal:
         terminal.until(PROMPT)
         terminal.press("我丢了工作。\n")
-        terminal.until("thinking")
+        terminal.until("正在想")
         terminal.press("\x03")
         terminal.until(PROMPT)
         supporter.manner = "contract"

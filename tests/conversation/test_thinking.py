@@ -110,4 +110,4 @@ def test_brief_is_asked_for_in_words(supporter: Supporter) -> None:
     once(supporter, "--think", "brief", "--prompt", "brief")
     assert "one short sentence each" in system(supporter)
     done = compeer("chat", "--once", "Hi", "--think", "much")
-    assert done.returncode == 1 and "--think is full or brief or off, not 'much'" in done.stderr
+    assert done.returncode == 1 and "--think is full, brief or off, not 'much'" in done.stderr

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections import UserDict
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,6 +35,9 @@ def read(name: str, place: Place) -> Any:
     found = getattr(import_module(place.module), place.attribute)
     parent = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
+        for group in (found, *(one.typer_instance for one in found.registered_groups)):
+            if group is not None:
+                group.info.cls = NamingGroup
         parent.add_typer(found, name=name, help=place.help)
     else:
         parent.command(name)(found)
@@ -61,7 +65,17 @@ class Commands(UserDict[str, Any]):
         return self.data[name]
 
 
-class LazyGroup(TyperGroup):
+class NamingGroup(TyperGroup):
+    """A group that answers an unknown command with the commands it has."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = "".join(f" Did you mean {name}?" for name in get_close_matches(args[0], self.commands, 1))
+            ctx.fail(f"No such command {args[0]!r}.{near} The commands are {', '.join(self.list_commands(ctx))}.")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(NamingGroup):
     """A group whose commands stand in a table of places. A subclass names the table."""
 
     places: ClassVar[Mapping[str, Place]]

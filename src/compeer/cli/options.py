@@ -71,7 +71,8 @@ def check_choice(option: str, value: str | None, *allowed: str) -> None:
     from compeer.errors import UserError
 
     if value is not None and value not in allowed:
-        raise UserError(f"{option} is {' or '.join(allowed)}, not {value!r}.")
+        *others, last = allowed
+        raise UserError(f"{option} is {', '.join(others)} or {last}, not {value!r}.")
 
 
 def print_json(value: Any, *, err: bool = False) -> None:

@@ -5,18 +5,18 @@ a status line says which step it is at. Everything stays in memory unless `/save
 it leaves. Whatever a server sends or fails to send, the conversation goes on.
 
 Where someone may be in danger, help is shown before the model is asked, the emergency number first; the reasoning is
-put away until the risk is lower (`/why`, `/again` and `/edit` say so).
+hidden until the risk is lower (`/why`, `/again` and `/edit` say so).
 
 Lines are read with plain `input` in the main thread, between answers: a thread that waits for a line could not be
-stopped by Ctrl-C, and line editing belongs to the terminal.
+stopped by Ctrl-C. Line editing is readline's. A pasted text of several lines is one message: GNU readline marks a
+paste; elsewhere lines that are already waiting belong to the one before.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
 import json
+import select
 import sys
 import threading
 from collections.abc import AsyncGenerator
@@ -24,20 +24,31 @@ from contextlib import aclosing
 from typing import get_args
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from compeer.conversation.display import WIDTH, Wrapped, chips, plain, reasoning_panel, steps_view
-from compeer.conversation.engine import Assessed, Done, TurnEvent, TurnResult, help_shown, safety_fields, warm_up
+from compeer.conversation.engine import (
+    Assessed,
+    Done,
+    HistoryTurn,
+    TurnEvent,
+    TurnResult,
+    help_shown,
+    language_of,
+    safety_fields,
+    warm_up,
+)
 from compeer.conversation.session import ChatSession, ChatSettings, answer_fields, with_pins
 from compeer.errors import UserError
 from compeer.models import Model, run
 from compeer.models.embedded import Embedded
 from compeer.models.spec import is_small
 from compeer.models.weights import BASE
-from compeer.reasoning import Control, Pins
-from compeer.reasoning.ontology import INTENSITIES, VOCABULARIES
+from compeer.reasoning import STEPS, Control, Pins
+from compeer.reasoning.ontology import INTENSITIES, VOCABULARIES, Language
 from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS
 from compeer.safety import Assessment, ConversationGuard
@@ -53,13 +64,30 @@ HELP = """/why                  the thinking behind the last reply
 /new                  forget everything and begin again
 /quit                 leave (Ctrl-D does too); Ctrl-C stops an answer"""
 
-THINKING = {
-    "history": "reading what was said",
-    "emotion": "listening for the feeling",
-    "strategy": "choosing how to help",
+#: the words around an answer, in its language
+LABELS_SHOWN: dict[Language, dict[str, str]] = {
+    "en": {
+        "name": "Supporter",
+        "thinking": "thinking",
+        "history": "reading what was said",
+        "emotion": "listening for the feeling",
+        "strategy": "choosing how to help",
+        "incomplete": "(not complete: {})",
+        "silent": "It thought, but said nothing. /again asks once more.",
+        "nothing": "The model sent nothing at all. /again asks once more.",
+    },
+    "zh": {
+        "name": "支持者",
+        "thinking": "正在想",
+        "history": "正在回看说过的话",
+        "emotion": "正在体会感受",
+        "strategy": "正在想怎样帮上忙",
+        "incomplete": "（不完整：{}）",
+        "silent": "它想了，但什么也没说。/again 可以再问一次。",
+        "nothing": "模型什么也没有回。/again 可以再问一次。",
+    },
 }
-NAME = "Supporter"
-AWAY = "The thinking is put away while you may be in danger. Write what is on your mind; the help above is there."
+AWAY = "The thinking is hidden while you may be in danger. Write what is on your mind; the help above is there."
 
 
 def talk(model: Model, settings: ChatSettings, guard: ConversationGuard | None = None) -> None:
@@ -145,12 +173,14 @@ def _read(console: Console) -> str | None:
     """What the person writes; None when they leave."""
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
-            with contextlib.suppress(ImportError):
-                _line_editing()
+            marked = _line_editing()
             # the marks tell readline that the style takes no room
-            bold, normal = ("\001\033[1m\002", "\001\033[0m\002") if console.color_system else ("", "")
+            bold, normal = ("\001\033[1m\002", "\001\033[0m\002") if console.color_system and marked else ("", "")
             print()
-            line = input(f"{bold}You{normal}  ").strip()
+            lines = [input(f"{bold}You{normal}  ")]
+            while not marked and select.select([sys.stdin], [], [], 0.05)[0]:
+                lines.append(input())
+            line = "\n".join(lines).strip()
         else:
             line = input().strip()
             console.print(Text(f"\nYou  {plain(line)}"))
@@ -159,19 +189,52 @@ def _read(console: Console) -> str | None:
     return None if line in ("/quit", "/exit", "/q") else line
 
 
-def _line_editing() -> None:
-    """Arrow keys and history; Tab completes commands and pins; a pasted text of several lines is one message."""
-    import readline
+def _line_editing() -> bool:
+    """Arrow keys, history, Tab; whether a pasted text of several lines is marked as one."""
+    try:
+        import readline
+    except ImportError:
+        return sys.platform == "win32"  # whose console cannot be asked for waiting lines
+    gnu = "libedit" not in (readline.__doc__ or "")
 
     def complete(begun: str, number: int) -> str | None:
-        return next(itertools.islice((word for word in words if word.startswith(begun)), number, None), None)
+        return dict(enumerate(completions(readline.get_line_buffer(), begun))).get(number)
 
-    values = [f"{key}={value}" for key in KEYS for value in (one.id for one in VOCABULARIES.get(key, ()))]
-    words = [*(line.split()[0] for line in HELP.splitlines()), *(f"intensity={one}" for one in INTENSITIES), *values]
     readline.set_completer(complete)
     readline.set_completer_delims(" ")
-    readline.parse_and_bind("tab: complete")
-    readline.parse_and_bind("set enable-bracketed-paste on")
+    readline.parse_and_bind("tab: complete" if gnu else "bind ^I rl_complete")
+    if gnu:
+        readline.parse_and_bind("set enable-bracketed-paste on")
+    return gnu
+
+
+def completions(line: str, begun: str) -> list[str]:
+    """What Tab offers for `begun`, the last word of a line: commands, then what the command takes.
+
+    >>> completions("/pi", "/pi"), completions("/pin str", "str"), completions("/pin strategy=reflection o", "o")
+    (['/pin'], ['strategy='], ['of feelings'])
+    """
+    command, space, rest = line.partition(" ")
+    words: list[str] = []
+    if not space:
+        words = [one.split()[0] for one in HELP.splitlines()] if begun.startswith("/") else []
+    elif command == "/think":
+        words = list(get_args(Think))
+    elif command == "/unpin":
+        words = list(KEYS)
+    elif command == "/edit":
+        words = list(STEPS) if rest == begun else []
+    elif command in ("/pin", "/again"):
+        key, equals, value = rest[rest.rfind(" ", 0, max(rest.rfind("="), 0)) + 1 :].partition("=")
+        label = next((one for one, names in KEYS.items() if key.casefold() in (one, *names.values())), None)
+        if equals and label:
+            chinese = key == KEYS[label]["zh"]
+            known = [one.zh if chinese else one.id for one in VOCABULARIES.get(label, ())] or map(str, INTENSITIES)
+            done = len(f"{key}={value}") - len(begun)  # words of a value before this one
+            words = [f"{key}={one}"[done:] for one in known if one.startswith(value)]
+        if "=" not in begun:
+            words += [f"{name}=" for label, names in KEYS.items() for name in (label, names["zh"])]
+    return [word for word in words if word.startswith(begun)]
 
 
 async def _respond(console: Console, session: ChatSession, line: str) -> None:
@@ -179,7 +242,14 @@ async def _respond(console: Console, session: ChatSession, line: str) -> None:
     if line.startswith("/"):
         await _command(console, session, line)
     elif line:
-        await _show(console, session.say(line))
+        await _show(console, _language(session, line), session.say(line))
+
+
+def _language(session: ChatSession, said: str | None = None) -> Language:
+    """The language of the answer to come, as the session will choose it."""
+    past = session.history(session.turns)
+    last = HistoryTurn("seeker", said) if said else session.unanswered
+    return session.settings.language or language_of([*past, *([last] if last else [])])
 
 
 async def _command(console: Console, session: ChatSession, line: str) -> None:
@@ -195,14 +265,15 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
             raise UserError("It did not think before this reply. /think full lets it think again.")
         console.print(steps_view(session.turns[-1].answer.parsed), width=min(console.width, WIDTH))
     elif name == "/again":
-        await _show(console, session.again(Control(with_pins(settings.pins, _pins(rest)))))
+        control = Control(with_pins(settings.pins, _pins(rest)))
+        await _show(console, _language(session), session.again(control))
     elif name == "/edit":
         step, _, text = rest.partition(" ")
         if not text.strip():
             raise UserError("Write /edit STEP TEXT, for example: /edit emotion She is ashamed rather than angry.")
         if session.assessment.urgent:
             raise UserError(AWAY)
-        await _show(console, session.edit(step.lower(), text.strip()))
+        await _show(console, _language(session), session.edit(step.lower(), text.strip()))
     elif name == "/pin":
         settings.pins = with_pins(settings.pins, _pins(rest))
         _show_pins(console, settings.pins)
@@ -229,10 +300,12 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
         raise UserError(f"There is no command {name}. /help lists them.")
 
 
-async def _show(console: Console, events: AsyncGenerator[TurnEvent, None]) -> None:
+async def _show(console: Console, language: Language, events: AsyncGenerator[TurnEvent, None]) -> None:
     """Stream one answer: help first where it is needed, the step being thought as a status, the reply by the word."""
-    status = console.status("[dim]thinking[/dim]", spinner_style="dim")
-    reply = Wrapped(lambda text: console.out(text, end="", highlight=False), min(console.width, WIDTH), len(NAME) + 2)
+    shown = LABELS_SHOWN[language]
+    left = cell_len(shown["name"]) + 2
+    status = console.status(f"[dim]{shown['thinking']}[/dim]", spinner_style="dim")
+    reply = Wrapped(lambda text: console.out(text, end="", highlight=False), min(console.width, WIDTH), left)
     speaking = False
     result: TurnResult | None = None
     try:
@@ -244,11 +317,11 @@ async def _show(console: Console, events: AsyncGenerator[TurnEvent, None]) -> No
                 elif isinstance(event, Done):
                     result = event.result
                 elif event.kind == "step" and event.step and not speaking:
-                    status.update(f"[dim]{THINKING[event.step]}[/dim]")
+                    status.update(f"[dim]{shown[event.step]}[/dim]")
                 elif event.kind == "reply":
                     if not speaking:
                         status.stop()
-                        console.print(Text(f"\n{NAME}  ", style="bold cyan"), end="")
+                        console.print(Text(f"\n{shown['name']}  ", style="bold cyan"), end="")
                         speaking = True
                     reply.feed(event.text)
         reply.finish()
@@ -258,15 +331,14 @@ async def _show(console: Console, events: AsyncGenerator[TurnEvent, None]) -> No
             console.print()
     assert result is not None
     if not speaking:
-        missing = "It thought, but said nothing." if result.raw.strip() else "The model sent nothing at all."
-        console.print(Text(f"{missing} /again asks once more.", style="dim"))
-    left = len(NAME) + 2 if speaking else 0
+        console.print(Text(shown["silent" if result.raw.strip() else "nothing"], style="dim"))
+        left = 0
     _show_outcome(console, result, left)
     if result.assessment.urgent or result.outcome.replaced:
         return
     line = f"{chips(result.parsed)}   /why" if result.parsed.texts or result.problems else ""
     if result.problems:
-        line += f"   (not complete: {plain(result.problems[0])})"
+        line += "   " + shown["incomplete"].format(plain(result.problems[0]))
     if line:
         console.print(Padding(Text(line, style="dim"), (0, 0, 0, left)), width=min(console.width, WIDTH))
 
