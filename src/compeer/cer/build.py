@@ -35,7 +35,7 @@ from compeer.cer.rewrite import STAGE as REWRITE
 from compeer.cer.sample import STAGE as SAMPLE
 from compeer.cer.split import SIMILAR
 from compeer.corpora import importing, load
-from compeer.dialogue import read, read_rows, write_rows
+from compeer.dialogue import read, read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Manifest, measure
 from compeer.pipeline.runner import run_stage
@@ -102,7 +102,7 @@ class _Chain:
     def run(self) -> list[BuildStep]:
         self.folder.mkdir(parents=True, exist_ok=True)
         used = msgspec.structs.asdict(self.config) | {"limit": self.limit, "version": __version__}
-        _write_json(self.folder / "config.json", used)
+        write_json(self.folder / "config.json", used)
         dialogues = self._import("01-dialogues", self.config.corpora)
         self.dialogues = dialogues
         kept = self._filter(dialogues)
@@ -137,7 +137,7 @@ class _Chain:
         stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
         kept = self._stage("02-kept", stage, dialogues, options)
         report = filtering.count(kept, self.folder / "02-kept.rejects.jsonl")
-        _write_json(self.folder / "drop-report.json", report.to_dict())
+        write_json(self.folder / "drop-report.json", report.to_dict())
         return kept
 
     def _label(self, kept: Path) -> Path:
@@ -242,10 +242,6 @@ def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], di
         return {"no-persona": left_out} if left_out else {}
 
     return make
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
 
 
 def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from compeer.cer.prompts import as_data, prompts
-from compeer.dialogue import Dialogue, read_rows, write_rows
+from compeer.dialogue import Dialogue, read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.embedding import Embed, packaged
@@ -247,7 +247,7 @@ def write(folder: Path, clusterings: Sequence[Clustering]) -> None:
     """`clusters.jsonl` (one assignment a line), `clusters.json` (k and curve) and `clusters.png` in a folder."""
     write_rows(folder / "clusters.jsonl", (entry for clustering in clusterings for entry in clustering.assignments))
     curves = {entry.language: {"k": entry.k, "sse": dict(entry.curve)} for entry in clusterings}
-    (folder / "clusters.json").write_bytes(msgspec.json.format(msgspec.json.encode(curves)) + b"\n")
+    write_json(folder / "clusters.json", curves)
     plot(clusterings, folder / "clusters.png")
 
 

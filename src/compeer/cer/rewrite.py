@@ -35,7 +35,7 @@ import msgspec
 from compeer.cer.item import Candidate, Item
 from compeer.cer.personas import Persona
 from compeer.cer.prompts import as_data, prompts
-from compeer.dialogue import write_rows
+from compeer.dialogue import write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import SchemaFailure, ask_json
 from compeer.models.request import Request
@@ -356,4 +356,4 @@ def write(folder: Path, made: Variants) -> None:
     """`train-D.jsonl`, `train-R.jsonl`, `train-P.jsonl` and `variants.json` with the sizes."""
     for name, items in made.sets.items():
         write_rows(folder / f"train-{name}.jsonl", items)
-    (folder / "variants.json").write_bytes(msgspec.json.format(msgspec.json.encode(made.sizes)) + b"\n")
+    write_json(folder / "variants.json", made.sizes)

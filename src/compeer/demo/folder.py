@@ -11,7 +11,6 @@ A stage without a note is run again. What it calls continues by itself where it 
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import shutil
 import time
@@ -26,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compeer import __version__
+from compeer.dialogue import lock, write_json
 from compeer.errors import UserError
 from compeer.models import shipped
 from compeer.pipeline.stage import duration
@@ -96,7 +96,7 @@ class DemoFolder:
             return None
 
     def keep(self, stage: str, note: StageNote) -> None:
-        write(self.path("notes", f"{stage}.json"), note)
+        write_json(self.path("notes", f"{stage}.json"), note)
 
 
 @contextmanager
@@ -111,17 +111,12 @@ def opened(home: Path, sizes: Sizes, base: str, *, fresh: bool = False) -> Itera
         if home.is_dir() and not marker.is_file() and any(path.name != ".lock" for path in home.iterdir()):
             raise UserError(f"{home} is not empty and holds no demo. Choose another folder with --out.")
         home.mkdir(parents=True, exist_ok=True)
-        with (home / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"Another demo is running in {home}. Wait for it, or choose another folder with --out."
-                ) from None
+        with (home / ".lock").open("w") as held:
+            lock(held, f"Another demo is running in {home}. Wait for it, or choose another folder with --out.")
             if fresh:
                 clear(home)
             if not marker.is_file():
-                write(marker, settings)
+                write_json(marker, settings)
             elif differing := _differences(marker, settings):
                 raise UserError(
                     f"The demo in {home} was started with other settings ({', '.join(differing)}). "
@@ -140,14 +135,6 @@ def clear(home: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def write(path: Path, content: Any) -> None:
-    """Write JSON atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
-    part.replace(path)
 
 
 def _differences(marker: Path, settings: DemoSettings) -> list[str]:

@@ -5,7 +5,7 @@ rounds      merged turns, rounds, the history up to a turn; messages() for chat 
 jsonl       streaming JSON lines, plain or compressed, with errors that name file, line and record
 """
 
-from compeer.dialogue.jsonl import RecordError, read, read_rows, write, write_rows
+from compeer.dialogue.jsonl import RecordError, lock, read, read_rows, write, write_json, write_rows
 from compeer.dialogue.record import Dialogue, Speaker, Steps, Utterance
 from compeer.dialogue.rounds import Round, Spoken, Turn, history, messages, rounds, trim, turns, within_words
 
@@ -19,6 +19,7 @@ __all__ = [
     "Turn",
     "Utterance",
     "history",
+    "lock",
     "messages",
     "read",
     "read_rows",
@@ -27,5 +28,6 @@ __all__ = [
     "turns",
     "within_words",
     "write",
+    "write_json",
     "write_rows",
 ]

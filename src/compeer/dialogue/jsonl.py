@@ -1,4 +1,4 @@
-"""JSON lines, streamed, plain or compressed (.gz, .bz2, .xz, .zst); "-" is standard input or output.
+"""JSON lines, streamed, plain or compressed (.gz, .bz2, .xz, .zst); "-" is standard input or output. Also JSON files.
 
 Reading validates each line and names file, line number and record id when one is broken. Writing goes
 to a temporary file that replaces the target only when every record is in it, so an interrupted write
@@ -41,10 +41,10 @@ class RecordError(UserError, ValueError):
         super().__init__(f"{path}, line {line}{named}: {reason}")
 
 
-def read(path: str | Path, on_error: Callable[[RecordError], None] | None = None) -> Iterator[Dialogue]:
-    """Dialogues of a file, one at a time. A broken line raises, or goes to `on_error` and is passed over."""
+def read(path: str | Path) -> Iterator[Dialogue]:
+    """Dialogues of a file, one at a time."""
     for file in data_files(path):
-        yield from _decode_file(file, partial(decode_dialogue, source=file), on_error)
+        yield from decode_rows(file, partial(decode_dialogue, source=file))
 
 
 def decode_dialogue(line: bytes, source: str | Path) -> Dialogue:
@@ -69,42 +69,28 @@ def with_full_image_paths(dialogue: Dialogue, folder: Path) -> Dialogue:
     return msgspec.structs.replace(dialogue, utterances=tuple(said))
 
 
-def read_rows(
-    path: str | Path, kind: type[Row], on_error: Callable[[RecordError], None] | None = None
-) -> Iterator[Row]:
+def read_rows(path: str | Path, kind: type[Row]) -> Iterator[Row]:
     """Rows of any msgspec type (or `dict`) from a JSON lines file, validated and streamed."""
-    return decode_rows(path, msgspec.json.Decoder(known(kind)).decode, on_error)
+    return decode_rows(path, msgspec.json.Decoder(known(kind)).decode)
 
 
-def decode_rows(
-    path: str | Path, decode: Callable[[bytes], Row], on_error: Callable[[RecordError], None] | None = None
-) -> Iterator[Row]:
+def decode_rows(path: str | Path, decode: Callable[[bytes], Row]) -> Iterator[Row]:
     """The same with a function of one's own for a line; what it raises is told with file, line and record."""
     for file in data_files(path):
-        yield from _decode_file(file, decode, on_error)
-
-
-def _decode_file(
-    path: Path, decode: Callable[[bytes], Row], on_error: Callable[[RecordError], None] | None
-) -> Iterator[Row]:
-    number = 0
-    try:
-        with open_bytes(path, "rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    yield decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-                    error = RecordError(str(path), number, str(problem), _record_id(line))
-                    if on_error is None:
-                        raise error from None
-                    on_error(error)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as problem:
-        if isinstance(problem, MissingFile) or (isinstance(problem, OSError) and problem.errno):
-            raise  # no such file, no permission: the error names the file itself
-        reason = f"the compressed file is damaged or cut off ({problem}); make or download it again"
-        raise RecordError(str(path), number + 1, reason) from problem
+        number = 0
+        try:
+            with open_bytes(file, "rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        try:
+                            yield decode(line)
+                        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+                            raise RecordError(str(file), number, str(problem), _record_id(line)) from None
+        except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as problem:
+            if isinstance(problem, MissingFile) or (isinstance(problem, OSError) and problem.errno):
+                raise  # no such file, no permission: the error names the file itself
+            reason = f"the compressed file is damaged or cut off ({problem}); make or download it again"
+            raise RecordError(str(file), number + 1, reason) from problem
 
 
 def write(path: str | Path, dialogues: Iterable[Dialogue]) -> int:
@@ -145,6 +131,24 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """A value of any msgspec type as indented JSON, in place of what was there."""
+    with replacing(path) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)) + b"\n")
+
+
+def lock(file: IO[Any], refusal: str) -> None:
+    """Keep an open file for this process until it is closed; UserError with these words where another one has it."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(refusal) from None
 
 
 _SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")

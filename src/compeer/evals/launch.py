@@ -16,7 +16,6 @@ idle. Inspect's display, event stream and copies of requests are switched off, a
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import time
@@ -32,6 +31,7 @@ from inspect_ai.model import Model
 from inspect_ai.util import display_type
 
 from compeer import __version__
+from compeer.dialogue import lock
 from compeer.errors import UserError
 from compeer.evals.provider import role_name
 from compeer.evals.result import Finished, Result, cases_digest, save_result
@@ -287,13 +287,7 @@ class Journal:
 
     def _open(self, fresh: bool) -> IO[bytes]:
         file = self.path.open("a+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise UserError(
-                f"Another process is writing to {self.path.parent}. Wait for it, or choose another --out."
-            ) from None
+        lock(file, f"Another process is writing to {self.path.parent}. Wait for it, or choose another --out.")
         if fresh:
             file.truncate(0)
         file.seek(0)

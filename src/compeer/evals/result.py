@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.dialogue import read_rows, write_rows
+from compeer.dialogue import read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.statistics import Figure
 from compeer.typed import from_json
@@ -114,9 +114,7 @@ def save_result(run: Path, result: Result, transcripts: Iterable[Transcript] = (
         figures = tuple(figure for figure in result.figures if figure.value is not None)
         said = f"No sample gave a value for {', '.join(missing)}."
         result = msgspec.structs.replace(result, figures=figures, notes=(*result.notes, said))
-    partial = run / f".{RESULT}.part"
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-    partial.replace(run / RESULT)
+    write_json(run / RESULT, result)
 
 
 def load_result(run: Path) -> Result:

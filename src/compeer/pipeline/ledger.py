@@ -18,7 +18,6 @@ import hashlib
 import inspect
 import lzma
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -28,7 +27,7 @@ import msgspec
 import zstandard
 
 import compeer
-from compeer.dialogue.jsonl import COMPRESSED, data_files, open_bytes, rejects_path, replacing
+from compeer.dialogue.jsonl import COMPRESSED, data_files, lock, open_bytes, rejects_path, replacing, write_json
 from compeer.errors import UserError
 from compeer.typed import from_json
 
@@ -195,7 +194,7 @@ class Ledger:
             path.touch()
             file = path.open("r+b")
             self._files.append(file)
-            _lock(file, self.out)
+            lock(file, f"Another run is writing {self.out} at this moment. Wait for it, or choose another --out.")
             file.truncate(size)
             file.seek(size)
         self.state.sessions += 1
@@ -247,8 +246,7 @@ class Ledger:
         _put(self._parts[1], self.rejects)
         known = {name: getattr(state, name) for name in Run.__struct_fields__}
         manifest = Manifest(**known, output=str(self.out), rejects=str(self.rejects))
-        with replacing(self.manifest_path) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+        write_json(self.manifest_path, manifest)
         self.state_path.unlink()
         return manifest
 
@@ -331,15 +329,3 @@ def _put(part: Path, target: Path) -> None:
         part.unlink()
     else:
         part.replace(target)
-
-
-def _lock(file: IO[bytes], out: Path) -> None:
-    """Two runs must not write one file. The lock goes with the process, however it ends."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"Another run is writing {out} at this moment. Wait for it, or choose another --out.") from None

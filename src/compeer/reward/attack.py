@@ -40,6 +40,7 @@ import numpy as np
 from compeer import __version__
 from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
+from compeer.dialogue import write_json
 from compeer.errors import UserError
 from compeer.plotting import ACCENT, PAPER, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
@@ -51,7 +52,6 @@ from compeer.reward.evaluation.folder import (
     append_rows,
     read_whole_rows,
     to_stderr,
-    write_json,
     write_study,
 )
 from compeer.reward.evaluation.report import grid, percent
@@ -307,7 +307,6 @@ async def _continued(judge: Judge, items: Sequence[Item], out: Path, orders: Ord
         for name, case in cases(item).items():
             texts.update(msgspec.json.encode([name, case]))
     settings: dict[str, Any] = {"judge": dict(await judge.identity()), "orders": orders, "outputs": texts.hexdigest()}
-    out.mkdir(parents=True, exist_ok=True)
     noted = out / "attack-run.json"
     known = msgspec.json.decode(msgspec.json.encode(settings))
     if noted.exists() and msgspec.json.decode(noted.read_bytes()) != known:

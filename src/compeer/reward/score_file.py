@@ -29,7 +29,7 @@ import msgspec
 
 import compeer
 from compeer.cer.item import decode_item
-from compeer.dialogue import read_rows
+from compeer.dialogue import read_rows, write_json
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Done, Ledger, Manifest, NoAnswers
 from compeer.pipeline.runner import begin, under_way
@@ -304,5 +304,5 @@ def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str,
         rejected={reason: count for reason, count in manifest.counts.rejected.items() if reason != "no-answer"},
     )
     beside = ledger.manifest_path.with_name(ledger.manifest_path.name.replace(".manifest.", ".summary."))
-    beside.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2))
+    write_json(beside, summary)
     return summary

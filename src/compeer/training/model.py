@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from compeer.dialogue import write_json
 from compeer.errors import UserError
 from compeer.models.checkpoint import open_checkpoint
 from compeer.models.request import ModelError
@@ -191,7 +192,7 @@ def save_model(trainer: Any, opened: Trainable, folder: Path, beside: Mapping[st
     (part / "README.md").unlink(missing_ok=True)  # ours lies beside the folder
     _copy_preparing(opened, part)
     for name, content in (beside or {}).items():
-        (part / name).write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+        write_json(part / name, content)
     if folder.exists():
         shutil.rmtree(folder)
     part.rename(folder)
@@ -250,7 +251,7 @@ def _copy_preparing(opened: Trainable, folder: Path) -> None:
     if (known := of_base(base)) is not None:
         if opened.settings.lora:  # the adapter says whose it is
             record = {"name": known.name, "sha256": remembered_sha256(locate(known))}
-            (folder / BASE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+            write_json(folder / BASE_FILE, record)
         opened.tokenizer.save_pretrained(folder)
         return
     from transformers.utils import cached_file

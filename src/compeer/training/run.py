@@ -19,7 +19,6 @@ its own. Several processes may open the same folder (torchrun, accelerate): only
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import os
 import re
@@ -35,6 +34,7 @@ import msgspec
 
 import compeer
 from compeer.config import dump_yaml
+from compeer.dialogue import lock, write_json
 from compeer.errors import UserError
 from compeer.pipeline.ledger import measure
 from compeer.typed import from_json
@@ -240,8 +240,7 @@ class Run:
             self.write_record()
 
     def write_record(self) -> None:
-        text = msgspec.json.format(msgspec.json.encode(self.record, enc_hook=str), indent=2)
-        _write(self.folder / "run.json", text + b"\n")
+        write_json(self.folder / "run.json", self.record)
 
     def close(self) -> None:
         if self._lock:
@@ -344,11 +343,9 @@ def _locked(home: Path) -> IO[str]:
     try:
         home.mkdir(parents=True, exist_ok=True)
         file = (home / ".lock").open("w")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"Another process is training in {home}. Wait for it, or give another folder.") from None
     except OSError as error:
         raise UserError(f"A run cannot be kept in {home}: {error.strerror}.") from None
+    lock(file, f"Another process is training in {home}. Wait for it, or give another folder.")
     return file
 
 

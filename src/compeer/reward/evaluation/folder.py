@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from compeer.cer.item import Item, read_items
-from compeer.dialogue import read_rows, write_rows
+from compeer.dialogue import read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.request import run
 from compeer.reward.case import case_of, split_by_history
@@ -125,10 +125,7 @@ class EvaluationFolder:
         return self.path / "judgements" / _file_name(name) / f"{_file_name(judge)}.jsonl"
 
     def _write_run(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        written = self._run_file.with_name(".run.json")
-        write_json(written, self.run)
-        written.replace(self._run_file)
+        write_json(self._run_file, self.run)
 
     @property
     def _run_file(self) -> Path:
@@ -143,11 +140,6 @@ def _file_name(name: str) -> str:
     """A name as a file name; names that would become equal are told apart by a hash."""
     plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A value as indented JSON."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
 
 
 def write_study(out: Path, name: str, report: Any, text: str) -> None:
