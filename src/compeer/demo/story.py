@@ -17,6 +17,7 @@ from compeer.demo import steps
 from compeer.demo.folder import SMALL_MODEL, DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
+from compeer.typed import from_json
 
 
 def make_report(folder: DemoFolder) -> StageOutcome:
@@ -73,49 +74,18 @@ def _has_display() -> bool:
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-STAGES = (
-    Stage(
-        name="data",
-        does="Our own conversations become a dataset: rounds are drawn, their reasoning is labelled right or wrong.",
-        paper="Construction of CER, equation 1; labels are silver, made by rule in place of people's",
-        command="compeer cer build",
-        work=steps.make_data,
-    ),
-    Stage(
-        name="judge",
-        does="A judge learns to say whether each step of reasoning is right and which of two replies is better.",
-        paper="UnifiReward, equation 4",
-        command="compeer reward train",
-        work=steps.judge,
-    ),
-    Stage(
-        name="sft",
-        does="The supporter learns to think in three steps before it answers, from written-out examples.",
-        paper="the cold start, COMPEER-SFT",
-        command="compeer policy sft",
-        work=steps.sft,
-    ),
-    Stage(
-        name="grpo",
-        does="It answers four times, the judge rewards each answer, what repeats counts less, and it learns from that.",
-        paper="GRPO with redundancy reweighting, COMPEER-URP, equations 2 to 7",
-        command="compeer policy grpo",
-        work=steps.grpo,
-    ),
-    Stage(
-        name="measure",
-        does="The model before and after answers the same held-out moments, and both are judged and counted.",
-        paper="the evaluation, in place of Tables 2 and 3; control",
-        command="compeer reward score, eval diversity, eval control",
-        work=steps.make_measurement,
-    ),
-    Stage(
-        name="report",
-        does="All figures with their intervals, and every answer to read, on one page.",
-        paper="how Tables 2 and 3 are shown",
-        command="compeer eval report",
-        work=make_report,
-    ),
+_WORK = {
+    "data": steps.make_data,
+    "judge": steps.judge,
+    "sft": steps.sft,
+    "grpo": steps.grpo,
+    "measure": steps.make_measurement,
+    "report": make_report,
+}
+#: the words of each stage are in stages.json
+STAGES = tuple(
+    Stage(work=_WORK[words["name"]], **words)
+    for words in from_json(Path(__file__).with_name("stages.json").read_bytes(), list[dict[str, str]])
 )
 
 

@@ -125,6 +125,17 @@ def report_finished(done: Finished) -> None:
         listener(done)
 
 
+#: what a reader must know of each kind of fault, by the count that tells it
+_FAULTS = {
+    "incomplete": "{incomplete} of {replies} replies did not keep the reasoning contract after all attempts; what "
+    "could be read of them was said.",
+    "silent": "{silent} replies had no words.",
+    "unread_changes": "{unread_changes} plans named no change after all attempts; the mood stayed.",
+    "ratings_without_number": "{ratings_without_number} of {ratings} ratings had no number.",
+    "unread_verdicts": "{unread_verdicts} answers got no verdict that could be read; no figure has them.",
+}
+
+
 class RunOutcome(msgspec.Struct):
     """Finished samples in the order of the cases, why others failed, and how long it took."""
 
@@ -149,20 +160,7 @@ class RunOutcome(msgspec.Struct):
                 f"{len(self.failures)} samples failed and are left out; the same command tries them again. "
                 f"The first: {first}"
             )
-        if counts.get("incomplete"):
-            told.append(
-                f"{counts['incomplete']} of {counts['replies']} replies did not keep the reasoning contract after "
-                "all attempts; what could be read of them was said."
-            )
-        if counts.get("silent"):
-            told.append(f"{counts['silent']} replies had no words.")
-        if counts.get("unread_changes"):
-            told.append(f"{counts['unread_changes']} plans named no change after all attempts; the mood stayed.")
-        if counts.get("ratings_without_number"):
-            told.append(f"{counts['ratings_without_number']} of {counts['ratings']} ratings had no number.")
-        if counts.get("unread_verdicts"):
-            told.append(f"{counts['unread_verdicts']} answers got no verdict that could be read; no figure has them.")
-        return told
+        return told + [words.format(**counts) for name, words in _FAULTS.items() if counts.get(name)]
 
     def setup(self) -> dict[str, Any]:
         return {

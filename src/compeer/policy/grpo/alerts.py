@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,28 +51,7 @@ class WatchedNumber(msgspec.Struct, frozen=True):
     absolute: bool = False
 
 
-_ALIKE = "Replies are becoming similar: raise reward.tau_scale, lower the learning rate, or stop and take a checkpoint."
-SIGNS = (
-    WatchedNumber("diversity/distinct_2", "The share of different word pairs in the replies", False, 0.25, _ALIKE),
-    WatchedNumber(
-        "diversity/self_similarity", "The similarity of the replies to each other", True, 0.15, _ALIKE, absolute=True
-    ),
-    WatchedNumber(
-        "diversity/strategies",
-        "The number of strategies in use",
-        False,
-        0.4,
-        "It uses few of them, whatever the person says: raise kl, or average the weights of several seeds.",
-    ),
-    WatchedNumber("entropy", "The entropy of the policy", False, 0.5, "It is losing the variety that it learns from."),
-    WatchedNumber(
-        "length/reply_words",
-        "The length of the replies in words",
-        True,
-        1.0,
-        "Does the reward pay for length? Read samples.jsonl.",
-    ),
-)
+SIGNS = from_json(Path(__file__).with_name("alerts.json").read_bytes(), tuple[WatchedNumber, ...])
 
 
 class Change(msgspec.Struct, frozen=True):
