@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 PHONE = {"width": 360, "height": 740}
+COMMON_PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 860}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.conversation.supporter import Supporter, running
-from tests.studio.browsing import DESK, PHONE, chromium, window
-from tests.studio.talking import Running, idle, open_room, reply, send, talking
+from tests.studio.browsing import COMMON_PHONE, DESK, PHONE, chromium, window
+from tests.studio.talking import Running, idle, measured_adapters, open_room, reply, send, talking
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 
@@ -26,7 +26,8 @@ def server() -> Iterator[Supporter]:
 
 @pytest.fixture(scope="module")
 def studio(server: Supporter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with talking(tmp_path_factory.mktemp("talk"), server) as found:
+    home = tmp_path_factory.mktemp("talk")
+    with talking(home, server, COMPEER_ADAPTERS=str(measured_adapters(home))) as found:
         yield found
 
 
@@ -370,3 +371,199 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
             assert "That sounds heavy" in reply(page)
         assert fits(page) and page.title() == "Talk · Compeer studio"
         assert page.locator("#turns script, #turns img, #turns style").count() == 0 and wrong == []
+
+
+def test_on_a_phone_the_conversation_has_most_of_the_screen(opened: Any, studio: Running, supporter: Supporter) -> None:
+    share = "document.querySelector('#scroll').clientHeight / innerHeight"
+    for locale, words in (
+        ("en-GB", ("I lost my job.", "I want to kill myself.", "I have taken all my pills just now.")),
+        ("zh-CN", ("我丢了工作。", "我不想活了。", "我刚刚把药全吃了。")),
+    ):
+        with window(opened, studio.address, viewport=COMMON_PHONE, locale=locale, **STILL) as (page, wrong):
+            open_room(page)
+            assert page.evaluate(share) >= 0.6
+            for text in words:
+                send(page, text)
+                assert page.evaluate(share) >= 0.6 and fits(page), (text, page.evaluate(share))
+            assert page.locator("#banner.emergency a").first.get_attribute("href").startswith("tel:")
+            fold = page.locator("#banner .banner-more")
+            assert fold.get_attribute("open") is None
+            fold.locator("summary").click()
+            assert fold.get_by_role("link").last.is_visible() and fits(page), "what is folded is one tap away"
+            assert wrong == []
+
+
+def test_help_stays_in_reach_over_panel_and_menus(opened: Any, studio: Running, supporter: Supporter) -> None:
+    """Nothing covers the button, wherever one is on the page."""
+    free = (
+        "(() => { const box = document.querySelector('#help-now summary').getBoundingClientRect();"
+        " const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);"
+        " return box.top >= 0 && box.bottom <= innerHeight && Boolean(top.closest('#help-now')); })()"
+    )
+    with window(opened, studio.address, viewport=PHONE, **STILL) as (page, wrong):
+        open_room(page)
+        for text in ("I lost my job.", "It goes on and on."):
+            send(page, text)
+        assert page.evaluate(free)
+        page.get_by_role("button", name="Options").click()
+        for menu in ("list", "ratings", "save"):
+            page.locator(f"#{menu} > summary").click()
+            assert page.locator(f"#{menu} .menu").is_visible() and page.evaluate(free)
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Why?").last.click()
+        assert page.locator("#panel").is_visible() and page.evaluate(free)
+        page.locator("#help-now summary").click()
+        assert page.locator("#help-now a[href='tel:999']").is_visible() and wrong == []
+
+
+def test_it_is_offered_to_think_and_the_thinking_streams(opened: Any, studio: Running, supporter: Supporter) -> None:
+    with window(opened, studio.address) as (page, wrong):
+        open_room(page)
+        page.get_by_role("button", name="How it thinks").click()
+        panel = page.locator("#panel")
+        panel.get_by_role("radio", name="none").check()
+        offer = panel.get_by_role("button", name="Let it think briefly")
+        offer.wait_for()
+        supporter.manner, supporter.text = "says", "I am here."
+        send(page, "I lost my job.")
+        assert panel.get_by_text("It did not think before answer 1.").is_visible()
+        assert panel.locator(".thought").count() == 0, "no empty steps"
+        offer.click()
+        panel.get_by_role("radio", name="brief").and_(page.locator(":checked")).wait_for()
+        supporter.reset()
+        page.evaluate(
+            "() => { window.seen = { inline: new Set(), panel: new Set() }; new MutationObserver(() => {"
+            " const inline = document.querySelector('.coming .thinking')?.textContent;"
+            " const panel = document.querySelector('#panel [data-step=history] .thought-text')?.textContent;"
+            " if (inline) seen.inline.add(inline); if (panel) seen.panel.add(panel); })"
+            ".observe(document.body, { subtree: true, childList: true, characterData: true }); }"
+        )
+        supporter.delay, supporter.piece = 0.02, 8
+        send(page, "And nobody knows.")
+        inline, beside = page.evaluate("[seen.inline.size, seen.panel.size]")
+        assert inline > 5 and beside > 3, "word by word, in the conversation and in the panel"
+        assert page.locator(".coming").count() == 0 and panel.locator(".thought").count() == 3
+        page.reload()
+        page.locator("#room[data-ready]").wait_for()
+        page.locator("#think").click()
+        assert panel.get_by_role("radio", name="brief").is_checked(), "remembered for the visit"
+        assert wrong == []
+
+
+def test_pins_and_languages_are_said_beside_the_model(opened: Any, studio: Running, supporter: Supporter) -> None:
+    with window(opened, studio.address, **STILL) as (page, wrong):
+        open_room(page)
+        page.locator("#think").click()
+        assert "kind-7b: how far a pin steers the words of a reply has not been measured." in (
+            page.locator(".steering").inner_text()
+        )
+        page.locator("#message").fill("我丢了工作。")
+        assert page.locator("#lacks").is_hidden(), "nothing is known of what this model knows"
+        page.locator("#model").select_option("2")
+        page.locator("#lacks", has_text="little Chinese").wait_for()
+        assert "little Chinese" in page.locator("#model option").nth(2).inner_text()
+        page.locator("#message").fill("I lost my job.")
+        assert page.locator("#lacks").is_hidden()
+        steers = page.locator(".steering", has_text="steers the reply in 74 % of tries")
+        steers.wait_for()
+        assert "66 to 81 %" in steers.inner_text() and "blind readers: 2" in steers.inner_text()
+        page.get_by_role("button", name="中文").click()
+        page.locator("#room[data-ready]").wait_for()
+        assert "不太懂中文" in page.locator("#lacks").inner_text(), "before anything is written"
+        assert wrong == []
+
+
+def focused(page: Any) -> str:
+    """What a screen reader calls the element with the focus."""
+    return str(page.locator(":focus").aria_snapshot())
+
+
+def tab_to(page: Any, words: str, key: str = "Tab") -> None:
+    """Press a key until the focus is on what is called so."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        if words in focused(page):
+            return
+    raise AssertionError(f"{words} cannot be reached by {key}")
+
+
+def test_a_whole_conversation_by_keyboard_alone(opened: Any, studio: Running, supporter: Supporter) -> None:
+    """Write, rate, edit one's message, go back, read the thinking, pin, begin another, delete all: no mouse."""
+
+    def answered(count: int) -> None:
+        page.locator(".turn .answer:not(.coming, .old)").nth(count - 1).wait_for()
+        idle(page)
+
+    with window(opened, studio.address, **STILL) as (page, wrong):
+        open_room(page)
+        tab_to(page, 'textbox "Your message"')
+        page.keyboard.type("I lost my job.")
+        page.keyboard.press("Enter")
+        answered(1)
+        assert 'textbox "Your message"' in focused(page), "one can write on at once"
+        page.keyboard.type("Nobody knows.")
+        page.keyboard.press("Enter")
+        answered(2)
+
+        tab_to(page, 'button "Helpful"', "Shift+Tab")
+        page.keyboard.press("Space")
+        page.locator(".thumb[aria-pressed=true]").wait_for()
+        assert 'button "Helpful" [pressed]' in focused(page)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        assert 'button "Only you see this. Keep it?"' in focused(page)
+        page.keyboard.press("Enter")
+        assert 'radio "No, keep nothing" [checked]' in focused(page)
+        page.keyboard.press("ArrowDown")
+        page.locator(".thumbs", has_text="Kept").wait_for()
+        page.keyboard.press("ArrowUp")
+        page.get_by_role("button", name="Only you see this. Keep it?").wait_for()
+        page.keyboard.press("Escape")
+
+        tab_to(page, 'button "Edit your message 1"', "Shift+Tab")
+        page.keyboard.press("Enter")
+        assert 'textbox "Your message"' in focused(page)
+        page.keyboard.press("Control+A")
+        page.keyboard.type("I was fired.")
+        tab_to(page, 'button "Send again"')
+        page.keyboard.press("Enter")
+        page.locator(".earlier").wait_for()
+        idle(page)
+        assert page.locator("#turns > li > .said").all_inner_texts() == ["I was fired."]
+        tab_to(page, "Before you edited this message", "Shift+Tab")
+        page.keyboard.press("Enter")
+        tab_to(page, 'button "Go back to this version"')
+        page.keyboard.press("Enter")
+        page.locator(".turn").nth(1).wait_for()
+        assert page.locator("#turns > li > .said").all_inner_texts() == ["I lost my job.", "Nobody knows."]
+
+        page.locator("#message").focus()
+        tab_to(page, 'button "How it thinks"')
+        page.keyboard.press("Enter")
+        assert 'complementary "How it thinks"' in focused(page)
+        tab_to(page, 'button "Pin What would help"')
+        page.keyboard.press("Enter")
+        page.locator(".pin-row.on").wait_for()
+        assert 'button "Release What would help" [pressed]' in focused(page)
+        page.keyboard.press("Escape")
+        assert 'button "How it thinks"' in focused(page)
+        tab_to(page, "Conversations")
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert 'button "New conversation"' in focused(page)
+        page.keyboard.press("Enter")
+        page.locator(".turn").first.wait_for(state="detached")
+        assert 'textbox "Your message"' in focused(page)
+        page.keyboard.type("My cat is ill.")
+        page.keyboard.press("Enter")
+        answered(1)
+        tab_to(page, "Conversations")
+        page.keyboard.press("Enter")
+        tab_to(page, 'button "I lost my job."')
+        page.keyboard.press("Enter")
+        page.locator(".turn").nth(1).wait_for()
+        tab_to(page, 'button "Delete all"')
+        page.keyboard.press("Enter")
+        page.locator(".turn").first.wait_for(state="detached")
+        assert page.locator("#heard").inner_text() == "All conversations are deleted."
+        assert 'textbox "Your message"' in focused(page) and wrong == []
