@@ -36,8 +36,12 @@ def test_the_adapter_brings_shape_and_matrices(saved: Path, tiny_model_dir: Path
     from safetensors.torch import load_file
 
     config = SftConfig(out="run", model=str(tiny_model_dir), data=("x",), adapter=str(saved))
-    assert config.training.lora == shape_of(saved) == Lora(r=4, alpha=6, dropout=0.0, targets=("q_proj", "up_proj"))
-    opened = open_with(config.start, config.training, seed=0)
+    assert (
+        config.model_of("x", "supporter").lora
+        == shape_of(saved)
+        == Lora(r=4, alpha=6, dropout=0.0, targets=("q_proj", "up_proj"))
+    )
+    opened = open_with(config.start("supporter"), config.model_of(config.model, "supporter"), seed=0)
     there = {name.replace(".default", ""): weight for name, weight in opened.model.named_parameters()}
     written = load_file(saved / "adapter_model.safetensors")
     assert written and all((there[name] == weight).all() for name, weight in written.items())
@@ -54,12 +58,12 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     given = {"out": "run", "base": str(tiny_model_dir), "train": ("x",)}
     with pytest.raises(UserError, match=r"has r 4 and alpha 6; lora asks for r 16"):
-        _ = JudgeConfig(**given, adapter=str(saved), lora=Lora()).model  # type: ignore[arg-type]
+        JudgeConfig(**given, adapter=str(saved), lora=Lora()).model_of("x", "judge")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=f"There is no adapter in {tmp_path}"):
-        _ = JudgeConfig(**given, adapter=str(tmp_path)).start  # type: ignore[arg-type]
+        JudgeConfig(**given, adapter=str(tmp_path)).start("judge")  # type: ignore[arg-type]
     monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
     with pytest.raises(UserError, match="the judge adapter in the package, and there is none"):
-        _ = JudgeConfig(**given, adapter="shipped").start  # type: ignore[arg-type]
+        JudgeConfig(**given, adapter="shipped").start("judge")  # type: ignore[arg-type]
     deeper = ModelSettings(base=str(tiny_model_dir), lora=Lora(r=4, alpha=6, targets=("q_proj",)))
     with pytest.raises(UserError, match=r"does not fit .*up_proj.* has no place there"):
         open_with(saved, deeper, seed=0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy.prompts import demonstration, note_missing, prompt_of, why_not_taught
 from compeer.reasoning.prompt import Length
 from compeer.training.encode import Example, MissingPicture, encode
-from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
+from compeer.training.model import start_identity
 from compeer.training.sft import Plan
 
 #: settings that may change when a run is resumed; data and model are compared by content, not by path
@@ -46,29 +46,10 @@ class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_prompt: int = 2048  # tokens; the oldest turns go first
     literary: bool = False  # true: items in a literary voice (the bundled corpus) are learned too
     pictures: bool = True  # false: items with pictures are learned as text
-    lora: Lora | None = None  # without it the whole language model is trained
-    adapter: str | None = None  # to begin with: a folder that peft has saved, or "shipped"; it brings its own shape
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    gradient_checkpointing: bool | None = None
 
     def __post_init__(self) -> None:
         if not self.data:
             raise UserError("data names no file. Give files of CER items, one item a line.")
-
-    @property
-    def start(self) -> Path | None:
-        return find_adapter(self.adapter, "supporter")
-
-    @property
-    def training(self) -> ModelSettings:
-        return ModelSettings(
-            base=self.model,
-            lora=shape_of(found, self.lora) if (found := self.start) else self.lora,
-            dtype=self.dtype,
-            device=self.device,
-            gradient_checkpointing=self.gradient_checkpointing,
-        )
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> SftConfig:
@@ -89,7 +70,7 @@ def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet:
         kind="policy-sft",
         config=msgspec.to_builtins(config),
         data={role: [data_file(path) for path in paths] for role, paths in files.items()},
-        base=start_identity(config.model, config.start) if is_main() else {},
+        base=start_identity(config.model, config.start("supporter")) if is_main() else {},
         seed=config.seed,
     )
     run = open_run(config.out, record, free=FREE, force=force, fresh=fresh)
@@ -101,17 +82,17 @@ def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet:
             outcome = sft(
                 learnt,
                 counted["valid"][0] if "valid" in counted else [],
-                model=config.training,
+                model=config.model_of(config.model, "supporter"),
                 plan=config,
                 words=words,
                 run=run,
                 name=config.name,
                 quiet=quiet,
-                adapter=config.start,
+                adapter=config.start("supporter"),
             )
             results = outcome.results | {"steps": outcome.steps, "best_step": outcome.best_step, "items": counts}
             run.finish(results)
-        opens = f"hf:{config.model}+{run.model}" if config.training.lora else f"hf:{run.model}"
+        opens = f"hf:{config.model}+{run.model}" if config.lora or config.adapter else f"hf:{run.model}"
         return {"run": str(run.folder), "opens_as": opens, **run.record.results}
     finally:
         run.close()

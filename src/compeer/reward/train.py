@@ -47,7 +47,7 @@ from compeer.reward.case import Case, case_of, drop_oldest_turns
 from compeer.reward.conversation import messages, threads
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
 from compeer.training.encode import Example, encode
-from compeer.training.model import Lora, ModelSettings, find_adapter, shape_of, start_identity
+from compeer.training.model import start_identity
 from compeer.training.run import Record, Run, data_file, is_main, open_run, revision
 from compeer.training.sft import Outcome, Plan, sft
 from compeer.typed import from_json
@@ -80,27 +80,8 @@ class JudgeTraining(RowSettings, frozen=True, kw_only=True, forbid_unknown_field
     base: str
     train: Annotated[tuple[str, ...], Meta(min_length=1)]  # CER items: files or published folders
     valid: tuple[str, ...] = ()
-    lora: Lora | None = None  # without it the whole language model is trained; {} takes the defaults
-    adapter: str | None = None  # to start from: a folder saved by peft, or "shipped"; it brings its own shape
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    gradient_checkpointing: bool | None = None
     pictures: Literal["keep", "drop"] = "keep"
     limit: Annotated[int, Meta(ge=1)] | None = None  # items, for a trial
-
-    @property
-    def start(self) -> Path | None:
-        return find_adapter(self.adapter, "judge")
-
-    @property
-    def model(self) -> ModelSettings:
-        return ModelSettings(
-            base=self.base,
-            lora=shape_of(found, self.lora) if (found := self.start) else self.lora,
-            dtype=self.dtype,
-            device=self.device,
-            gradient_checkpointing=self.gradient_checkpointing,
-        )
 
 
 class TrainingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -355,13 +336,13 @@ def _train(config: JudgeTraining, run: Run) -> Trained:
     outcome = sft(
         made.examples,
         checked.examples,
-        model=config.model,
+        model=config.model_of(config.base, "judge"),
         plan=config,
         words=words,
         run=run,
         name=f"judge ({config.kind})",
         beside={"judge.json": judge},
-        adapter=config.start,
+        adapter=config.start("judge"),
     )
     run.record.results = _results(outcome, made, checked)
     _write_card(run, config, made)
@@ -378,7 +359,7 @@ def _record(config: JudgeTraining) -> Record:
         kind="judge",
         config=msgspec.to_builtins(config),
         data={role: [data_file(path) for path in paths] for role, paths in roles.items() if paths},
-        base=start_identity(config.base, config.start),
+        base=start_identity(config.base, config.start("judge")),
         seed=config.seed,
     )
 
@@ -442,7 +423,7 @@ def _write_card(run: Run, config: JudgeTraining, made: TrainingSet) -> None:
         CardText(
             title=f"A judge of emotional support ({config.kind})",
             what=f"It judges {judged}, after UnifiReward (arXiv:2508.09521). "
-            f"{'An adapter (LoRA) for' if config.model.lora else 'Trained from'} {config.base}; labels: "
+            f"{'An adapter (LoRA) for' if config.lora or config.adapter else 'Trained from'} {config.base}; labels: "
             f"{', '.join(made.label_sources) or 'none'}.",
             use=f"    compeer reward score items.jsonl --model hf:{run.model} --out scores.jsonl\n"
             f"    compeer reward eval items.jsonl --model hf:{run.model}",

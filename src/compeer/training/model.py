@@ -53,14 +53,24 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     targets: tuple[str, ...] | None = None
 
 
-class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model is trained, and how it is held. Without `lora` all of it is trained."""
+class HeldModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a training holds its model, in every configuration. Without `lora` all of it is trained."""
 
-    base: str  # a folder, a hub name, "embedded:small" or "embedded"
-    lora: Lora | None = None
+    lora: Lora | None = None  # {} takes the defaults
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"  # of the arithmetic; auto: bfloat16 on a GPU that has it
     device: Literal["auto", "cpu", "cuda"] = "auto"
     gradient_checkpointing: bool | None = None  # by default on a GPU, for any model but the small embedded one
+
+    def settings(self, base: str, lora: Lora | None) -> ModelSettings:
+        """What the model is opened with, when it starts from this base."""
+        held = {"dtype": self.dtype, "device": self.device, "gradient_checkpointing": self.gradient_checkpointing}
+        return ModelSettings(base=base, lora=lora, **held)  # type: ignore[arg-type]
+
+
+class ModelSettings(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model is trained, and how it is held."""
+
+    base: str  # a folder, a hub name, "embedded:small" or "embedded"
 
 
 class Trainable(msgspec.Struct, frozen=True):

@@ -28,8 +28,18 @@ from msgspec import Meta
 
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
+from compeer.models.shipped import Role
 from compeer.training.encode import BatchOrder, Collator, Example
-from compeer.training.model import ModelSettings, Trainable, arguments, on_gpu, save_model
+from compeer.training.model import (
+    HeldModel,
+    ModelSettings,
+    Trainable,
+    arguments,
+    find_adapter,
+    on_gpu,
+    save_model,
+    shape_of,
+)
 from compeer.training.run import Run, processes
 
 Count = Annotated[int, Meta(ge=1)]
@@ -44,8 +54,10 @@ INTERNALS = {
 ATTRIBUTES = {"_total_train_tokens": "TRL counts padding as tokens, and from zero after a resume"}
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Plan(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a supervised training. The paper gives the learning rate and the batch size; the rest is ours."""
+
+    adapter: str | None = None  # to start from: a folder saved by peft, or "shipped"; it brings its own shape
 
     learning_rate: Annotated[float, Meta(gt=0)] = 1e-5
     batch_size: Count = 64  # over all devices and accumulated steps
@@ -60,6 +72,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     log_every: Count = 5  # steps
     save_every: Count | None = None  # steps, and validation with it; by default four times an epoch
     keep: Count = 2  # checkpoints, besides the best
+
+    def start(self, role: Role) -> Path | None:
+        """The folder of the adapter that it starts from."""
+        return find_adapter(self.adapter, role)
+
+    def model_of(self, base: str, role: Role) -> ModelSettings:
+        """The model that is trained; an adapter to start from brings its own shape."""
+        found = self.start(role)
+        return self.settings(base, shape_of(found, self.lora) if found else self.lora)
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from compeer.errors import UserError
 from compeer.models.shipped import base_of, is_adapter
 from compeer.models.weights import of_base
 from compeer.policy.grpo.config import GrpoConfig
-from compeer.training.model import Lora, ModelSettings, Trainable, on_gpu, open_with, shape_of, start_identity
+from compeer.training.model import Lora, on_gpu, shape_of, start_identity
 from compeer.training.model import arguments as device_arguments
 from compeer.training.run import Run, processes
 
@@ -156,15 +156,10 @@ def find_start(config: GrpoConfig) -> PolicyStart:
     return PolicyStart(base_of(given).name, given, shape_of(given, config.lora))
 
 
-def open_start(start: PolicyStart, settings: ModelSettings, seed: int) -> Trainable:
-    """The model, ready to be trained, with the adapter's weights where there is one."""
-    return open_with(start.adapter, settings, seed)
-
-
 def rollout_of(config: GrpoConfig, start: PolicyStart) -> str:
     """The program that writes outputs, also where it was left open."""
     if config.rollout == "auto":
-        gpu = on_gpu(config.training(start.base, start.lora))
+        gpu = on_gpu(config.settings(start.base, start.lora))
         if gpu and importlib.util.find_spec("vllm"):
             return "vllm-colocate"
         suits = of_base(start.base) is not None and not gpu and start.lora is not None
@@ -226,7 +221,7 @@ def grpo_arguments(
         # of a vision model the merger has no part in a step of text
         ddp_find_unused_parameters=None if sees else False,
         **_vllm(config, way),
-        **device_arguments(config.training(start.base, start.lora)),
+        **device_arguments(config.settings(start.base, start.lora)),
         **_logging(config, run),
     )
 

@@ -24,7 +24,7 @@ from compeer.policy.multi_turn import TalkSettings, TalkWeights
 from compeer.policy.seeker import SeekerSettings
 from compeer.reasoning.prompt import Length
 from compeer.reward.judge import Orders
-from compeer.training.model import Lora, ModelSettings
+from compeer.training.model import HeldModel
 
 Rollout = Literal["auto", "transformers", "llamacpp", "vllm-server", "vllm-colocate"]
 #: what the names of the paper mean for the reward
@@ -80,7 +80,7 @@ class VllmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tensor_parallel: int = 1
 
 
-class GrpoConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GrpoConfig(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A GRPO run."""
 
     out: str
@@ -121,10 +121,6 @@ class GrpoConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     level: Literal["token", "sequence"] = "token"
     max_grad_norm: float = 1.0
 
-    lora: Lora | None = None  # without it the whole language model is trained
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    gradient_checkpointing: bool | None = None
     seed: int = 0
 
     save_every: int = 50  # steps
@@ -148,16 +144,6 @@ class GrpoConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise UserError("data names no file. Give files of CER items, one item a line.")
         if self.temperature <= 0:
             raise UserError(f"temperature is {self.temperature}; outputs that do not differ teach nothing.")
-
-    def training(self, base: str, lora: Lora | None) -> ModelSettings:
-        """What the model is opened with, when it starts from this base."""
-        return ModelSettings(
-            base=base,
-            lora=lora,
-            dtype=self.dtype,
-            device=self.device,
-            gradient_checkpointing=self.gradient_checkpointing,
-        )
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> GrpoConfig:

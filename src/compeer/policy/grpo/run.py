@@ -25,7 +25,7 @@ from compeer.models.embedding import Embedder
 from compeer.models.weights import locate, of_base
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.alerts import Alerts, HeldOut
-from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, open_start, plan, rollout_of
+from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, plan, rollout_of
 from compeer.policy.grpo.config import FREE, GrpoConfig, JudgeConfig, TalkConfig
 from compeer.policy.grpo.watch import FIGURE, WatchedReward
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
@@ -33,7 +33,7 @@ from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
 from compeer.reward.client import JudgeClient
 from compeer.training.encode import pictures
-from compeer.training.model import on_gpu
+from compeer.training.model import on_gpu, open_with
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 
 LIMITS = (
@@ -81,7 +81,7 @@ class GrpoSession:
         self.start: PolicyStart = find_start(config)
         self.judge = _client(config.judge if config.reward.source != "rules" else None)
         self.second = _client(config.second_judge)
-        device = "cuda" if on_gpu(config.training(self.start.base, self.start.lora)) else "cpu"
+        device = "cuda" if on_gpu(config.settings(self.start.base, self.start.lora)) else "cpu"
         embedder = Embedder(config.embedder, device=device)
         self.reward = CompositeReward(self.judge, embedder, config.reward, group=config.group)
         self.seeker = _seeker(config.conversation)
@@ -133,7 +133,7 @@ class GrpoSession:
         self._load_reward()
         way = rollout_of(config, self.start)
         arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
-        opened = open_start(self.start, config.training(self.start.base, self.start.lora), config.seed)
+        opened = open_with(self.start.adapter, config.settings(self.start.base, self.start.lora), config.seed)
         opened.tokenizer.padding_side = "left"
         watched = WatchedReward(
             self.reward,
