@@ -45,7 +45,7 @@ class TestWatch:
         watch.on_train_end(settings(), state(10), None)
         told = capsys.readouterr().err
         assert "judge: resumes after step 2 of 10" in told
-        assert "judge: step 3 of 10, loss 0.512" in told and "left" in told
+        assert "judge: 3 of 10 steps, loss 0.512" in told and "left" in told
         assert "judge: 10 steps in" in told and (run.folder / "curves.png").exists()
 
     def test_other_processes_are_quiet(

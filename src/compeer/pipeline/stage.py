@@ -159,23 +159,21 @@ def identity(row: Any) -> str:
     return str(found) if found is not None else ""
 
 
-class Progress:
-    """Rows done, their rate, tokens, and the time left."""
+class LiveLine:
+    """How far some work is: a bar on a terminal, elsewhere a plain line every so many seconds."""
 
-    def __init__(self, *, quiet: bool = False, every: float = 10.0) -> None:
-        self.quiet, self.every = quiet, every
+    def __init__(self, *, quiet: bool = False, every: float = 10.0, unit: str = "rows") -> None:
+        self.quiet, self.every, self.unit = quiet, every, unit
         self._bar: Bar | None = None
         self._live = not quiet and sys.stderr.isatty()
-        self._seen: deque[tuple[float, int]] = deque(maxlen=120)  # the last half minute, for the rate
         self._next = 0.0
 
     def say(self, text: str) -> None:
         if not self.quiet and text:
             print(text, file=sys.stderr, flush=True)
 
-    def start(self, name: str, total: int, counts: Counts) -> None:
+    def begin(self, name: str, total: int, done: int) -> None:
         self._name, self._total = name, total
-        self._seen.append((time.monotonic(), counts.rows_in))
         self._next = time.monotonic() + (0.25 if self._live else self.every)
         if self._live:
             from rich.console import Console
@@ -185,31 +183,45 @@ class Progress:
             name_column, told_column = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
             columns = name_column, BarColumn(), MofNCompleteColumn(), told_column
             self._bar = Bar(*columns, console=Console(stderr=True), refresh_per_second=4)
-            self._task = self._bar.add_task(name, total=total, completed=counts.rows_in, told="")
+            self._task = self._bar.add_task(name, total=total, completed=done, told="")
             self._bar.start()
 
-    def tick(self, counts: Counts, spent: Spent) -> None:
-        """Cheap enough for every row: nothing happens until the next display is due."""
+    def due(self) -> float | None:
+        """The time, when something should be shown; None before that. Cheap enough for every row."""
         now = time.monotonic()
-        if now < self._next or self.quiet:
-            return
+        if self.quiet or now < self._next:
+            return None
         self._next = now + (0.25 if self._live else self.every)
-        self._seen.append((now, counts.rows_in))
-        told = self._told(counts, spent)
+        return now
+
+    def show(self, done: int, told: str) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, completed=counts.rows_in, told=told)
+            self._bar.update(self._task, completed=done, told=told)
         else:
-            self.say(f"{self._name}: {counts.rows_in:,} of {self._total:,} rows, {told}")
+            self.say(", ".join(filter(None, [f"{self._name}: {done:,} of {self._total:,} {self.unit}", told])))
 
     def stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
+
+class Progress(LiveLine):
+    """Rows done, their rate, tokens, and the time left."""
+
+    def start(self, name: str, total: int, counts: Counts) -> None:
+        self._seen = deque([(time.monotonic(), counts.rows_in)], maxlen=120)  # the last half minute, for the rate
+        self.begin(name, total, counts.rows_in)
+
+    def tick(self, counts: Counts, spent: Spent) -> None:
+        if (now := self.due()) is not None:
+            self._seen.append((now, counts.rows_in))
+            self.show(counts.rows_in, self._told(counts, spent))
+
     def _told(self, counts: Counts, spent: Spent) -> str:
         (then, before), (now, done) = self._seen[0], self._seen[-1]
         rate = (done - before) / (now - then) if now > then else 0.0
-        words = [f"{rate:,.1f} rows/s"]
+        words = [f"{rate:,.1f} rows/s" if rate >= 1 else f"{duration(1 / rate)} per row"] if rate else []
         if spent.asked:
             words.append(f"{short(spent.tokens_read)} tokens read, {short(spent.tokens_written)} written")
         if counts.rejected:

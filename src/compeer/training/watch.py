@@ -25,7 +25,7 @@ from typing import Any
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from compeer.errors import UserError
-from compeer.pipeline.stage import duration
+from compeer.pipeline.stage import LiveLine, duration
 from compeer.plotting import ACCENT, INK, WARM, drawing, frame
 from compeer.training.run import Run, wait_for_all
 
@@ -149,30 +149,15 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, run: Run, name: str, *, quiet: bool = False, panels: Sequence[str] = ()) -> None:
         self.run, self.name, self.panels = run, name, panels
-        self._quiet = quiet or not run.main
-        self._live = not self._quiet and sys.stderr.isatty()
-        self._bar: Any = None
+        self._line = LiveLine(quiet=quiet or not run.main, every=_EVERY, unit="steps")
         self._last: dict[str, float] = {}
-        self._began, self._first, self._next = time.monotonic(), 0, 0.0
+        self._began, self._first = time.monotonic(), 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._began, self._first = time.monotonic(), state.global_step
-        self._next = self._began + _EVERY
         if state.global_step:
-            self._say(f"{self.name}: resumes after step {state.global_step:,} of {state.max_steps:,}")
-        if self._live:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[told]}"),
-            )
-            self._bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
-            self._task = self._bar.add_task(self.name, total=state.max_steps, completed=state.global_step, told="")
-            self._bar.start()
+            self._line.say(f"{self.name}: resumes after step {state.global_step:,} of {state.max_steps:,}")
+        self._line.begin(self.name, state.max_steps, state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         numbers = {key: value for key, value in (logs or {}).items() if isinstance(value, int | float)}
@@ -180,18 +165,12 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
         self.run.log({"step": state.global_step, **numbers})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=state.global_step, told=self._told(state))
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY
-            self._say(f"{self.name}: step {state.global_step:,} of {state.max_steps:,}, {self._told(state)}")
+        if self._line.due() is not None:
+            self._line.show(state.global_step, self._told(state))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=state.global_step, told=self._told(state))
-            self._bar.stop()
-            self._bar = None
-        self._say(f"{self.name}: {state.global_step:,} steps in {duration(time.monotonic() - self._began)}")
+        self._line.stop()
+        self._line.say(f"{self.name}: {state.global_step:,} steps in {duration(time.monotonic() - self._began)}")
         if self.run.main:
             lines = self.run.metrics()
             if self.panels:
@@ -205,10 +184,6 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
             left = (time.monotonic() - self._began) / done * (state.max_steps - state.global_step)
             words.append(f"{duration(left)} left")
         return ", ".join(words)
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
 
 
 class Checkpoints(TrainerCallback):  # type: ignore[misc]
