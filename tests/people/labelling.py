@@ -60,7 +60,7 @@ def start(store: Store, n_items: int, names: str = "anna ben cleo", **settings: 
 
 def place(work: AssignedItem, wanted: str) -> str:
     """A preference as this person must give it: by the place where the reply stands."""
-    if wanted in ("both", "neither"):
+    if wanted in ("both", "neither", "unsure"):
         return wanted
     return "first" if work.task.first.startswith({"candidate": "CAND", "reference": "REF"}[wanted]) else "second"
 

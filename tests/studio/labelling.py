@@ -64,7 +64,7 @@ class Page:
 
     def place(self, wanted: str) -> str:
         """A preference by the place where that reply stands."""
-        if wanted in ("both", "neither"):
+        if wanted in ("both", "neither", "unsure"):
             return wanted
         replies = re.findall(r'<p class="said" dir="auto" lang="\w+">(CAND|REF)', self.text)
         return "first" if replies[0] == {"candidate": "CAND", "reference": "REF"}[wanted] else "second"

@@ -13,6 +13,7 @@ What is refused raises `refusal.Refused`, is logged in the store, and changes no
     protocol           the 2 + 1 rules, pure
     labelling          labelling projects, and the queue of items
     labelling_results  progress, agreement, audit, disagreements, votes read back
+    quality            gold items, practice, flags for careless work, labels on hold
     exchange           labels out as CER items, votes in
     other_tools        Label Studio and Potato
     arena_cases        cases and replies: read, made from dialogues, generated, imported

@@ -25,12 +25,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert, select
 
-from compeer.cer.exchange import with_votes
-from compeer.cer.item import Item, Vote
+from compeer.cer.exchange import Consensus, with_votes
+from compeer.cer.item import QUESTIONS, Item, Vote
 from compeer.errors import UserError
 from compeer.people.invitations import add_person, people_of
 from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, questions_of, settle
-from compeer.people.labelling_results import ItemRecord, records
+from compeer.people.labelling_results import ItemRecord, answer_values, records
 from compeer.people.projects import project_by_number
 from compeer.people.protocol import Pass, answer_text, disputed, stage
 from compeer.people.store import Store
@@ -42,8 +42,7 @@ _ITEMS_WRITTEN_AT_ONCE = 100
 def labelled(store: Store, project: int, *, everything: bool = False, anonymous: bool = False) -> Iterator[Item]:
     """The closed items with their labels, or with `everything` all of them. `anonymous` numbers the people instead."""
     name = project_by_number(store, project).name
-    known = [person.name for person in people_of(store, project)]
-    names = {person: f"annotator-{n}" if anonymous else person for n, person in enumerate(known, start=1)}
+    names = _shown_names(store, project, anonymous)
     for record in records(store, project):
         statuses = {one.status for one in record.verdicts.values()}
         if everything or "open" not in statuses:
@@ -58,12 +57,12 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
 
     if not record.votes and not record.skips:
         return record.item
-    found = record.verdicts
-    cast = [one for one in record.votes if not one.unsure]
+    found = {name: one for name, one in record.verdicts.items() if name in QUESTIONS}
+    cast = [one for one in record.votes if not one.unsure and one.vote.question in QUESTIONS]
     counting = [one for one in cast if one.counts and one.turn != "audit"]
     unsure: dict[str, list[str]] = {}
     for one in record.votes:
-        if one.unsure and one.counts:
+        if one.unsure and one.counts and one.vote.question in QUESTIONS:
             unsure.setdefault(names.get(one.vote.annotator, one.vote.annotator), []).append(one.vote.question)
     more: dict[str, Any] = {
         "passes": {names.get(one.vote.annotator, one.vote.annotator): one.turn for one in counting},
@@ -72,11 +71,71 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
         "superseded": [shown(one.vote) for one in cast if one.standing == "changed"],
         "withheld": [shown(one.vote) for one in cast if one.standing == "withheld"],
         "discarded": [shown(one.vote) for one in cast if one.standing == "discarded"],
+        "questions": _own_answers(record, names),
         "notes": {names.get(name, name): note for name, note in record.notes.items()},
         "skips": [{**one, "annotator": names.get(one["annotator"], one["annotator"])} for one in record.skips],
     }
     told = {"project": project, **{name: msgspec.to_builtins(value) for name, value in more.items() if value}}
     return with_votes(record.item, tuple(shown(one.vote) for one in counting), found, annotation=told)
+
+
+def _own_answers(record: ItemRecord, names: dict[str, str]) -> dict[str, Any]:
+    """Questions of the project's own: label and status of each, and every answer with who gave it, how and when."""
+    found: dict[str, Any] = {}
+    for question, verdict in record.verdicts.items():
+        given = [one for one in record.votes if one.vote.question == question]
+        if question not in QUESTIONS and given:
+            found[question] = {"label": verdict.value, "status": verdict.status, "votes": [
+                {"annotator": names.get(one.vote.annotator, one.vote.annotator), "answer": one.answer, "pass": one.turn,
+                 "standing": one.standing, "at": one.vote.at, "guideline": one.vote.guideline}
+                for one in given
+            ]}  # fmt: skip
+    return found
+
+
+#: the head of the table of labels, before two columns for each question, and the head of the table of votes
+_LABELS_HEAD = ("item", "language", "source")
+_VOTES_HEAD = (
+    "item", "question", "annotator", "pass", "answer", "standing", "at", "seconds", "guideline", "candidate_first",
+    "note",
+)  # fmt: skip
+
+
+def labels_table(
+    store: Store, project: int, *, everything: bool = False, anonymous: bool = False
+) -> Iterator[Sequence[Any]]:
+    """One row per item: the label and its status for every question, those of the project's own as well."""
+    asked = list(answer_values(store, project))
+    yield (*_LABELS_HEAD, *(f"{name}{end}" for name in asked for end in ("", "_status")), "annotators")
+    names = _shown_names(store, project, anonymous)
+    for record in records(store, project):
+        found = record.verdicts
+        if everything or "open" not in {one.status for one in found.values()}:
+            voters = dict.fromkeys(names.get(one.vote.annotator, "") for one in record.votes if one.counts)
+            cells = [cell for name in asked for cell in _label_cells(found.get(name))]
+            yield (record.item.id, record.item.language, record.item.source, *cells, " ".join(voters))
+
+
+def _label_cells(found: Consensus | None) -> tuple[str, str]:
+    if found is None:
+        return "", ""
+    return "" if found.value is None else answer_text(found.value), found.status
+
+
+def votes_table(store: Store, project: int, *, anonymous: bool = False) -> Iterator[Sequence[Any]]:
+    """One row per answer that somebody gave, whether or not it counts (`standing`)."""
+    yield _VOTES_HEAD
+    names = _shown_names(store, project, anonymous)
+    for record in records(store, project):
+        for one in record.votes:
+            vote, note = one.vote, "" if anonymous else record.notes.get(one.vote.annotator, "")
+            yield (record.item.id, vote.question, names.get(vote.annotator, ""), one.turn, one.answer, one.standing,
+                   vote.at, vote.seconds, vote.guideline, vote.candidate_first, note)  # fmt: skip
+
+
+def _shown_names(store: Store, project: int, anonymous: bool) -> dict[str, str]:
+    known = [person.name for person in people_of(store, project)]
+    return {person: f"annotator-{n}" if anonymous else person for n, person in enumerate(known, start=1)}
 
 
 def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from compeer.errors import UserError
 from compeer.people.refusal import Refused, refuse
 from compeer.people.store import Store
-from compeer.people.tables import accounts, annotators, arena_leases, forms, leases
+from compeer.people.tables import accounts, annotators, arena_leases, forms, holds, leases
 from compeer.reasoning.ontology import LANGUAGES, Language
 
 Role = Literal["coordinator", "annotator"]
@@ -111,7 +111,7 @@ def new_link(store: Store, project: int, name: str) -> Invitation:
     token = secrets.token_urlsafe(32)
 
     def work(db: Connection) -> Person:
-        row = _named(store, db, project, name)
+        row = lock_named(store, db, project, name)
         db.execute(update(accounts).where(accounts.c.id == row.account).values(token=_hash(token)))
         return _read(db, row.id)
 
@@ -122,12 +122,12 @@ def revoke(store: Store, project: int, name: str) -> Person:
     """End a person's access to one project. Their votes stay; what they hold goes back to the queue."""
 
     def work(db: Connection) -> Person:
-        row = _named(store, db, project, name)
+        row = lock_named(store, db, project, name)
         db.execute(update(annotators).where(annotators.c.id == row.id).values(token=None, account=None))
         elsewhere = select(annotators.c.id).where(annotators.c.account == row.account)
         if row.account is not None and db.execute(elsewhere).first() is None:
             db.execute(delete(accounts).where(accounts.c.id == row.account))
-        _give_back(db, row.id)
+        give_back(db, row.id)
         return _read(db, row.id)
 
     return store.write(work)
@@ -137,10 +137,13 @@ def pause(store: Store, project: int, name: str, paused: bool = True) -> Person:
     """Give a person no more work for now, or resume. What they hold goes back to the queue."""
 
     def work(db: Connection) -> Person:
-        row = _named(store, db, project, name)
+        row = lock_named(store, db, project, name)
+        waiting = select(holds.c.id).where(holds.c.annotator == row.id, holds.c.decision == "open")
+        if not paused and db.execute(waiting).first() is not None:
+            raise UserError(f"The labels of {name} are on hold: release or discard them first.")
         db.execute(update(annotators).where(annotators.c.id == row.id).values(paused=paused))
         if paused:
-            _give_back(db, row.id)
+            give_back(db, row.id)
         return _read(db, row.id)
 
     return store.write(work)
@@ -154,7 +157,7 @@ def set_limits(
         raise UserError(f"A quota is not negative; got {quota}.")
 
     def work(db: Connection) -> Person:
-        row = _named(store, db, project, name)
+        row = lock_named(store, db, project, name)
         db.execute(update(annotators).where(annotators.c.id == row.id).values(quota=quota))
         if languages is not None:
             db.execute(update(accounts).where(accounts.c.id == row.account).values(languages=_join(languages)))
@@ -279,7 +282,7 @@ def reminder(person: Person, project: str, done: int, most: int | None, address:
     return Reminder(person.name, {"en": f"Reminder: {project}", "zh": f"提醒：{project}"}[language], text)
 
 
-def _named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:
+def lock_named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:
     """A member of a project by name, locked."""
     query = select(annotators).where(annotators.c.project == project, annotators.c.name == name)
     row = db.execute(store.locked(query)).first()
@@ -288,7 +291,8 @@ def _named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:
     return row
 
 
-def _give_back(db: Connection, number: int) -> None:
+def give_back(db: Connection, number: int) -> None:
+    """Give what a person holds back to the queue."""
     for table in (leases, arena_leases):  # they expire at once, and the queue gives their places to others
         held = update(table).where(table.c.annotator == number, table.c.state == "held")
         db.execute(held.values(expires=0.0))

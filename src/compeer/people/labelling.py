@@ -19,7 +19,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 from sqlalchemy import (
@@ -37,9 +37,10 @@ from sqlalchemy import (
 )
 
 from compeer.cer.exchange import LabelTask, task_for
-from compeer.cer.item import Item, Question
+from compeer.cer.item import Item, Preference, Question
 from compeer.errors import UserError
 from compeer.people import tables
+from compeer.people.guideline import OwnQuestion
 from compeer.people.invitations import Person
 from compeer.people.projects import (
     Pictures,
@@ -66,7 +67,7 @@ from compeer.people.protocol import (
 )
 from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
-from compeer.people.tables import annotators, audit_draws, drafts, items, leases, projects, votes
+from compeer.people.tables import annotators, audit_draws, drafts, guidelines, items, leases, projects, votes
 from compeer.people.work_queue import HANDED_IN, Draft, WorkQueue, clean_note, clean_seconds
 from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
 from compeer.typed import from_json
@@ -148,13 +149,14 @@ def create_project(
 
     def work(db: Connection) -> int:
         number, _ = insert_project(db, settings, store.clock())
-        insert_rows(db, items, [_item_row(number, position, item) for position, item in enumerate(usable)])
+        insert_rows(db, items, [item_row(number, position, item) for position, item in enumerate(usable)])
         return number
 
     return CreatedProject(project_by_number(store, store.write(work)), len(usable), len(given) - len(usable))
 
 
-def _item_row(project: int, position: int, item: Item) -> dict[str, Any]:
+def item_row(project: int, position: int, item: Item) -> dict[str, Any]:
+    """A row of `items` that nobody has been given yet."""
     return {
         "project": project,
         "name": item.id,
@@ -236,7 +238,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     def _resumable(self, me: Person) -> Select[Any]:
         same_pass = or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in STAGES))
         begun = self._in_state(me, "lapsed").join(items, items.c.id == leases.c.item)
-        return begun.where(items.c.rank > NOTHING, same_pass)
+        return begun.where(or_((items.c.rank > NOTHING) & same_pass, leases.c.turn == "gold"))
 
     def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
         item = lock_item(self.store, db, lease.item)
@@ -272,10 +274,9 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         place = at.free(turn)
         if place is None or lease_of(db, number, me.id) is not None or item.rank == NOTHING:
             return None
-        # the order in which the replies are shown depends on the person and the item, and nobody can predict it
-        drawn = hashlib.sha256(f"{project.seed}\x1f{me.id}\x1f{item.name}".encode()).digest()
         row = {"item": number, "annotator": me.id, "turn": turn, "place": place, "state": "held",
-               "questions": ",".join(asked(everything, turn, at.ballots)), "candidate_first": drawn[0] < 128,
+               "questions": ",".join(asked(everything, turn, at.ballots)),
+               "candidate_first": candidate_comes_first(project.seed, me.id, item.name),
                "opened": now, "expires": now + project.lease_seconds, "revision": 0, "note": ""}  # fmt: skip
         lease = int(db.execute(insert(leases).values(**row).returning(leases.c.id)).scalar_one())
         settle(db, item, now)
@@ -295,13 +296,19 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
         seconds: float | None,
     ) -> None:  # fmt: skip
-        values = read_answers(questions_of(lease.questions), answers, lease.candidate_first)
+        given = answers if isinstance(answers, GivenAnswers) else GivenAnswers(answers)
+        values = read_answers(questions_of(lease.questions), given.answers, lease.candidate_first, own_answers(project))
         shared = {"lease": lease.id, "revision": revision, "item": lease.item, "annotator": lease.annotator,
                   "turn": lease.turn, "at": at, "seconds": seconds, "candidate_first": lease.candidate_first,
-                  "guideline": project.guideline}  # fmt: skip
+                  "guideline": self._shown_guideline(db, project, given.guideline)}  # fmt: skip
         rows = [{**shared, "question": name, "answer": answer_text(value)} for name, value in values.items()]
         db.execute(insert(votes), rows)
         db.execute(delete(drafts).where(drafts.c.lease == lease.id))
+
+    def _shown_guideline(self, db: Connection, project: Row[Any], version: str) -> str:
+        """The version of the guideline that an answer was given under: the one that was shown, if it exists."""
+        query = select(guidelines.c.id).where(guidelines.c.project == project.id, guidelines.c.version == version)
+        return version if version and db.execute(query).first() is not None else str(project.guideline)
 
     def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
         now = self.store.clock()
@@ -320,14 +327,23 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     def _save_draft(self, db: Connection, lease: Row[Any], draft: Draft, now: float) -> None:
         asked_here = questions_of(lease.questions)
         given = {name: value for name, value in draft.answers.items() if name in asked_here and value is not None}
+        about = db.execute(select(projects).join(items).where(items.c.id == lease.item)).one()
         for name, value in given.items():
-            _check_answer(name, value)
+            _check_answer(name, value, own_answers(about))
         row = {"answers": msgspec.json.encode(given).decode(), "note": draft.note, "seconds": draft.seconds, "at": now}
         if not db.execute(update(drafts).where(drafts.c.lease == lease.id).values(**row)).rowcount:
             db.execute(insert(drafts).values(lease=lease.id, **row))
 
     def _keep_answers(self, db: Connection, lease: Row[Any], now: float) -> None:
         self._save_draft(db, lease, _draft_of(db, lease), now)
+
+    def give_back_third(self, db: Connection, item: int, now: float) -> None:
+        """Free the third place of an item; who had it may take it up again, with their answers, if it is disputed."""
+        third = places_at(db, item).leases.get(3)
+        if third is not None:
+            if third.state in HANDED_IN:
+                self._keep_answers(db, third, now)
+            self._change(db, third.id, state="lapsed", place=None, finished=None)
 
     def _pictures(self, db: Connection, person: Person, key: int) -> Pictures | None:
         """A coordinator may see all of their project."""
@@ -354,8 +370,32 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         settle(db, _item(db, lease.item), now)
 
 
-def read_answers(asked: Sequence[Question], given: Mapping[str, Any], candidate_first: bool) -> dict[Question, Answer]:
-    """Answers as they are kept, or an error that says what is wrong with them.
+def candidate_comes_first(seed: int, person: int, item: str) -> bool:
+    """The order of the replies: drawn for each person and item, so that nobody can predict it."""
+    return hashlib.sha256(f"{seed}\x1f{person}\x1f{item}".encode()).digest()[0] < 128
+
+
+class GivenAnswers(NamedTuple):
+    """Answers as shown, and the version of the guideline that was shown beside them; empty: the current one."""
+
+    answers: Mapping[str, Any]
+    guideline: str = ""
+
+
+OwnAnswers = Mapping[str, tuple[str, ...]]
+_NONE_OWN: OwnAnswers = {}
+
+
+def own_answers(project: Row[Any]) -> OwnAnswers:
+    """The answers to each question of the project's own."""
+    questions = from_json(project.questions, tuple[OwnQuestion, ...]) if project.questions else ()
+    return {one.id: one.values for one in questions}
+
+
+def read_answers(
+    asked: Sequence[Question], given: Mapping[str, Any], candidate_first: bool, own: OwnAnswers = _NONE_OWN
+) -> dict[Question, Answer]:
+    """Answers as they are kept, or an error that says what is wrong with them. `own`: answers to own questions.
 
     >>> read_answers(["emotion", "preference"], {"emotion": True, "preference": "second"}, candidate_first=True)
     {'emotion': True, 'preference': 'reference'}
@@ -365,19 +405,24 @@ def read_answers(asked: Sequence[Question], given: Mapping[str, Any], candidate_
     if extra := [name for name in given if name not in asked]:
         raise BadAnswers(f"Not asked here: {', '.join(map(str, extra))[:200]}. Nothing was saved.")
     for question in asked:
-        _check_answer(question, given[question])
-    by_place = [name for name in asked if given[name] in CHOICES]
+        _check_answer(question, given[question], own)
+    by_place = [name for name in asked if name == "preference" and given[name] in CHOICES]
     return {**{name: given[name] for name in asked},
             **{name: preference_of(given[name], candidate_first) for name in by_place}}  # fmt: skip
 
 
 def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice | Unsure:
     """An answer the way the person gave it: by place."""
-    return answer if isinstance(answer, bool) or answer == UNSURE else choice_of(answer, candidate_first)
+    by_place = answer in ("candidate", "reference")  # the others, and own answers, have the same name everywhere
+    return choice_of(cast("Preference", answer), candidate_first) if by_place else cast("Choice", answer)
 
 
-def _check_answer(question: str, value: Any) -> None:
+def _check_answer(question: str, value: Any, own: OwnAnswers = _NONE_OWN) -> None:
     if value == UNSURE:
+        return
+    if question in own:
+        if value not in own[question]:
+            raise BadAnswers(f"The answer to {question} is {', '.join(own[question])}; got {str(value)[:50]!r}.")
         return
     if question == "preference":
         if value not in CHOICES:
@@ -445,9 +490,8 @@ def is_number(item: int) -> bool:
 
 
 def questions_of(text: str) -> tuple[Question, ...]:
-    """Questions as they are kept in a column."""
-    known: tuple[Question, ...] = get_args(Question)
-    return tuple(question for question in known if question in text.split(","))
+    """Questions as they are kept in a column: the paper's, and then the project's own, which are handled alike."""
+    return cast("tuple[Question, ...]", tuple(text.split(",")))
 
 
 def asked(questions: tuple[Question, ...], turn: Pass, ballots: list[Ballot]) -> tuple[Question, ...]:

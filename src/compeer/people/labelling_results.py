@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, or_, 
 from compeer.cer.exchange import Consensus, Status
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows
+from compeer.people.guideline import own_questions
 from compeer.people.labelling import STAGES, UNTOUCHED, LabellingQueue, questions_of
 from compeer.people.projects import project_by_number
 from compeer.people.protocol import (
@@ -57,6 +58,12 @@ _ITEMS_AT_ONCE = 400
 VALUES: dict[Question, tuple[Answer, ...]] = {
     "history": (True, False), "emotion": (True, False), "strategy": (True, False), "preference": PREFERENCES,
 }  # fmt: skip
+
+
+def answer_values(store: Store, project: int) -> dict[Question, tuple[Answer, ...]]:
+    """The answers to every question of a project: the paper's, and those of its own, which are handled alike."""
+    own = {one.id: one.values for one in own_questions(store, project)}
+    return cast("dict[Question, tuple[Answer, ...]]", {**VALUES, **own})
 
 
 class AnswerCount(msgspec.Struct, frozen=True):
@@ -181,7 +188,9 @@ def _statuses(db: Connection, project: int) -> dict[Question, dict[Status, int]]
     for text, count in db.execute(kinds).all():
         for question in questions_of(text):
             asking[question] += count
-    counts: dict[Question, dict[Status, int]] = {name: dict.fromkeys(STATUSES, 0) for name in QUESTIONS}
+    counts: dict[Question, dict[Status, int]] = {
+        name: dict.fromkeys(STATUSES, 0) for name in dict.fromkeys((*QUESTIONS, *asking))
+    }
     for one in count_answers(db, project):
         counts[one.question][one.verdict.status] += one.count
     for name, total in asking.items():
@@ -239,18 +248,21 @@ class PairAgreement(msgspec.Struct, frozen=True):
 
 def agreement(store: Store, project: int) -> Agreement:
     """Agreement without regard to who voted, from the votes as they are now."""
+    values = answer_values(store, project)
     with store.read() as db:
         found = count_answers(db, project)
-    by = {name: [one for one in found if one.question == name] for name in QUESTIONS}
+    by = {name: [one for one in found if one.question == name] for name in values}
     return Agreement(
-        {name: question_agreement(_first_votes(by[name]), VALUES[name]) for name in QUESTIONS},
-        {name: _labels(by[name], name) for name in QUESTIONS},
-        {name: _confirmed(by[name]) for name in QUESTIONS},
+        {name: question_agreement(_first_votes(by[name]), values[name]) for name in values},
+        {name: _labels(by[name], values[name]) for name in values},
+        {name: _confirmed(by[name]) for name in values},
     )
 
 
 def pair_agreement(store: Store, project: int, question: Question | None = None) -> list[PairAgreement]:
     """How every two people answered one question, or each of them."""
+    values = answer_values(store, project)
+    order = list(values)
     with store.read() as db:
         found = count_answers(db, project, people=True, question=question)
         query = select(annotators.c.id, annotators.c.name).where(annotators.c.project == project)
@@ -261,12 +273,12 @@ def pair_agreement(store: Store, project: int, question: Question | None = None)
         answers = (one.first, one.second)
         if a > b:  # the same way round, whoever came first to an item
             a, b, answers = b, a, answers[::-1]
-        tables.setdefault((QUESTIONS.index(one.question), a, b), Counter())[answers] += one.count
-    return [_pair(QUESTIONS[number], (a, b), table) for (number, a, b), table in sorted(tables.items())]
+        tables.setdefault((order.index(one.question), a, b), Counter())[answers] += one.count
+    return [_pair(order[n], (a, b), table, values[order[n]]) for (n, a, b), table in sorted(tables.items())]
 
 
 def confusion(pairs: Iterable[PairAgreement], question: Question) -> list[list[int | None]]:
-    """On how many items one of two people gave one answer and the other another; rows and columns: `VALUES`.
+    """On how many items one of two people gave one answer and the other another; rows and columns: its answers.
 
     Who gave which does not matter and each item is counted once, so cells below the diagonal are None.
 
@@ -282,13 +294,13 @@ def confusion(pairs: Iterable[PairAgreement], question: Question) -> list[list[i
         either = {(row, column), (column, row)}
         return sum(table[one][other] for table in tables for one, other in either)
 
-    places = range(len(VALUES[question]))
+    places = range(len(tables[0]) if tables else 0)
     return [[cell(row, column) for column in places] for row in places]
 
 
 def audit(store: Store, project: int, judgements: Mapping[str, Judgement]) -> dict[Question, Confirmed]:
     """How often auditors and a judge agree with the labels. Questions without a label take no part."""
-    counts: dict[Question, Counter[str]] = {name: Counter() for name in QUESTIONS}
+    counts: dict[Question, Counter[str]] = {name: Counter() for name in answer_values(store, project)}
     rows = pivot(project).add_columns(items.c.name).subquery()
     with store.read() as db:
         for row in db.execute(select(rows)):
@@ -354,8 +366,9 @@ def agreement_figures(pairs: Mapping[tuple[Answer, Answer], int], categories: in
     return figures
 
 
-def _pair(question: Question, people: tuple[str, str], table: Counter[tuple[Answer, Answer]]) -> PairAgreement:
-    values = VALUES[question]
+def _pair(
+    question: Question, people: tuple[str, str], table: Counter[tuple[Answer, Answer]], values: Sequence[Answer]
+) -> PairAgreement:
     table = Counter({pair: count for pair, count in table.items() if UNSURE not in pair})
     return PairAgreement(
         question=question,
@@ -369,7 +382,7 @@ def _pair(question: Question, people: tuple[str, str], table: Counter[tuple[Answ
 
 
 def _verdict(judgement: Judgement | None, question: Question) -> Answer | None:
-    if judgement is None:
+    if judgement is None or question not in QUESTIONS:
         return None
     return judgement.preference if question == "preference" else judgement.steps[STEPS.index(question)].value
 
@@ -381,18 +394,21 @@ def _first_votes(found: Iterable[AnswerCount]) -> Counter[tuple[Answer, Answer]]
     return counts
 
 
-def _labels(found: Iterable[AnswerCount], question: Question) -> dict[str, int]:
+def _labels(found: Iterable[AnswerCount], values: Sequence[Answer]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for one in found:
         if (label := one.verdict.value) is not None:
             counts[answer_text(label)] += one.count
-    return {answer_text(value): counts[answer_text(value)] for value in VALUES[question]}
+    return {answer_text(value): counts[answer_text(value)] for value in values}
 
 
 def _confirmed(found: Iterable[AnswerCount]) -> Confirmed:
     labelled = [one for one in found if one.audit not in (None, UNSURE) and one.verdict.value is not None]
     confirmed = sum(one.count for one in labelled if one.audit == one.verdict.value)
     return Confirmed(sum(one.count for one in labelled), confirmed)
+
+
+Standing = Literal["counts", "changed", "withheld", "discarded"]
 
 
 class RecordedVote(msgspec.Struct, frozen=True):
@@ -403,7 +419,7 @@ class RecordedVote(msgspec.Struct, frozen=True):
 
     vote: Vote
     turn: Pass
-    standing: Literal["counts", "changed", "withheld", "discarded"]
+    standing: Standing
     answer: str
 
     @property
@@ -478,16 +494,18 @@ def _records(db: Connection, rows: Sequence[Row[Any]]) -> list[ItemRecord]:
         for row in rows
     }
     newest = leases.c.revision.label("newest")
-    cast = (
+    given = (
         select(votes, newest, leases.c.state, leases.c.place, leases.c.note, annotators.c.name)
         .join(leases, leases.c.id == votes.c.lease)
         .join(annotators, annotators.c.id == votes.c.annotator)
         .where(votes.c.item.in_(found))
     )
-    votes_read = db.execute(cast).all()
-    for row in sorted(
-        votes_read, key=lambda row: (row.place or 9, row.lease, row.revision, QUESTIONS.index(row.question))
-    ):
+
+    def order(row: Row[Any]) -> tuple[int, ...]:
+        asked = found[row.item].questions
+        return (row.place or 9, row.lease, row.revision, asked.index(row.question))
+
+    for row in sorted(db.execute(given).all(), key=order):
         found[row.item].votes.append(_recorded(row))
         if row.note:
             found[row.item].notes[row.name] = row.note
@@ -517,7 +535,9 @@ def _recorded(row: Row[Any]) -> RecordedVote:
     )
     newest = row.revision == row.newest
     counts = row.state == "done" and row.place is not None and newest
-    standing = "counts" if counts else row.state if newest and row.state in ("withheld", "discarded") else "changed"
+    standing: Standing = (
+        "counts" if counts else row.state if newest and row.state in ("withheld", "discarded") else "changed"
+    )
     return RecordedVote(vote, row.turn, standing, row.answer)
 
 

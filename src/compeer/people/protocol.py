@@ -14,24 +14,25 @@ Nothing here is stored: labels are computed from ballots whenever they are neede
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
 from compeer.cer.exchange import Consensus, Status, consensus
 from compeer.cer.item import QUESTIONS, Item, Preference, Question
-from compeer.reward.verdict import PREFERENCES
+from compeer.reasoning import STEPS
 
 Vote = bool | Preference
 Unsure = Literal["unsure"]
 UNSURE: Unsure = "unsure"
 Answer = Vote | Unsure
-#: `first`: one of the two independent votes; `third`: on what they differ about; `audit`: again, after the item closed
-Pass = Literal["first", "third", "audit"]
+#: `first`: one of the two independent votes; `third`: on what they differ about; `audit`: again, after the item closed;
+#: `gold`: on an item whose answers are known, which takes no place
+Pass = Literal["first", "third", "audit", "gold"]
 Stage = Literal["first", "third", "closed"]
 STATUSES: tuple[Status, ...] = ("open", "agreed", "adjudicated", "dropped")
 #: the places at an item by pass; one person takes a place at a time
-PLACES: dict[Pass, tuple[int, ...]] = {"first": (1, 2), "third": (3,), "audit": (4,)}
+PLACES: dict[Pass, tuple[int, ...]] = {"first": (1, 2), "third": (3,), "audit": (4,), "gold": ()}
 
 
 class Ballot(msgspec.Struct, frozen=True):
@@ -119,6 +120,6 @@ def answer_of(question: Question, text: str) -> Answer:
     """
     if text == UNSURE:
         return UNSURE
-    if question == "preference":
-        return PREFERENCES[PREFERENCES.index(text)]
-    return {"true": True, "false": False}[text]
+    if question in STEPS:
+        return {"true": True, "false": False}[text]
+    return cast("Preference", text)  # of the preference, or of a question of the project's own

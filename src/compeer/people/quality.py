@@ -1,0 +1,680 @@
+"""Quality of labelling: gold items, the practice round, flags for careless work, and labels on hold.
+
+Gold: items with known answers, mixed in so that nobody can tell (`CheckedQueue`). Every n-th item or so of a person is
+gold, at a random place in each n; nobody gets one twice. Gold answers are compared and never become labels.
+
+Practice: a few items whose right answers are explained after each answer. They come before a person's first item, are
+no labels, and can be repeated.
+
+Flags: a person is flagged, with the numbers, when they are much faster than the others and below a floor, when too many
+gold answers are wrong, when kappa with the others is too low, or when they give one and the same answer where others do
+not. Shares and kappa count by the upper end of their interval, so that few items do not flag anybody. Kappa alone
+accuses both sides: the lowest in the project is flagged first, and the rest are counted again without them.
+
+Hold: the labels of a flagged person are withheld. They keep their places and count for nothing, no item is closed by
+them, and the person gets no more items until a coordinator decides. Released, they count as before, and only later work
+is checked again. Discarded, they are kept but never count; their items go back to the queue. A third vote on what a
+discarded vote had disputed goes back as well, as a draft: it answered a question that may not be asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from compeer.cer.exchange import task_for
+from compeer.cer.item import Item, Question
+from compeer.errors import UserError
+from compeer.people.invitations import Person, give_back, lock_named, read_people
+from compeer.people.labelling import (
+    NOTHING,
+    STAGES,
+    UNTOUCHED,
+    AssignedItem,
+    LabellingQueue,
+    as_shown,
+    candidate_comes_first,
+    item_row,
+    own_answers,
+    questions_of,
+    read_answers,
+    settle,
+)
+from compeer.people.projects import insert_rows
+from compeer.people.protocol import UNSURE, answer_of, answer_text
+from compeer.people.store import Store
+from compeer.people.tables import annotators, holds, items, known_answers, leases, practice_answers, projects, votes
+from compeer.people.work_queue import HANDED_IN, Draft
+from compeer.statistics import Figure, Resamples, estimate, quotient, share_figure, wilson
+from compeer.typed import from_json
+
+Use = Literal["gold", "practice", "off"]
+FlagKind = Literal["speed", "gold", "agreement", "constant", "coordinator"]
+_CHECK_EVERY = 5  # items of a person between two checks
+_CONSTANT_CHANCE = 0.001  # of giving one answer throughout, at the others' rate
+
+
+class QualitySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project checks. A person is checked after every fifth item, from `least_items` on."""
+
+    gold_share: float = 0.1  # of the items that a person gets
+    hold: bool = True  # withhold the labels of whoever is flagged; otherwise only show the flag
+    floor_seconds: float = 5.0  # median per item below which somebody cannot have read it
+    far_below: float = 0.25  # of the others' median
+    least_items: int = 10
+    gold_right: float = 0.7  # share of right gold answers that must be possible
+    least_gold: int = 4  # gold items
+    kappa: float = 0.2  # with the others, that must be possible
+    least_shared: int = 20  # items that others have judged as well
+
+    def check(self) -> None:
+        """UserError where a setting is out of its range."""
+        for name in ("gold_share", "far_below", "gold_right"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"{name} lies between 0 and 1; got {getattr(self, name)}.")
+        if self.gold_share > 0.5:
+            raise UserError(f"At most half of the items can be gold; got {self.gold_share}.")
+        if not -1 <= self.kappa <= 1:
+            raise UserError(f"kappa lies between -1 and 1; got {self.kappa}.")
+        if min(self.floor_seconds, self.least_items, self.least_gold, self.least_shared) < 0:
+            raise UserError("Seconds and least numbers of items are not negative.")
+
+
+def settings_of(store: Store, project: int) -> QualitySettings:
+    """The settings of a project, or the defaults."""
+    with store.read() as db:
+        return _settings(db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one())
+
+
+def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
+    """Change what a project checks, from now on."""
+    settings.check()
+    text = msgspec.json.encode(settings).decode()
+    store.write(lambda db: db.execute(update(projects).where(projects.c.id == project).values(quality=text)))
+
+
+def _settings(text: str | None) -> QualitySettings:
+    return QualitySettings() if text is None else from_json(text, QualitySettings)
+
+
+# items with known answers
+
+
+class KnownItem(msgspec.Struct, frozen=True):
+    """An item whose answers are known. `answered` counts the people who have answered it."""
+
+    number: int
+    name: str
+    use: Use
+    answers: dict[Question, str]
+    explanation: str
+    answered: int = 0
+
+
+def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> int:
+    """Make items that carry labels gold or practice items; returns how many.
+
+    An item of the project is taken out of the labelling, which is possible while nobody has been given it. Others are
+    added. The explanation is what the item's trace says under `explanation`.
+    """
+    wanted = list(given)
+    for one in wanted:
+        if one.candidate is None or not _labels(one):
+            raise UserError(f"The item {one.id} has no candidate or no label, so its answers are not known.")
+
+    def work(db: Connection) -> None:
+        query = select(items.c.name, items.c.id).where(items.c.project == project)
+        there = {row.name: row.id for row in db.execute(query)}
+        last = db.execute(select(func.max(items.c.position)).where(items.c.project == project)).scalar() or 0
+        new = [one for one in wanted if one.id not in there]
+        insert_rows(db, items, [item_row(project, last + n, one) for n, one in enumerate(new, start=1)])
+        there |= {row.name: row.id for row in db.execute(query)}
+        for one in wanted:
+            _set_known(db, project, there[one.id], use, _labels(one), str(one.trace.get("explanation", "")))
+
+    store.write(work)
+    return len(wanted)
+
+
+def set_known(
+    store: Store, project: int, number: int, use: Use, answers: Mapping[str, Any], explanation: str = ""
+) -> None:
+    """Use one item of the project as gold or practice, change its known answers, or use it no more.
+
+    An item that nobody has been given goes back to the labelling when it is no longer used.
+    """
+    texts = {name: value if isinstance(value, str) else answer_text(value) for name, value in answers.items()}
+    store.write(lambda db: _set_known(db, project, number, use, texts, explanation))
+
+
+def _set_known(
+    db: Connection, project: int, number: int, use: Use, answers: Mapping[Any, str], explanation: str
+) -> None:
+    row = db.execute(select(items).where(items.c.id == number, items.c.project == project)).first()
+    if row is None:
+        raise UserError("There is no such item in this project.")
+    asked = questions_of(row.questions)
+    known = {name: answer for name, answer in answers.items() if name in asked and answer != UNSURE}
+    for name, answer in known.items():
+        try:
+            answer_of(name, answer)
+        except (KeyError, ValueError):
+            raise UserError(f"{answer[:50]!r} is no answer to {name}.") from None
+    if not known and use != "off":
+        raise UserError(f"The item {row.name} needs at least one known answer.")
+    given_out = db.execute(select(leases.c.id).where(leases.c.item == number).limit(1)).first() is not None
+    if row.stage in STAGES and given_out:
+        raise UserError(f"The item {row.name} has been given to somebody already, so it stays in the labelling.")
+    db.execute(delete(known_answers).where(known_answers.c.item == number))
+    stage, rank = ("first", UNTOUCHED) if use == "off" and not given_out else (use, NOTHING)
+    if stage not in STAGES:
+        text = msgspec.json.encode(known).decode()
+        db.execute(insert(known_answers).values(item=number, answers=text, explanation=explanation.strip()))
+    db.execute(update(items).where(items.c.id == number).values(stage=stage, rank=rank))
+
+
+def _labels(item: Item) -> dict[Question, str]:
+    given = {name: getattr(item.labels, name) for name in get_args(Question)}
+    return {name: answer_text(value) for name, value in given.items() if value is not None}
+
+
+def known_items(store: Store, project: int) -> list[KnownItem]:
+    """The gold and practice items of a project, in order."""
+    query = select(items.c.id, items.c.name, items.c.stage, known_answers).join(
+        known_answers, known_answers.c.item == items.c.id
+    )
+    count = func.count(leases.c.annotator.distinct())
+    with store.read() as db:
+        rows = db.execute(query.where(items.c.project == project).order_by(items.c.position)).all()
+        done = select(leases.c.item, count).where(leases.c.state.in_(HANDED_IN)).group_by(leases.c.item)
+        people = select(practice_answers.c.item, func.count(practice_answers.c.annotator.distinct()))
+        answered = {row[0]: int(row[1]) for row in db.execute(done.where(leases.c.item.in_([one.id for one in rows])))}
+        practised = {row[0]: int(row[1]) for row in db.execute(people.group_by(practice_answers.c.item))}
+    return [
+        KnownItem(
+            row.id,
+            row.name,
+            row.stage,
+            msgspec.json.decode(row.answers),
+            row.explanation,
+            practised.get(row.id, 0) if row.stage == "practice" else answered.get(row.id, 0),
+        )
+        for row in rows
+    ]
+
+
+# the queue with gold and practice
+
+
+class Explained(NamedTuple):
+    """One practice question: what was answered and what is right, as shown; None where no answer is known."""
+
+    question: Question
+    given: Any
+    right: Any
+
+
+class PracticeItem(msgspec.Struct, frozen=True):
+    """A practice item as one person sees it, with what they answered last."""
+
+    work: AssignedItem
+    number: int  # of how many
+    total: int
+    explained: list[Explained]
+    explanation: str
+    after: int | None  # the next one that is not answered yet
+    candidate_first: bool
+
+
+class CheckedQueue(LabellingQueue):
+    """The queue of a project with its checks: gold mixed in, practice before the first item, flags after some items."""
+
+    def submit(
+        self, person: Person, key: int, answers: Any, *, seconds: float | None = None, note: str = "", form: str = ""
+    ) -> None:
+        super().submit(person, key, answers, seconds=seconds, note=note, form=form)
+        check_person(self.store, person)
+
+    def practice_due(self, person: Person) -> bool:
+        """Whether this person has to practise before their first item."""
+        with self.store.read() as db:
+            begun = db.execute(select(leases.c.id).where(leases.c.annotator == person.id).limit(1)).first()
+            answered = _practised(db, person)
+            return begun is None and any(number not in answered for number in _known(db, person, "practice"))
+
+    def practice(self, person: Person, number: int | None = None) -> PracticeItem | None:
+        """One practice item: this one, or the first that is not answered yet, else the first; None: there is none."""
+        with self.store.read() as db:
+            every, answered = _known(db, person, "practice"), _practised(db, person)
+            left = [one for one in every if one not in answered]
+            chosen = number if number is not None else next(iter([*left, *every]), None)
+            if chosen is None:
+                return None
+            if chosen not in every:
+                raise self._not_yours(person, chosen)
+            query = select(items, projects.c.seed, known_answers.c.answers, known_answers.c.explanation)
+            query = query.join(projects, projects.c.id == items.c.project)
+            row = db.execute(query.join(known_answers).where(items.c.id == chosen)).one()
+        asked, said = questions_of(row.questions), answered.get(chosen)
+        first = candidate_comes_first(row.seed, person.id, row.name) if said is None else said.candidate_first
+        right = msgspec.json.decode(row.answers)
+        given = {} if said is None else msgspec.json.decode(said.answers)
+
+        def shown(question: Question, text: str | None) -> Any:
+            return None if text is None else as_shown(answer_of(question, text), first)
+
+        task = task_for(from_json(row.content, Item), candidate_first=first, name=str(chosen), questions=asked)
+        return PracticeItem(
+            AssignedItem(chosen, task, Draft(), 0.0),
+            every.index(chosen) + 1,
+            len(every),
+            [Explained(one, shown(one, given.get(one)), shown(one, right.get(one))) for one in asked] if given else [],
+            row.explanation,
+            next((one for one in left if one != chosen), None),
+            first,
+        )
+
+    def answer_practice(self, person: Person, number: int, answers: Any) -> None:
+        """Note what somebody answered in the practice round. It is no vote."""
+        found = self.practice(person, number)
+        if found is None:
+            raise self._not_yours(person, number)
+        with self.store.read() as db:
+            own = own_answers(db.execute(select(projects).where(projects.c.id == person.project)).one())
+        values = read_answers(found.work.task.questions, answers, found.candidate_first, own)
+        text = msgspec.json.encode({name: answer_text(value) for name, value in values.items()}).decode()
+        row = {"annotator": person.id, "item": number, "answers": text, "candidate_first": found.candidate_first}
+        self.store.write(lambda db: db.execute(insert(practice_answers).values(**row, at=self.store.clock())))
+
+    def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
+        share = _settings(project.quality).gold_share
+        if share and _gold_is_due(db, me, project.seed, share) and (number := _unseen_gold(db, me, project.seed)):
+            item = db.execute(select(items).where(items.c.id == number)).one()
+            first = candidate_comes_first(project.seed, me.id, item.name)
+            row = {"item": number, "annotator": me.id, "turn": "gold", "place": None, "state": "held",
+                   "questions": item.questions, "candidate_first": first, "opened": now,
+                   "expires": now + project.lease_seconds, "revision": 0, "note": ""}  # fmt: skip
+            return int(db.execute(insert(leases).values(**row).returning(leases.c.id)).scalar_one())
+        return super()._assign(db, me, project, now)
+
+    def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
+        if lease.turn != "gold":
+            return super()._resume(db, lease, project, now)
+        self._change(db, lease.id, state="held", opened=now, expires=now + project.lease_seconds)
+        return True
+
+    def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
+        if lease.turn != "gold":
+            return super()._why_final(db, lease, project, undo=undo)
+        late = self.store.clock() - (lease.finished or 0.0) > project.undo_seconds
+        return "" if undo and not late else "This item is closed and can no longer be changed."  # as any that closed
+
+
+def _known(db: Connection, person: Person, use: Use) -> list[int]:
+    """The gold or practice items in a person's languages."""
+    mine = items.c.language.in_((*person.languages, ""))
+    query = select(items.c.id).where(items.c.project == person.project, items.c.stage == use, mine)
+    return [int(number) for number in db.execute(query.order_by(items.c.position)).scalars()]
+
+
+def _practised(db: Connection, person: Person) -> dict[int, Row[Any]]:
+    """What a person answered last in the practice round, by item."""
+    query = select(practice_answers).where(practice_answers.c.annotator == person.id).order_by(practice_answers.c.id)
+    return {row.item: row for row in db.execute(query)}
+
+
+def _gold_is_due(db: Connection, me: Person, seed: int, share: float) -> bool:
+    """Whether the next item of this person is gold: one of every 1 / share, at a place that nobody can predict."""
+    had = db.execute(select(func.count()).select_from(leases).where(leases.c.annotator == me.id)).scalar_one()
+    every = max(2, round(1 / share))
+    block, place = divmod(int(had), every)
+    return _drawn(f"gold\x1f{seed}\x1f{me.id}\x1f{block}") % every == place
+
+
+def _unseen_gold(db: Connection, me: Person, seed: int) -> int | None:
+    seen = set(db.execute(select(leases.c.item).where(leases.c.annotator == me.id, leases.c.turn == "gold")).scalars())
+    left = [number for number in _known(db, me, "gold") if number not in seen]
+    return min(left, key=lambda number: _drawn(f"gold\x1f{seed}\x1f{me.id}\x1f{number}\x1f"), default=None)
+
+
+def _drawn(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+# what the work of a person looks like
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """Why a person is flagged, with the numbers; `text` says it in plain words."""
+
+    kind: FlagKind
+    numbers: dict[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        return _FLAGS[self.kind].format(**self.numbers)
+
+
+_FLAGS: dict[FlagKind, str] = {
+    "speed": "{seconds} seconds per item (median of {items} items); the others take {others}. Below {floor} seconds "
+    "nobody can have read an item.",
+    "gold": "{right} of {answers} answers to gold items are right ({share} %, 95 % interval {low} to {high} %); at "
+    "least {least} % are expected.",
+    "agreement": "kappa with the others is {kappa} (95 % interval {low} to {high}, {items} items); at least {least} is "
+    "expected.",
+    "constant": "the same answers on all {items} items ({answers}); the others gave them on {share} % of theirs.",
+    "coordinator": "{words}",
+}
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Labels that were withheld: since when, why, and what a coordinator decided."""
+
+    at: float
+    flags: list[Flag]
+    decision: Literal["open", "released", "discarded"]
+    decided: float | None = None
+
+
+class PersonQuality(msgspec.Struct, frozen=True):
+    """What the work of one person looks like, since a coordinator last decided about it."""
+
+    id: int
+    name: str
+    items: int  # answered in full: without third votes, which are asked less
+    seconds: float | None  # median per item
+    others_seconds: float | None
+    unsure: Figure  # share of answers
+    gold: Figure  # share of right answers to gold items
+    gold_items: int
+    kappa: Figure  # with the others' first votes on the same items, all questions together
+    flags: list[Flag]
+    holds: list[Hold] = []  # the newest first
+
+    @property
+    def on_hold(self) -> bool:
+        return bool(self.holds) and self.holds[0].decision == "open"
+
+
+def quality_of_people(store: Store, project: int) -> list[PersonQuality]:
+    """Everybody who labels, in the order in which they were added."""
+    with store.read() as db:
+        return [_measure(db, one) for one in read_people(db, project) if one.role == "annotator"]
+
+
+class _Look(NamedTuple):
+    """One lease that somebody finished, with all its answers."""
+
+    item: int
+    turn: str
+    seconds: float | None
+    candidate_first: bool
+    answers: dict[Question, str]
+
+
+def _looks(db: Connection, person: Person, since: float) -> list[_Look]:
+    query = (
+        select(leases, votes.c.question, votes.c.answer, votes.c.seconds)
+        .join(votes, (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision))
+        .where(leases.c.annotator == person.id, leases.c.state.in_(("done", "withheld")))
+        .where(leases.c.finished > since, leases.c.turn != "third")
+        .order_by(leases.c.finished, votes.c.id)
+    )
+    found: dict[int, _Look] = {}
+    for row in db.execute(query):
+        look = found.setdefault(row.id, _Look(row.item, row.turn, row.seconds, row.candidate_first, {}))
+        look.answers[row.question] = row.answer
+    return list(found.values())
+
+
+def _measure(db: Connection, person: Person) -> PersonQuality:
+    """The person's work and their flags."""
+    text = db.execute(select(projects.c.quality).where(projects.c.id == person.project)).scalar_one()
+    settings, decided = _settings(text), _holds(db, person.id)
+    looks = _looks(db, person, max((one.decided or 0.0 for one in decided), default=0.0))
+    flags: list[Flag] = []
+    seconds = [one.seconds for one in looks if one.seconds is not None]
+    own, others = _median(seconds), _median(_seconds_of_others(db, person), settings.least_items)
+    limit = settings.floor_seconds if others is None else min(settings.floor_seconds, settings.far_below * others)
+    if own is not None and len(seconds) >= settings.least_items and own < limit:
+        numbers = {"seconds": f"{own:.1f}", "items": f"{len(seconds)}", "floor": f"{settings.floor_seconds:g}"}
+        flags.append(Flag("speed", {**numbers, "others": "-" if others is None else f"{others:.0f}"}))
+    gold, gold_items, gold_right = _gold_answers(db, looks)
+    if gold_items >= settings.least_gold and gold.high is not None and gold.high < settings.gold_right:
+        numbers = {"right": f"{gold_right}", "answers": f"{gold.n}", "least": f"{100 * settings.gold_right:.0f}"}
+        flags.append(Flag("gold", {**numbers, **_percent(gold)}))
+    partners = _answers_of_others(db, [one.item for one in looks if one.turn == "first"], person.id)
+    shared = {one.item: one for one in looks if one.turn == "first" and one.item in partners}
+    agreed = _pooled_kappa([(one.item, one.answers, partners[one.item].answers) for one in shared.values()])
+    met = {partners[number].person for number in shared}
+    enough = len(shared) >= settings.least_shared and len(met) > 1
+    if enough and agreed.high is not None and agreed.high < settings.kappa:
+        figures = {"kappa": agreed.value or 0.0, "low": agreed.low or 0.0, "high": agreed.high}
+        numbers = {name: f"{value:.2f}" for name, value in figures.items()}
+        flags.append(Flag("agreement", {**numbers, "items": f"{len(shared)}", "least": f"{settings.kappa:g}"}))
+    if len(looks) >= settings.least_items and (same := _constant(looks, partners)) is not None:
+        flags.append(same)
+    said_unsure = [answer == UNSURE for one in looks for answer in one.answers.values()]
+    return PersonQuality(
+        id=person.id, name=person.name, items=len(looks), seconds=own, others_seconds=others,
+        unsure=share_figure("unsure", said_unsure), gold=gold, gold_items=gold_items, kappa=agreed, flags=flags,
+        holds=decided,
+    )  # fmt: skip
+
+
+def _median(seconds: Sequence[float], least: int = 1) -> float | None:
+    return statistics.median(seconds) if len(seconds) >= max(1, least) else None
+
+
+def _percent(figure: Figure) -> dict[str, str]:
+    bounds = {"share": figure.value, "low": figure.low, "high": figure.high}
+    return {name: f"{100 * (value or 0.0):.0f}" for name, value in bounds.items()}
+
+
+def _seconds_of_others(db: Connection, person: Person) -> list[float]:
+    """Seconds per item of everybody else in the project whose labels count."""
+    query = select(func.max(votes.c.seconds)).join(leases, leases.c.id == votes.c.lease).join(items)
+    query = query.where(items.c.project == person.project, leases.c.annotator != person.id, leases.c.state == "done")
+    query = query.where(leases.c.turn != "third", votes.c.seconds.is_not(None))
+    return [float(one) for one in db.execute(query.group_by(leases.c.id)).scalars()]
+
+
+def _gold_answers(db: Connection, looks: Sequence[_Look]) -> tuple[Figure, int, int]:
+    """The share of right answers to gold items, how many items, and how many right. Unsure is no answer."""
+    numbers = [one.item for one in looks if one.turn == "gold"]
+    query = select(known_answers.c.item, known_answers.c.answers).where(known_answers.c.item.in_(numbers))
+    known = {row.item: msgspec.json.decode(row.answers) for row in db.execute(query)}
+    given = [
+        (one.item, one.answers[name] == right)
+        for one in looks
+        for name, right in known.get(one.item, {}).items()
+        if one.turn == "gold" and one.answers.get(name, UNSURE) != UNSURE
+    ]
+    figure = share_figure("gold", [right for _, right in given], [str(number) for number, _ in given])
+    return figure, len({number for number, _ in given}), sum(right for _, right in given)
+
+
+class _Partner(NamedTuple):
+    person: int
+    candidate_first: bool
+    answers: dict[Question, str]
+
+
+def _answers_of_others(db: Connection, numbers: Sequence[int], person: int) -> dict[int, _Partner]:
+    """By item, the first-pass answers of the other person, where they count."""
+    found: dict[int, _Partner] = {}
+    for start in range(0, len(numbers), 500):
+        query = (
+            select(leases.c.item, leases.c.annotator, leases.c.candidate_first, votes.c.question, votes.c.answer)
+            .join(votes, (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision))
+            .where(leases.c.item.in_(numbers[start : start + 500]), leases.c.annotator != person)
+            .where(leases.c.turn == "first", leases.c.state == "done")
+        )
+        for row in db.execute(query):
+            other = found.setdefault(row.item, _Partner(row.annotator, row.candidate_first, {}))
+            other.answers[row.question] = row.answer
+    return found
+
+
+def _pooled_kappa(pairs: Sequence[tuple[int, Mapping[Question, str], Mapping[Question, str]]]) -> Figure:
+    """Kappa over all questions: what agreement exceeds chance by, of what it could; chance per question.
+
+    The interval draws items, each with all its questions.
+    """
+    rows: list[tuple[str, str, str, str]] = [
+        (str(number), name, mine[name], theirs[name])
+        for number, mine, theirs in pairs
+        for name in mine
+        if name in theirs and UNSURE not in (mine[name], theirs[name])
+    ]
+    if not rows:
+        return Figure("kappa")
+    resamples = Resamples([row[0] for row in rows])
+
+    def pooled(weighted: bool) -> Any:
+        above: Any = 0.0
+        below: Any = 0.0
+        for question in dict.fromkeys(row[1] for row in rows):
+            chosen = np.array([row[1] == question for row in rows])
+            codes = {one: n for n, one in enumerate(sorted({text for row in rows for text in row[2:]}))}
+            mine, theirs = (np.array([codes[row[side]] for row in rows]) for side in (2, 3))
+            k = len(codes)
+            if weighted:
+                tables = resamples.tables(mine, theirs, k, chosen)[:, :, :k]
+            else:
+                cells = np.bincount(mine[chosen] * k + theirs[chosen], minlength=k * k)
+                tables = cells.reshape(1, k, k).astype(np.float64)
+            n = tables.sum(axis=(1, 2))
+            same = np.trace(tables, axis1=1, axis2=2)
+            chance = quotient((tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1), n, empty=0.0)
+            above, below = above + same - chance, below + n - chance
+        return quotient(above, np.where(below > 1e-9, below, 0.0))
+
+    return estimate("kappa", float(pooled(False)[0]), pooled(True), len(pairs))
+
+
+def _constant(looks: Sequence[_Look], partners: Mapping[int, _Partner]) -> Flag | None:
+    """A flag where somebody gave one answer per question throughout, as shown, and the others hardly ever would."""
+
+    def shown(answers: Mapping[Question, str], first: bool) -> dict[Question, str]:
+        return {name: str(as_shown(answer_of(name, text), first)).lower() for name, text in answers.items()}
+
+    mine = [shown(one.answers, one.candidate_first) for one in looks]
+    given: defaultdict[Question, set[str]] = defaultdict(set)
+    for one in mine:
+        for name, text in one.items():
+            given[name].add(text)
+    if any(len(texts) > 1 for texts in given.values()):
+        return None
+    constant = {name: next(iter(texts)) for name, texts in given.items()}
+    theirs = [shown(one.answers, one.candidate_first) for one in partners.values()]
+    same = sum(all(text == constant.get(name) for name, text in one.items()) for one in theirs)
+    if not theirs or wilson(same / len(theirs), len(theirs))[1] ** len(mine) >= _CONSTANT_CHANCE:
+        return None
+    numbers = {"items": f"{len(mine)}", "share": f"{100 * same / len(theirs):.0f}"}
+    return Flag("constant", {**numbers, "answers": ", ".join(constant.values())})
+
+
+# labels on hold
+
+
+def check_person(store: Store, person: Person) -> list[Flag]:
+    """Look at a person's work after some items, and withhold it where it is flagged; what they are flagged for."""
+    with store.read() as db:
+        finished = leases.c.state.in_(HANDED_IN)
+        query = select(func.count()).select_from(leases).where(leases.c.annotator == person.id, finished)
+        done = db.execute(query).scalar_one()
+        text = db.execute(select(projects.c.quality).where(projects.c.id == person.project)).scalar_one()
+        settings = _settings(text)
+        if not settings.hold or done < settings.least_items or done % _CHECK_EVERY:
+            return []
+        found = _measure(db, person)
+        lowest = found
+        if {one.kind for one in found.flags} == {"agreement"}:  # it takes two to disagree: who is the lowest?
+            everybody = [_measure(db, one) for one in read_people(db, person.project) if one.role == "annotator"]
+            accused = [one for one in everybody if not one.on_hold and "agreement" in {flag.kind for flag in one.flags}]
+            lowest = min(accused, key=lambda one: one.kappa.value or 0.0, default=found)
+    if not lowest.flags or lowest.on_hold:
+        return []
+    hold(store, person.project, lowest.name, lowest.flags)
+    return lowest.flags if lowest.id == person.id else []
+
+
+def hold(store: Store, project: int, name: str, flags: Sequence[Flag]) -> int:
+    """Withhold what a person has labelled since the last decision about it; returns how many items."""
+
+    def work(db: Connection) -> int:
+        row, now = lock_named(store, db, project, name), store.clock()
+        before = _holds(db, row.id)
+        if before and before[0].decision == "open":
+            raise UserError(f"The labels of {name} are on hold already.")
+        reasons = msgspec.json.encode(list(flags)).decode()
+        db.execute(insert(holds).values(annotator=row.id, at=now, reasons=reasons, decision="open"))
+        _set_paused(db, row.id, True)
+        since = max((one.decided or 0.0 for one in before), default=0.0)
+        return len(_move(store, db, row.id, "done", "withheld", now, since))
+
+    return store.write(work)
+
+
+def release(store: Store, project: int, name: str) -> int:
+    """Let the withheld labels of a person count again; returns how many items."""
+
+    def work(db: Connection) -> int:
+        row, now = lock_named(store, db, project, name), store.clock()
+        _decide(db, row.id, name, "released", now)
+        _set_paused(db, row.id, False)
+        return len(_move(store, db, row.id, "withheld", "done", now))
+
+    return store.write(work)
+
+
+def discard(store: Store, project: int, name: str) -> int:
+    """Discard the withheld labels of a person, who stays paused; returns how many items go back to the queue."""
+
+    def work(db: Connection) -> int:
+        row, now = lock_named(store, db, project, name), store.clock()
+        _decide(db, row.id, name, "discarded", now)
+        return len(_move(store, db, row.id, "withheld", "discarded", now))
+
+    return store.write(work)
+
+
+def _holds(db: Connection, person: int) -> list[Hold]:
+    """The holds of a person, the newest first."""
+    rows = db.execute(select(holds).where(holds.c.annotator == person).order_by(holds.c.id.desc()))
+    return [Hold(row.at, from_json(row.reasons, list[Flag]), row.decision, row.decided) for row in rows]
+
+
+def _decide(db: Connection, person: int, name: str, decision: str, now: float) -> None:
+    waiting = update(holds).where(holds.c.annotator == person, holds.c.decision == "open")
+    if not db.execute(waiting.values(decision=decision, decided=now)).rowcount:
+        raise UserError(f"No labels of {name} are on hold.")
+
+
+def _set_paused(db: Connection, person: int, paused: bool) -> None:
+    db.execute(update(annotators).where(annotators.c.id == person).values(paused=paused))
+    if paused:
+        give_back(db, person)
+
+
+def _move(store: Store, db: Connection, person: int, old: str, new: str, now: float, since: float = 0.0) -> list[int]:
+    """Move a person's leases from one state to another, and work out anew what their items wait for."""
+    mine = select(leases.c.id, leases.c.item, leases.c.turn, leases.c.place)
+    mine = mine.where(leases.c.annotator == person, leases.c.state == old, leases.c.finished > since)
+    found = db.execute(mine.order_by(leases.c.item)).all()
+    for row in found:
+        item = db.execute(store.locked(select(items).where(items.c.id == row.item))).one()
+        place = None if new == "discarded" else row.place
+        db.execute(update(leases).where(leases.c.id == row.id).values(state=new, place=place))
+        if new == "discarded" and row.turn == "first":
+            LabellingQueue(store).give_back_third(db, item.id, now)
+        settle(db, item, now)
+    return [row.item for row in found]
