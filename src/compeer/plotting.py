@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, ACCENT, WARM, PAPER, QUIET = "#25221E", "#2F6F6A", "#B8683F", "#FAF8F5", "#8A847B"
+LINE, QUIET_TEXT = "#E6E0D8", "#6B645B"
 #: for several series, the most distinct first
 SERIES = (ACCENT, WARM, "#5B6C9E", "#9A7B1F", "#7A4E7E", INK)
 

@@ -205,7 +205,7 @@ def test_the_released_log_of_sage_can_be_read(browser: Any, tmp_path: Path) -> N
     watched = Watched(browser, write_report([tmp_path / "run"], tmp_path / "out").page)
     page = watched.page
     assert page.locator(".card .big").inner_text() == "31.75"
-    label = page.locator(".chart").first.get_attribute("aria-label")
+    label = page.locator(".chart[data-run]").first.get_attribute("aria-label")
     assert label == "Emotion of 100 dialogues with gpt-4o; their mean ends at 31.8"
     assert page.locator(".chart .one").count() == 100
     page.select_option("#order", "down")
@@ -224,7 +224,9 @@ def test_what_was_said_is_never_markup(browser: Any, report: Path) -> None:
     page.fill("#query", "onerror=")
     page.wait_for_selector("#case mark")
     assert page.evaluate("window.hacked") is None
-    assert page.evaluate("document.querySelectorAll('script').length") == 2 + 5, "names, five runs, and our own"
+    assert page.evaluate("document.querySelectorAll('script').length") == 3 + 5, (
+        "style of figures, names, five runs, and our own"
+    )
     assert "window.hacked" in page.inner_text("#how")
     watched.done()
 

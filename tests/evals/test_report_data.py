@@ -12,10 +12,9 @@ from tests.cli.command import compeer
 from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
 
 from compeer.errors import UserError
-from compeer.evals.language.measure import shares
 from compeer.evals.report import write_report
 from compeer.evals.report.gather import ReportRun, RunGroup, gather
-from compeer.evals.report.page import largest_share, templates
+from compeer.evals.report.pictures import group_charts
 from compeer.evals.report.tables import (
     case_score,
     differences,
@@ -179,24 +178,20 @@ def test_a_constant_difference_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_strategy_bars_carry_their_own_labels_and_panels_share_a_scale() -> None:
-    entries = [
-        {"model": {"question": 9, "others": 1}, "people": {"question": 1, "others": 1}},
-        {"model": {"question": 1, "others": 3}, "people": {"question": 1, "others": 1}},
-    ]
-    run = ReportRun(
-        0, Path("run"), "m", Result("diversity", "m", {}, (), {"strategies": dict(enumerate(entries))}), (), 0
-    )
-    most = largest_share(RunGroup("diversity", (run,)))
-    assert most == 0.9
-    draw = templates().get_template("charts.html").module.strategies  # type: ignore[attr-defined]
-    drawings = [draw(shares(entry["model"]), shares(entry["people"]), run, "en", most) for entry in entries]
+    entries = {
+        "en": {"model": {"question": 9, "others": 1}, "people": {"question": 1, "others": 1}, "source": "people"},
+        "zh": {"model": {"question": 1, "others": 3}, "people": {"question": 1, "others": 1}, "source": "people"},
+    }
+    run = ReportRun(0, Path("run"), "m", Result("diversity", "m", {}, (), {"strategies": entries}), (), 0)
+    charts = group_charts(RunGroup("diversity", (run,)))
+    assert len(charts) == 2
     widths = []
-    for drawing in drawings:
-        row = next(part for part in drawing.split("<g>") if "question: m" in part)
+    for chart in charts:
+        row = next(part for part in chart.svg.split("<g>") if "question: m" in part)
         bar = re.search(r'<rect class="bar" x="(\d+)" y="[\d.]+" width="([\d.]+)"', row)
-        label = re.search(r'<text class="tick model" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
+        label = re.search(r'<text class="model" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
         end = re.search(r'<circle class="people-end" cx="([\d.]+)"', row)
-        theirs = re.search(r'<text class="tick people-share" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
+        theirs = re.search(r'<text class="people-share" x="([\d.]+)" y="[\d.]+">(\d+)%', row)
         assert bar and label and end and theirs
         assert float(label[1]) - (float(bar[1]) + float(bar[2])) == pytest.approx(6, abs=0.2)
         assert float(theirs[1]) - float(end[1]) == pytest.approx(8, abs=0.2)

@@ -122,9 +122,9 @@ def test_a_run_under_way_is_followed_without_a_reload(opened: Any, tmp_path: Pat
 def test_a_curve_tells_the_value_under_the_pointer(opened: Any, address: str, everywhere: list[str]) -> None:
     with window(opened, address) as (page, wrong):
         page.goto(everywhere[4])
-        card = page.locator(".panel-card").first
+        card = page.locator(".figure").first
         before = card.locator("b").inner_text()
-        card.locator("svg").hover(position={"x": 4, "y": 40})
+        card.locator("svg").hover(position={"x": 40, "y": 60})
         step, value = card.locator("b").inner_text().split(": ")
         assert int(step) <= 4 and -4 < float(value) < 0
         page.mouse.move(2, 2)

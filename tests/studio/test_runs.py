@@ -14,8 +14,9 @@ import pytest
 from tests.studio.material import REPORT, evaluation, judge_run, policy_run, sample
 from tests.studio.serving import TOKEN, browser_of, runs_studio
 
-from compeer.studio.rooms.runs.drawing import intervals, thin
-from compeer.studio.rooms.runs.reading import EvaluationResult, MetricLog, ResultFigure, RunLibrary, SampleLog
+from compeer.evals.report.charts import thin
+from compeer.studio.rooms.runs.reading import RunLibrary, SampleLog
+from compeer.training.metrics import MetricLog
 
 XSS = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 
@@ -42,7 +43,7 @@ def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) ->
         "policy/paper-seed-3/sage",
         "evaluations/sage-base",
     }
-    assert page.count('<svg class="spark"') == 9
+    assert page.count('<svg class="spark s0"') == 9
     for told in (
         "Reward",
         "Distinct-2",
@@ -57,7 +58,7 @@ def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) ->
         assert told in page, told
     found = links(client.get("/runs", params={"q": "TAU"}).text)
     assert found.keys() == {"policy/tau-2"}
-    assert "No run has this" in client.get("/runs", params={"q": XSS}).text
+    assert "No run fits" in client.get("/runs", params={"q": XSS}).text
     assert "奖励" in client.get("/runs", headers={"accept-language": "zh"}).text
 
 
@@ -69,8 +70,8 @@ def test_a_run_shows_what_happened_in_it(client: httpx.Client) -> None:
         "Qwen2.5-7B-Instruct", "reward at last", "sentient", "95 % interval", "Reasoning", "exploration",
     ):  # fmt: skip
         assert told in page, told
-    assert page.count('<svg class="panel"') == 13 and 'class="eval"' in page and "step 120" in page
-    assert client.get(f"{where}?every=1").text.count('<svg class="panel"') == 16
+    assert page.count('<svg class="chart"') == 13 and 'class="line held"' in page and "step 120" in page
+    assert client.get(f"{where}?every=1").text.count('<svg class="chart"') == 16
     chosen = client.get(where, params=[("step", "52"), ("step", "9999")]).text
     assert re.findall(r'type="number" min="0" value="(\d+)"', chosen) == ["50", "240"]
     assert client.get(where, params={"step": "x"}).status_code == 422
@@ -81,42 +82,6 @@ def test_settings_of_an_evaluation_are_words_and_not_python(client: httpx.Client
     facts = dict(re.findall(r'<dt class="anywhere">(.*?)</dt><dd>(.*?)</dd>', page))
     assert facts["counts"] == "seeker calls 1,812" and facts["grammar"] == "yes" and "judge" not in facts
     assert "{&#39;" not in page and "None" not in page
-
-
-def test_intervals_have_an_axis_of_their_kind_and_go_below_zero() -> None:
-    figures = [
-        ResultFigure("share", 0.5, 0.4, 0.6, 100),
-        ResultFigure("percent", 61.0, 55.0, 67.0, 100),
-        ResultFigure("reward", 1.0, -0.5, 2.5, 100),
-        ResultFigure("another reward", 4.0, 3.0, 5.0, 100),
-        ResultFigure("gain", -0.02, -0.05, 0.01, 100),
-        ResultFigure("count", 7.0, n=100),
-    ]
-    found = {name: str(drawn) for name, drawn in intervals(EvaluationResult(figures=figures)).items()}
-    ends = {name: re.findall(r"<text[^>]*>(.*?)</text>", drawn) for name, drawn in found.items()}
-    # the gain goes below zero, and the share has the same axis
-    assert ends["share"] == ends["gain"] == ["-1", "1"] and ends["percent"] == ["0", "100"]
-    assert ends["reward"] == ends["another reward"] == ["-5", "5"] and found["count"] == ""
-    places = {
-        name: [float(one) for one in re.search(r'class="span" x1="(.*?)" x2="(.*?)"', drawn).groups()]  # type: ignore[union-attr]
-        for name, drawn in found.items()
-        if drawn
-    }
-    assert places["percent"] == [82.5, 100.5] and places["reward"] == [67.5, 112.5], "of 150"
-    assert all(0 <= low < high <= 150 for low, high in places.values())
-    alone = str(intervals(EvaluationResult(figures=figures[:2]))["share"])
-    assert re.findall(r"<text[^>]*>(.*?)</text>", alone) == ["0", "1"]
-
-
-def test_figures_of_one_scale_share_an_axis_however_small_they_are() -> None:
-    def ends(benchmark: str, *figures: ResultFigure) -> list[list[str]]:
-        drawn = intervals(EvaluationResult(benchmark=benchmark, figures=list(figures))).values()
-        return [re.findall(r"<text[^>]*>(.*?)</text>", str(one)) for one in drawn]
-
-    high, low = ResultFigure("en/Fluency", 80.0, 75.0, 85.0, 9), ResultFigure("en/Humanoid", 4.0, 3.5, 4.5, 9)
-    assert ends("esc-eval", high, low) == [["0", "100"]] * 2
-    reward, share = ResultFigure("reward", 0.2, -0.4, 0.8, 9), ResultFigure("complete", 0.5, 0.2, 0.8, 9)
-    assert ends("reward", reward, share) == [["-5", "5"], ["0", "1"]], "a small reward is not drawn as a share"
 
 
 def test_a_report_is_sent_in_a_sandbox(client: httpx.Client) -> None:
@@ -202,7 +167,7 @@ def test_half_written_and_damaged_runs_are_shown_as_far_as_they_go(tmp_path: Pat
 
 def test_state_follows_the_clock_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judge_run(tmp_path / "one", 3)
-    library = RunLibrary([tmp_path])
+    library = RunLibrary([tmp_path], tmp_path / "notes")
     (found,) = library.all().values()
     assert library.training_run(found).state == "writing"
     past = time.time() - 3600

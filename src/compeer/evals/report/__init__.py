@@ -1,8 +1,12 @@
 """The report: runs side by side on one page that needs no network, and as Markdown.
 
-gather  runs read from their folders and grouped by what may share a table
-tables  tables as data, the paper's own figures, paired differences; one result for the terminal
-page    the HTML page from page.html, charts.html, page.css and page.js; report.md from report.md.jinja
+gather    runs read from their folders and grouped by what may share a table
+tables    tables as data, the paper's own figures, paired differences; one result for the terminal
+charts    figures as SVG, CSV and LaTeX; the room Runs draws with it too
+pictures  which figures evaluations, studies of judges and training runs get
+page      the HTML page from page.html, page.css and page.js; report.md from report.md.jinja
+
+figure/ holds what the report and the room Runs share: the style sheet of drawings, and a figure with its downloads.
 
 write_report([Path("runs/sage-a"), Path("runs/sage-b")], Path("report"))
 """
@@ -36,7 +40,9 @@ def write_report(
     """Write both forms into a folder, with at most `most` transcripts per run in the page."""
     try:
         from compeer.evals.report.page import markdown, page
-    except ImportError:
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("jinja2", "markupsafe"):
+            raise
         raise UserError('The report needs jinja2: pip install "compeer-esc[eval]".') from None
     gathered = gather(runs, most)
     out.mkdir(parents=True, exist_ok=True)
@@ -44,4 +50,5 @@ def write_report(
     (out / TEXT).write_text(markdown(gathered, title), encoding="utf-8")
     shown = sum(run.shown for run in gathered.runs)
     hidden = sum(run.left_out for run in gathered.runs)
-    return WrittenReport(out / PAGE, out / TEXT, len(gathered.runs), shown, hidden)
+    count = len(gathered.runs) + len(gathered.training) + len(gathered.judging)
+    return WrittenReport(out / PAGE, out / TEXT, count, shown, hidden)

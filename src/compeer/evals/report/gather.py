@@ -1,5 +1,6 @@
 """Runs read from their folders and grouped by what may share a table; how each was made; what to keep in mind.
 
+Folders may hold evaluations, training runs (for their curves) and studies of judges (`compeer reward eval --out`).
 Runs of one benchmark whose `comparable` is equal form a group and share a table. Another simulator, judge, prompt or
 set of cases makes another group, and a sentence says what differs.
 """
@@ -13,7 +14,11 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.evals.result import TRANSCRIPTS, Result, Transcript, load_result, load_transcripts
+from compeer.evals.result import RESULT, TRANSCRIPTS, Result, Transcript, load_result, load_transcripts
+from compeer.reward.evaluation.folder import EvaluationFolder
+from compeer.reward.evaluation.report import EvaluationReport, measure_folder
+from compeer.training.metrics import MetricLog
+from compeer.typed import from_json
 
 #: shown elsewhere in the report, as tables and drawings
 _ELSEWHERE = ("strategies", "agreement")
@@ -47,9 +52,9 @@ def _setting_text(value: Any) -> str:
     return str(value)
 
 
-_TEXTS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())
+TEXTS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())
 #: the benchmarks by the name that a reader sees, in the order of the report
-TITLES: dict[str, str] = _TEXTS["titles"]
+TITLES: dict[str, str] = TEXTS["titles"]
 
 
 def title_of(benchmark: str) -> str:
@@ -84,10 +89,20 @@ class RunGroup(msgspec.Struct, frozen=True):
         return self.runs[0].result.comparable
 
 
+class TrainedRun(msgspec.Struct, frozen=True):
+    """A training run, for its curves."""
+
+    label: str
+    metrics: MetricLog
+    colour: int = 0
+
+
 class ReportRuns(msgspec.Struct, frozen=True):
-    """Everything a report shows."""
+    """Everything a report shows; studies of judges by the name of their folder."""
 
     groups: tuple[RunGroup, ...]
+    training: tuple[TrainedRun, ...] = ()
+    judging: tuple[tuple[str, EvaluationReport], ...] = ()
 
     @property
     def runs(self) -> list[ReportRun]:
@@ -108,7 +123,15 @@ def gather(paths: Sequence[Path], most: int = 1000) -> ReportRuns:
     if not paths:
         raise UserError("Name at least one folder that an evaluation wrote.")
     runs: list[ReportRun] = []
+    training: list[TrainedRun] = []
+    judging: list[tuple[str, EvaluationReport]] = []
     for path in dict.fromkeys(paths):
+        if not (path / RESULT).is_file() and (path / "run.json").is_file():
+            if (path / "metrics.jsonl").is_file():
+                training.append(read_training(path, path.name, len(training)))
+            else:
+                judging.append((path.name, read_study(path)))
+            continue
         result = load_result(path)
         samples = tuple(load_transcripts(path)) if (path / TRANSCRIPTS).is_file() else ()
         runs.append(ReportRun(len(runs), path, result.model, result, samples, min(most, len(samples))))
@@ -121,7 +144,22 @@ def gather(paths: Sequence[Path], most: int = 1000) -> ReportRuns:
         first = next((group for group in groups if group.benchmark == benchmark), None)
         apart = why_apart(first.comparable, members[0].result.comparable) if first else ""
         groups.append(RunGroup(benchmark, _named(members), apart))
-    return ReportRuns(tuple(_coloured(groups)))
+    return ReportRuns(tuple(_coloured(groups)), tuple(training), tuple(judging))
+
+
+def read_training(path: Path, label: str, colour: int) -> TrainedRun:
+    """The metrics of a training run."""
+    metrics = MetricLog(path / "metrics.jsonl")
+    metrics.catch_up()
+    return TrainedRun(label, metrics, colour)
+
+
+def read_study(path: Path) -> EvaluationReport:
+    """A study of judges as its report.json has it; measured now where there is none."""
+    try:
+        return from_json((path / "report.json").read_bytes(), EvaluationReport)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return measure_folder(EvaluationFolder.existing(path))
 
 
 def why_apart(first: dict[str, str], other: dict[str, str]) -> str:
@@ -158,5 +196,5 @@ def _named(members: list[ReportRun]) -> tuple[ReportRun, ...]:
 
 def caveats(gathered: ReportRuns) -> list[str]:
     """The sentences that concern what is shown."""
-    found = [text for benchmark in gathered.benchmarks for text in _TEXTS["caveats"].get(benchmark, ())]
-    return [_TEXTS["intervals"], *found, *_TEXTS["about"]]
+    found = [text for benchmark in gathered.benchmarks for text in TEXTS["caveats"].get(benchmark, ())]
+    return [TEXTS["intervals"], *found, *TEXTS["about"]]

@@ -46,6 +46,21 @@
   };
   const shown = (value) => value === null ? "no number" : Number.isInteger(value) ? String(value) : value.toFixed(Math.abs(value) < 2 ? 3 : 2);
 
+  // --- figures as files: the drawing is in the page, its style sheet for a file of its own beside it
+  for (const button of document.querySelectorAll(".as-svg")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const shown = button.closest("figure"), file = shown.querySelector("svg").cloneNode(true);
+      const style = svg("style", {});
+      style.textContent = read("chart-style");
+      file.prepend(style);
+      const link = make("a");
+      link.download = `${shown.dataset.name}.svg`;
+      link.href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(file))}`;
+      link.click();
+    });
+  }
+
   // --- the runs; a run's dialogues are read when it is first chosen
   const runs = read("runs");
   if (!runs.length) { $("transcripts").hidden = true; return; }

@@ -1,8 +1,8 @@
 """The HTML page, one file with its style, its script, its drawings and its dialogues inside; and report.md.
 
-The templates are page.html and, for the drawings, charts.html. Everything that comes from a run is escaped by them or
-travels as JSON. The page's content security policy forbids loading
-anything and running any script but its own, which is named by its hash.
+The template is page.html, with figure.html for each figure. Everything that comes from a run is escaped by them or
+travels as JSON. The page's content security policy forbids loading anything and running any script but its own, named
+by its hash. CSV and LaTeX of a figure are data addresses; its SVG is in the page already, and the script saves it.
 
 What was said is data. It goes into the page as JSON inside a script element of a type that no browser runs, with every
 character that could end the element or begin another one written as an escape; the page's script puts it on the screen
@@ -17,19 +17,21 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import msgspec
 
 from compeer import __version__
-from compeer.evals.language.measure import shares
+from compeer.evals.report.charts import FOLDER, Chart, style
 from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
+from compeer.evals.report.pictures import group_charts, judge_charts, training_charts
 from compeer.evals.report.tables import (
     ReportTable,
     case_score,
     cell_text,
-    columns_of,
     confusion_table,
+    figure_words,
     group_tables,
     named,
     pair_table,
@@ -39,7 +41,7 @@ from compeer.evals.report.tables import (
     span,
     value_text,
 )
-from compeer.evals.result import LANGUAGE_NAMES, Transcript, TranscriptTurn
+from compeer.evals.result import Transcript, TranscriptTurn
 from compeer.reasoning import LABELS, STEPS, Parsed, parse, split_thinking
 from compeer.reasoning.schema import write_value
 from compeer.statistics import Figure
@@ -60,7 +62,7 @@ def run_json(run: ReportRun) -> str:
     """
     benchmark, shown = run.result.benchmark, run.transcripts[: run.shown]
     named_score = next((score[0] for sample in shown if (score := case_score(benchmark, sample))), "")
-    return inline({"score": named_score, "samples": [_sample(sample, benchmark) for sample in shown]})
+    return inline({"score": figure_words(named_score), "samples": [sample_view(one, benchmark) for one in shown]})
 
 
 def inline(value: Any) -> str:
@@ -71,13 +73,14 @@ def inline(value: Any) -> str:
     return text
 
 
-def _sample(sample: Transcript, benchmark: str) -> dict[str, Any]:
+def sample_view(sample: Transcript, benchmark: str) -> dict[str, Any]:
+    """A dialogue as pages show it: what was said, the reasoning in steps, scores under names for people."""
+    scores = {name: value for name, value in sample.scores.items() if (benchmark, name) != ("sage", "emotion")}
     made: dict[str, Any] = {
         "id": sample.id,
         "language": sample.language,
         "said": [_said(said) for said in sample.said],
-        # SAGE's score is the end of its curve
-        "scores": {name: value for name, value in sample.scores.items() if (benchmark, name) != ("sage", "emotion")},
+        "scores": {figure_words(name): value for name, value in scores.items()},  # SAGE's is the end of its curve
         "about": sample.about,
     }
     if score := case_score(benchmark, sample):
@@ -156,7 +159,8 @@ def page(gathered: ReportRuns, title: str) -> str:
         .render(
             title=title,
             about=_about(gathered),
-            css=_file("page.css"),
+            css=(FOLDER / "static" / "charts.css").read_text(encoding="utf-8") + _file("page.css"),
+            chart_style=inline(style()),
             script=script,
             script_hash=f"sha256-{digest}",
             gathered=gathered,
@@ -178,32 +182,29 @@ def markdown(gathered: ReportRuns, title: str) -> str:
 def templates() -> jinja2.Environment:
     """The templates with what they may call; everything they print is escaped unless it is marked as safe."""
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader([Path(__file__).parent, FOLDER / "templates"]),
         autoescape=jinja2.select_autoescape(["html"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"curves_of": _curves_of, "plain": plain_text}
+    made.filters |= {"plain": plain_text}
     made.globals |= {
         "series": SERIES,
-        "languages": LANGUAGE_NAMES,
         "version": __version__,
         "cell_text": cell_text,
-        "columns_of": columns_of,
+        "file_address": _file_address,
+        "group_charts": group_charts,
         "headline": _headline,
-        "largest_share": largest_share,
-        "mean_curve": _mean_curve,
-        "overall": _overall,
+        "judge_charts": judge_charts,
         "remarks": _remarks,
         "run_json": run_json,
         "setup_rows": setup_rows,
-        "shares": shares,
         "side_by_side": _side_by_side,
         "span": span,
-        "stated": _stated,
         "tables_of": _tables_of,
         "title_of": title_of,
+        "training_charts": training_charts,
         "value_text": value_text,
     }
     return made
@@ -211,9 +212,16 @@ def templates() -> jinja2.Environment:
 
 def _about(gathered: ReportRuns) -> str:
     models = dict.fromkeys(run.result.model for run in gathered.runs)
-    runs = f"{len(gathered.runs)} runs" if len(gathered.runs) > 1 else "one run"
+    counts = {
+        "evaluation": len(gathered.runs),
+        "training run": len(gathered.training),
+        "judge study": len(gathered.judging),
+    }
+    told = [f"{n} {name}{'s' if n > 1 else ''}".replace("ys", "ies") for name, n in counts.items() if n]
     shown = sum(run.shown for run in gathered.runs)
-    return f"{runs} of {', '.join(models)}; {shown:,} dialogues to read"
+    if shown:
+        told.append(f"{shown:,} dialogues to read")
+    return f"{', '.join(told)}{': ' if models else ''}{', '.join(models)}"
 
 
 def _headline(run: ReportRun) -> tuple[Figure | None, str]:
@@ -241,37 +249,15 @@ def _remarks(table: ReportTable) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"† {row.name}: {remark}." for row in table.rows for remark in row.marks.values()))
 
 
-def _side_by_side(group: RunGroup, more: list[ReportTable]) -> list[tuple[bool, list[ReportTable | None]]]:
-    """Narrow blocks that follow one another, and wide ones; None stands for the charts."""
-    blocks = [(group.benchmark == "esc-eval", None), *((table.narrow, table) for table in more)]
-    return [(narrow, [table for _, table in some]) for narrow, some in groupby(blocks, key=lambda block: block[0])]
+def _side_by_side(tables: list[ReportTable]) -> list[tuple[bool, list[ReportTable]]]:
+    """Narrow tables that follow one another, and wide ones."""
+    return [(narrow, list(some)) for narrow, some in groupby(tables, key=lambda table: table.narrow)]
 
 
-def _curves_of(run: ReportRun) -> list[Transcript]:
-    return [sample for sample in run.transcripts if sample.curve]
-
-
-def _mean_curve(samples: list[Transcript]) -> list[float]:
-    """The mean emotion by turn; a dialogue that has ended keeps its last value."""
-    curves = [sample.curve for sample in samples]
-    turns = range(max(map(len, curves)))
-    return [sum(curve[min(turn, len(curve) - 1)] for curve in curves) / len(curves) for turn in turns]
-
-
-def _overall(group: RunGroup) -> dict[int, dict[str, Figure | None]]:
-    """By run, the figures of ESC-Eval over all judges and languages."""
-    return {run.number: {name: run.result.figure(name) for name in columns_of("esc-eval")} for run in group.runs}
-
-
-def _stated(group: RunGroup) -> list[tuple[ReportRun, str, dict[str, Any]]]:
-    """The strategies that runs state, by run and language."""
-    return [(run, *one) for run in group.runs for one in run.result.setup.get("strategies", {}).items()]
-
-
-def largest_share(group: RunGroup) -> float:
-    """The share at which the bars of all panels end: panels side by side share one scale."""
-    sides = [shares(entry[side]) for *_, entry in _stated(group) for side in ("model", "people")]
-    return max(share for side in sides for share in side.values())
+def _file_address(chart: Chart, kind: str) -> str:
+    """A figure's file as a data address; the drawing itself is in the page already."""
+    kinds = {"csv": "text/csv", "tex": "application/x-tex"}
+    return f"data:{kinds[kind]};charset=utf-8,{quote(chart.file(kind))}" if kind in kinds else ""
 
 
 def _file(name: str) -> str:

@@ -57,6 +57,23 @@ def named(name: str) -> FigureName:
     return FigureName(f"{rest}/{column}" if rest else column, None, language)
 
 
+def figure_words(name: str) -> str:
+    """A figure's or a score's name as a person reads it.
+
+    >>> figure_words("zh/similarity-within"), figure_words("adherence/stage"), figure_words("third_person")
+    ('similarity-within (Chinese)', 'adherence: stage', 'third person')
+    >>> figure_words("openai:org/gpt-4o/en/Fluency"), figure_words("hf:rank/fluency")
+    ('Fluency (English), openai:org/gpt-4o', 'Fluency, hf:rank')
+    """
+    front, _, last = name.rpartition("/")
+    if front and last in DIMENSIONS:  # a rating of one dialogue
+        return f"{DIMENSIONS[last]}, {front}"
+    place = named(name)
+    words = place.column.replace("_", " ").replace("/", ": ")
+    language = f" ({LANGUAGE_NAMES[place.language]})" if place.language else ""
+    return f"{words}{language}" + (f", {place.judge}" if place.judge else "")
+
+
 def columns_of(benchmark: str) -> tuple[str, ...]:
     """The paper's columns of a benchmark; none where the paper has no table."""
     return {"esc-eval": ESC_COLUMNS, "sage": SAGE_COLUMNS}.get(benchmark, ())
@@ -242,7 +259,7 @@ def confusion_table(title: str, confusion: dict[str, dict[str, int]]) -> ReportT
 
 def pair_table(pair: PairedRuns) -> ReportTable:
     """The differences of two runs in one table."""
-    rows = tuple(TableRow(figure.name, f"{figure.n} cases", (figure,)) for figure in pair.differences)
+    rows = tuple(TableRow(figure_words(figure.name), f"{figure.n} cases", (figure,)) for figure in pair.differences)
     title = f"{pair.first.label} minus {pair.second.label}"
     chance = pair.first.result.differences_are_chance or pair.second.result.differences_are_chance
     note = (
@@ -335,7 +352,7 @@ def _by_figure(group: RunGroup) -> ReportTable:
     heads = [(run, language) for run in group.runs for language in languages]
     rows = tuple(
         TableRow(
-            name,
+            figure_words(name),
             meaning(group.benchmark, name),
             tuple(found.get((name, run.number, language)) for run, language in heads),
         )

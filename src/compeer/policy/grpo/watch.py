@@ -102,7 +102,9 @@ class WatchedReward:
     ) -> list[float]:
         if self._held is not None:
             talks = columns.get("talk")  # of conversations the first answer is what a single output is
-            return self._held.score(prompt_record, [_first(talk) for talk in talks] if talks else completions)
+            scores = self._held.score(prompt_record, [_first(talk) for talk in talks] if talks else completions)
+            self._save_held(trainer_state.global_step, prompt_record)
+            return scores
         self._rows.clear()
         rewards = self.reward(
             completions=completions,
@@ -119,10 +121,21 @@ class WatchedReward:
                 log_metric(name, value)
             if self.run is not None:
                 step = trainer_state.global_step + 1
+                prompts = _prompts(prompt_record)
                 for row in chosen([row for share in shares for row in share.rows], self.samples):
-                    self.run.sample({"step": step, **msgspec.to_builtins(row)})
+                    self.run.sample({"step": step, **msgspec.to_builtins(row), "prompt": prompts.get(row.id, [])})
         self.seconds += time.perf_counter() - began - (self.composite.embedder.seconds - embedding)
         return rewards
+
+    def _save_held(self, step: int, prompt_record: Sequence[str]) -> None:
+        """Answers to the first held-out prompts as samples: the same prompts each time show how the policy changes."""
+        if self.run is None or not self.run.main or self._held is None:
+            return
+        prompts = _prompts(prompt_record)
+        for row in self._held.answers[: self.samples]:
+            if row.id in prompts:  # of this batch
+                said = {"output": row.output, "reward": row.training, "prompt": prompts[row.id]}
+                self.run.sample({"step": step, "id": row.id, "held_out": True, **said})
 
     def _share(self, spoken: Sequence[Language]) -> Share:
         rows = list(self._rows)
@@ -151,9 +164,17 @@ class WatchedReward:
 
 
 class _Spoken(msgspec.Struct):
-    """The one field of `PromptRecord` that is needed here."""
+    """The fields of `PromptRecord` that are needed here."""
 
     language: Language
+    id: str = ""
+    history: list[dict[str, Any]] = []
+
+
+def _prompts(records: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """What outputs answer, by id: the speakers and their words."""
+    rows = [from_json(row, _Spoken) for row in records]
+    return {row.id: [{"speaker": turn["speaker"], "text": turn["text"]} for turn in row.history] for row in rows}
 
 
 def _first(talk: str) -> str:

@@ -41,7 +41,7 @@ async function refresh() {
   }
   for (const part of parts) {
     const fresh = page.getElementById(part.id);
-    const used = part.contains(document.activeElement) || part.querySelector("details[open]");
+    const used = part.contains(document.activeElement) || part.querySelector("details[open], input:checked");
     if (fresh && !used && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
 }

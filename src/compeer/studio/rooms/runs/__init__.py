@@ -1,15 +1,16 @@
 """Runs: what has been trained and measured.
 
-reading  which folders hold a run; metrics, samples and results, also while they are written
-drawing  curves, intervals and times as the pages show them
-routes   the pages: the list, a run, an evaluation, a report
+reading  which folders hold a run; metrics, samples and results, also while they are written; notes
+drawing  figures, the lines of the list and times as the pages show them
+routes   the pages: the list, a run, an evaluation, several side by side, a report
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from compeer.studio.room import Room
+from compeer.evals.report.charts import FOLDER
+from compeer.studio.room import Part, Room
 from compeer.studio.rooms.runs.routes import routes
 from compeer.studio.settings import StudioSettings
 
@@ -20,4 +21,5 @@ def open_room(settings: StudioSettings) -> Room:
         folder=Path(__file__).parent,
         router=routes(settings) if settings.runs else None,
         roles=("coordinator",),
+        uses=(Part(name="figure", folder=FOLDER),),
     )

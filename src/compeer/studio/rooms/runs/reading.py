@@ -1,14 +1,12 @@
-"""Reading runs from their folders: which folders hold one, metrics, samples, results.
+"""Reading runs from their folders: which folders hold one, metrics, samples, results, transcripts; and people's notes.
 
 A training run has a run.json with a kind and settings (`compeer.training.run`), an evaluation a result.json
 (`compeer.evals.result`), a study of judges a run.json with sets and judges (`compeer.reward.evaluation.folder`); a
 folder with nothing but a page is a report. Each gets a short id made from its path, and pages know it by that id alone:
 an address in a browser never names a file.
 
-Files may still be written while they are read. `GrowingFile` reads each line once and counts it when its end has been
-written; a file that became shorter, or another file under the same name (a resumed run writes its logs again), is read
-from the beginning. Metrics are kept as columns of numbers. Samples can be large, so only the places of their lines are
-kept; the lines of the chosen steps are read when they are shown. What cannot be read is counted and left out.
+Files may still be written while they are read (`compeer.training.metrics`). Samples can be large, so only the places of
+their lines are kept; the lines of the chosen steps are read when they are shown. What cannot be read is left out.
 
 `RunLibrary` keeps all of it between requests.
 """
@@ -16,24 +14,24 @@ kept; the lines of the chosen steps are read when they are shown. What cannot be
 from __future__ import annotations
 
 import bisect
+import contextlib
 import hashlib
-import math
 import os
 import threading
 import time
-from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
-from compeer.evals.result import RESULT
+from compeer.errors import UserError
+from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, load_transcripts
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
 from compeer.studio.access.people import RequestRefused
+from compeer.training.metrics import GrowingFile, MetricLog
 from compeer.typed import from_json, known
 
 RunKind = Literal["training", "evaluation", "judging", "report"]
@@ -111,118 +109,7 @@ def _shown(name: str) -> str:
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
-_PIECE = 1 << 20
-
-
-class GrowingFile:
-    """Gives each whole line, with the place where it begins, to `take`; `begin` is called before the first."""
-
-    def __init__(self, path: Path, begin: Callable[[], None], take: Callable[[int, bytes], None]) -> None:
-        self.path, self._begin, self._take = path, begin, take
-        self._file: tuple[int, int] | None = None
-        self._read = 0
-        self.changed = 0.0
-
-    def catch_up(self) -> None:
-        """Read what was added since."""
-        try:
-            with self.path.open("rb") as file:
-                about = os.fstat(file.fileno())
-                if self._file != (about.st_dev, about.st_ino) or about.st_size < self._read:
-                    self._file, self._read = (about.st_dev, about.st_ino), 0
-                    self._begin()
-                self.changed = about.st_mtime
-                file.seek(self._read)
-                rest = b""
-                while piece := file.read(_PIECE):
-                    lines = (rest + piece).split(b"\n")
-                    rest = lines.pop()
-                    for line in lines:
-                        if line:
-                            self._take(self._read, line)
-                        self._read += len(line) + 1
-        except FileNotFoundError:
-            if self._file is not None:
-                self._file, self._read = None, 0
-                self._begin()
-
-
-#: logged once at the end of training, or the same as the axis
-LEFT_OUT = ("step", "epoch", "total_flos", "num_tokens", "train_loss")
-_LEFT_OUT_ENDS = ("_runtime", "_per_second", "num_tokens")
-
-
-class MetricColumn:
-    """The values of one name."""
-
-    def __init__(self) -> None:
-        self.steps, self.values = array("d"), array("d")
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    @property
-    def last(self) -> float:
-        return self.values[-1]
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and values as they are now, as copies: more may be added while they are drawn."""
-        steps, values = np.array(self.steps[:]), np.array(self.values[:])
-        return steps[: len(values)], values[: len(steps)]
-
-
-class MetricLog:
-    """metrics.jsonl of one run as columns: `columns[name][part]`, where part is "train" or "eval".
-
-    A name that begins with eval_ is the validation part of the name behind it, as in the figure that training draws.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._lines = GrowingFile(path, self._begin, self._take)
-        self._decode = msgspec.json.Decoder(known(dict[str, Any])).decode
-        self._lock = threading.Lock()
-        self._begin()
-
-    def catch_up(self) -> None:
-        with self._lock:
-            self._lines.catch_up()
-
-    @property
-    def changed(self) -> float:
-        return self._lines.changed
-
-    def column(self, name: str, part: str = "train") -> MetricColumn | None:
-        return self.columns.get(name, {}).get(part)
-
-    def _begin(self) -> None:
-        self.columns: dict[str, dict[str, MetricColumn]] = {}
-        self.step, self.lines, self.broken = 0, 0, 0
-
-    def _take(self, _: int, line: bytes) -> None:
-        try:
-            row = self._decode(line)
-        except (msgspec.MsgspecError, RecursionError):
-            self.broken += 1
-            return
-        self.lines += 1
-        given = row.get("step")
-        step = given if isinstance(given, int | float) and math.isfinite(given) else self.lines
-        self.step = max(self.step, int(step))
-        for key, value in row.items():
-            if type(value) not in (int, float) or key in LEFT_OUT or key.endswith(_LEFT_OUT_ENDS):
-                continue
-            part, name = ("eval", key[5:]) if key.startswith("eval_") else ("train", key)
-            column = self.columns.setdefault(name, {}).setdefault(part, MetricColumn())
-            try:
-                value = float(value)
-            except OverflowError:
-                continue
-            if math.isfinite(value):
-                column.steps.append(step)
-                column.values.append(value)
-
-
-SAMPLES_SHOWN = 8  # per step
+SAMPLES_SHOWN, SAMPLES_READ = 8, 40  # per step
 
 
 class SampleStep(msgspec.Struct, frozen=True):
@@ -233,8 +120,15 @@ class SampleStep(msgspec.Struct, frozen=True):
     labels: dict[str, str]
 
 
+class PromptTurn(msgspec.Struct, frozen=True):
+    """One turn of what an output answers."""
+
+    speaker: str = ""
+    text: str = ""
+
+
 class ShownSample(msgspec.Struct, frozen=True):
-    """One output with its reward."""
+    """One output with its reward and what it answers; `held_out` where the prompt is the same at every step."""
 
     id: str
     reply: str
@@ -244,10 +138,32 @@ class ShownSample(msgspec.Struct, frozen=True):
     parts: dict[str, float]
     reward: float | None
     failure: str | None
+    prompt: list[PromptTurn] = []
+    held_out: bool = False
+
+
+class SampledPrompt(msgspec.Struct, frozen=True):
+    """One prompt with the outputs of each chosen step."""
+
+    id: str
+    prompt: list[PromptTurn]
+    steps: list[tuple[int, list[ShownSample]]]
+
+
+def by_prompt(columns: Sequence[tuple[int, list[ShownSample]]]) -> list[SampledPrompt]:
+    """Samples of several steps by their prompt, so that one sees a model change; those of most steps come first."""
+    ids = dict.fromkeys(one.id for _, samples in columns for one in samples)
+    made = []
+    for key in ids:
+        steps = [(step, own) for step, samples in columns if (own := [one for one in samples if one.id == key])]
+        prompt = next((one.prompt for _, own in steps for one in own if one.prompt), [])
+        made.append(SampledPrompt(key, prompt, steps))
+    return sorted(made, key=lambda one: (not one.steps[0][1][0].held_out, -len(one.steps)))
 
 
 class _Step(msgspec.Struct):
     step: int = 0
+    held_out: bool = False
 
 
 class _Row(msgspec.Struct):
@@ -260,6 +176,8 @@ class _Row(msgspec.Struct):
     parts: dict[str, float] = {}
     reward: float | None = None
     failure: str | None = None
+    prompt: list[PromptTurn] = []
+    held_out: bool = False
 
 
 class SampleLog:
@@ -284,32 +202,38 @@ class SampleLog:
         return min(near, key=lambda one: abs(one - step))
 
     def spread(self, count: int = 3) -> list[int]:
-        """Steps to begin with: the first, the last, and between."""
-        if len(self.steps) <= count:
-            return list(self.steps)
-        return [self.steps[round(index * (len(self.steps) - 1) / (count - 1))] for index in range(count)]
+        """Steps to begin with: the first, the last, and between; where possible those that answer the same prompts."""
+        steps = sorted(self._held) if len(self._held) > 1 else self.steps
+        if len(steps) <= count:
+            return list(steps)
+        return [steps[round(index * (len(steps) - 1) / (count - 1))] for index in range(count)]
 
     def at(self, step: int, language: Language = "en") -> list[ShownSample]:
         """The samples of a step; labels are named in this language."""
         found = []
         try:
             with self._path.open("rb") as file:
-                for start, length in self._places.get(step, [])[:SAMPLES_SHOWN]:
+                for start, length in self._places.get(step, []):
                     file.seek(start)
                     found.append(_sample(file.read(length), language))
+                    if len(found) >= SAMPLES_READ:
+                        break
         except FileNotFoundError:
             return []
-        return found
+        return sorted(found, key=lambda one: not one.held_out)[:SAMPLES_SHOWN]
 
     def _begin(self) -> None:
         self._places: dict[int, list[tuple[int, int]]] = {}
+        self._held: set[int] = set()  # steps with answers to held-out prompts
 
     def _take(self, start: int, line: bytes) -> None:
         try:
-            step = self._decode(line).step
+            row = self._decode(line)
         except (msgspec.MsgspecError, RecursionError):
             return
-        self._places.setdefault(step, []).append((start, len(line)))
+        self._places.setdefault(row.step, []).append((start, len(line)))
+        if row.held_out:
+            self._held.add(row.step)
 
 
 def _sample(line: bytes, language: Language) -> ShownSample:
@@ -337,6 +261,8 @@ def _sample(line: bytes, language: Language) -> ShownSample:
         parts=row.parts,
         reward=row.reward,
         failure=row.failure,
+        prompt=row.prompt,
+        held_out=row.held_out,
     )
 
 
@@ -399,14 +325,39 @@ class TrainingRun(msgspec.Struct, frozen=True):
         return str(self.record.get("kind", ""))
 
 
+class RunNotes:
+    """What people wrote about runs: a text file for each in the studio's data folder; run folders are only read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, found: RunFolder) -> str:
+        try:
+            return (self.folder / f"{found.id}.md").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def write(self, found: RunFolder, text: str) -> None:
+        """Keep a note; an empty one removes it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"{found.id}.md"
+        if text.strip():
+            part = file.with_suffix(".part")
+            part.write_text(text.strip() + "\n", encoding="utf-8")
+            part.replace(file)
+        else:
+            file.unlink(missing_ok=True)
+
+
 class RunLibrary:
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self.roots = tuple(roots)
+    def __init__(self, roots: Sequence[Path], notes: Path) -> None:
+        self.roots, self.notes = tuple(roots), RunNotes(notes)
         self._lock = threading.Lock()
         self._found: tuple[float, dict[str, RunFolder]] | None = None
         self._metrics: OrderedDict[Path, MetricLog] = OrderedDict()
         self._samples: OrderedDict[Path, SampleLog] = OrderedDict()
         self._results: dict[Path, tuple[tuple[int, int], EvaluationResult]] = {}
+        self._read: tuple[Path, tuple[int, int], list[Transcript]] | None = None
 
     def all(self) -> dict[str, RunFolder]:
         """Everything there is, by id."""
@@ -448,6 +399,16 @@ class RunLibrary:
             kept = self._results[found.path] = (about, read_result(found.path))
         return kept[1]
 
+    def transcripts(self, found: RunFolder) -> list[Transcript]:
+        """The dialogues of an evaluation, as far as they can be read; the last one looked at is kept."""
+        about = _stat(found.path / TRANSCRIPTS)
+        if self._read is None or self._read[:2] != (found.path, about):
+            dialogues: list[Transcript] = []
+            with contextlib.suppress(UserError, OSError, EOFError):  # half written, or none
+                dialogues.extend(load_transcripts(found.path))
+            self._read = (found.path, about, dialogues)
+        return self._read[2]
+
     def results_of(self, found: RunFolder) -> list[tuple[RunFolder, EvaluationResult]]:
         """Evaluations of a training run: below its folder, or of a model that lies in it."""
         inside = f"{found.path}/"
@@ -468,10 +429,17 @@ class RunLibrary:
             return kept[path]
 
 
+_FILES = ("metrics.jsonl", "run.json", "result.json", "report.json", "report.html", TRANSCRIPTS)
+
+
+def files_state(found: RunFolder) -> tuple[tuple[int, int], ...]:
+    """Times and sizes of the files that make this folder a run: they tell whether something changed."""
+    return tuple(_stat(found.path / name) for name in _FILES)
+
+
 def changed_at(found: RunFolder) -> float:
-    """When one of the files that make this folder a run was last written."""
-    names = ("metrics.jsonl", "run.json", "result.json", "report.json", "report.html")
-    return max(_stat(found.path / name)[0] for name in names) / 1e9
+    """When one of these files was last written."""
+    return max(time for time, _ in files_state(found)) / 1e9
 
 
 def _stat(path: Path) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""The pages of Runs: the list, a run, an evaluation, a report.
+"""The pages of Runs: the list, a run, an evaluation, several side by side, figures as files, a report, notes.
+
+What a page shows is in its address, so a link reproduces the view, and everything works without a script.
 
 A report is a file that an evaluation wrote and that holds whatever models said. It is sent as it is, in a sandbox of
 its own: its scripts run, without cookies, without network, without any way back to the studio.
@@ -6,44 +8,114 @@ its own: its scripts run, without cookies, without network, without any way back
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Form, Query
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
-from compeer.evals.report.gather import setup_rows
+from compeer.evals.report.charts import Chart, short
+from compeer.evals.report.gather import TrainedRun, setup_rows
+from compeer.evals.report.page import sample_view
+from compeer.evals.report.tables import case_score, figure_words
+from compeer.evals.result import Transcript, meaning
 from compeer.studio.access.gate import SANDBOX
 from compeer.studio.access.people import RequestRefused, visit
 from compeer.studio.pages import pages
-from compeer.studio.rooms.runs.drawing import ago, intervals, listed_run, panels, short
-from compeer.studio.rooms.runs.reading import RunFolder, RunLibrary, TrainingRun, changed_at, report_of
+from compeer.studio.rooms.runs.drawing import EvaluationFigures, ago, listed_run, main_metrics, metric_charts, named
+from compeer.studio.rooms.runs.reading import (
+    RunFolder,
+    RunKind,
+    RunLibrary,
+    RunState,
+    TrainingRun,
+    by_prompt,
+    changed_at,
+    report_of,
+)
 from compeer.studio.settings import StudioSettings
+from compeer.studio.words import Say
 
-PER_PAGE = 30
+PER_PAGE, CASES = 30, 15
+COMPARED, CHOSEN = 8, 4  # runs side by side at most; metrics that are shown first
 _LONG = 200_000  # characters of a text that is shown
+_KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "tex": "application/x-tex"}
+Ids = Annotated[list[str], Query(max_length=COMPARED)]
 
 
 def routes(settings: StudioSettings) -> APIRouter:
     router = APIRouter()
-    library = RunLibrary(settings.runs)
+    library = RunLibrary(settings.runs, settings.data / "run-notes")
+    figures = EvaluationFigures()
+
+    def say_of(request: Request) -> Say:
+        return pages(request).say[visit(request).language]
 
     @router.get("")
     def runs(
         request: Request,
         q: Annotated[str, Query(max_length=200)] = "",
+        kind: RunKind | Literal[""] = "",
+        state: RunState | Literal[""] = "",
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> Response:
-        say = pages(request).say[visit(request).language]
-        wanted = [one for one in library.all().values() if q.casefold() in one.name.casefold()]
+        say = say_of(request)
+        wanted = [one for one in library.all().values() if not kind or one.kind == kind]
+        wanted = [one for one in wanted if q.casefold() in _searched(library, one).casefold()]
+        if state:
+            wanted = [one for one in wanted if one.kind == "training" and library.training_run(one).state == state]
         wanted.sort(key=changed_at, reverse=True)
         last = max(1, -(-len(wanted) // PER_PAGE))
         page = min(page, last)
         shown = [listed_run(library, one, say) for one in wanted[(page - 1) * PER_PAGE : page * PER_PAGE]]
+        filters = {"q": q, "kind": kind, "state": state}
         return pages(request).page(
-            request, "runs/list.html", lines=shown, q=q, count=len(wanted), number=page, last=last, short=short
+            request, "runs/list.html", lines=shown, filters=filters, count=len(wanted), number=page, last=last,
+            short=short, figure_words=figure_words,
+        )  # fmt: skip
+
+    @router.get("/compare")
+    def compare(
+        request: Request, run: Ids, metric: Annotated[list[str] | None, Query(max_length=40)] = None
+    ) -> Response:
+        say = say_of(request)
+        founds = [library.get(key) for key in dict.fromkeys(run)]
+        trained = _trained(library, founds)
+        known = _metrics(trained)
+        chosen = [name for name in metric if name in known] if metric is not None else known[:CHOSEN]
+        others = sorted((one for one in library.all().values() if one not in founds), key=changed_at, reverse=True)
+        return pages(request).page(
+            request,
+            "runs/compare.html",
+            founds=founds,
+            lines=[listed_run(library, one, say) for one in founds],
+            charts=[*metric_charts(trained, chosen, say), *figures.of(founds, say)],
+            files=_files(founds),
+            metrics=[(name, named(name, say), name in chosen) for name in known],
+            differing=_differing(library, founds),
+            others=[one for one in others if one.kind != "report"][:200] if len(founds) < COMPARED else [],
+            without={one.id: urlencode([("run", other.id) for other in founds if other != one]) for one in founds},
         )
+
+    @router.get("/figure.{kind}")
+    def figure(request: Request, kind: Literal["svg", "csv", "tex"], name: str, run: Ids) -> Response:
+        founds = [library.get(key) for key in dict.fromkeys(run)]
+        trained, say = _trained(library, founds), say_of(request)
+        made = [*metric_charts(trained, _metrics(trained), say), *figures.of(founds, say)]
+        chart = next((one for one in made if one.name == name), None)
+        if chart is None:
+            raise RequestRefused(404, "missing", "no such figure")
+        headers = {"content-disposition": f'attachment; filename="{chart.name}.{kind}"'}
+        return Response(chart.file(kind), media_type=_KINDS[kind], headers=headers)
+
+    @router.post("/{key}/note")
+    def note(key: str, text: Annotated[str, Form(max_length=20_000)] = "") -> Response:
+        found = library.get(key)
+        library.notes.write(found, text)
+        return RedirectResponse(f"/runs/{found.id}#note", 303)
 
     @router.get("/{key}")
     def run(
@@ -51,35 +123,47 @@ def routes(settings: StudioSettings) -> APIRouter:
         key: str,
         step: Annotated[list[int] | None, Query(max_length=6)] = None,
         every: bool = False,
+        q: Annotated[str, Query(max_length=200)] = "",
+        order: Literal["", "up", "down"] = "",
+        case: Annotated[str, Query(max_length=500)] = "",
+        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> Response:
         found = library.get(key)
-        say = pages(request).say[visit(request).language]
+        say = say_of(request)
         common: dict[str, Any] = {
             "found": found,
             "report": report_of(found.path) is not None,
+            "note": library.notes.read(found),
             "short": short,
-            "intervals": intervals,
+            "figure_words": figure_words,
+            "meaning": meaning,
+            "setup_rows": setup_rows,
+            "files": _files([found]),
         }
         if found.kind != "training":
             common["text"] = _text(found.path / "report.md") if found.kind == "judging" else None
-            common["result"] = library.result(found) if found.kind == "evaluation" else None
-            common["setup_rows"] = setup_rows
+            common["result"] = result = library.result(found) if found.kind == "evaluation" else None
             common["ago"] = ago(changed_at(found), say)
+            common["charts"] = figures.of([found], say)
+            said = library.transcripts(found) if result else []
+            common |= _dialogues(said, result.benchmark if result else "", q, order, case, page)
             return pages(request).page(request, "runs/evaluation.html", **common)
         training = library.training_run(found)
         samples = library.samples(found)
         chosen = sorted({samples.nearest(one) for one in step or samples.spread()}) if samples.steps else []
-        curves = panels(training.metrics, say, everything=every)
+        main = main_metrics([training.metrics])
+        names = [*main, *sorted(set(training.metrics.columns) - set(main))] if every else main
         return pages(request).page(
             request,
             "runs/run.html",
             run=training,
             ago=ago(training.changed, say),
             facts=_facts(training),
-            curves=curves,
+            charts=metric_charts([TrainedRun(found.name, training.metrics)], names, say),
             every=every,
-            more=len(training.metrics.columns) - len(curves),
-            columns=[(one, samples.at(one, say.language)) for one in chosen],
+            more=len(training.metrics.columns) - len(main),
+            steps=chosen,
+            prompts=by_prompt([(one, samples.at(one, say.language)) for one in chosen]),
             sampled=samples.steps,
             evaluations=library.results_of(found),
             results=_results(training),
@@ -93,6 +177,83 @@ def routes(settings: StudioSettings) -> APIRouter:
         return FileResponse(path, media_type="text/html; charset=utf-8", headers={"content-security-policy": SANDBOX})
 
     return router
+
+
+def _searched(library: RunLibrary, found: RunFolder) -> str:
+    """What the words of a search are looked for in: name, note, benchmark and model."""
+    result = library.result(found) if found.kind == "evaluation" else None
+    return "\n".join([found.name, library.notes.read(found), *([result.benchmark, result.model] if result else [])])
+
+
+def _trained(library: RunLibrary, founds: Sequence[RunFolder]) -> list[TrainedRun]:
+    """The training runs among these; a run keeps its colour in every figure."""
+    return [
+        TrainedRun(one.name, library.training_run(one).metrics, place)
+        for place, one in enumerate(founds)
+        if one.kind == "training"
+    ]
+
+
+def _metrics(runs: Sequence[TrainedRun]) -> list[str]:
+    """Every metric of these runs, the main ones first."""
+    logs = [run.metrics for run in runs]
+    return list(dict.fromkeys([*main_metrics(logs), *sorted(name for log in logs for name in log.columns)]))
+
+
+def _files(founds: Sequence[RunFolder]) -> Callable[[Chart, str], str]:
+    """Addresses of a figure's files."""
+    shown = urlencode([("run", one.id) for one in founds])
+    return lambda chart, kind: f"/runs/figure.{kind}?{shown}&{urlencode({'name': chart.name})}"
+
+
+def _differing(library: RunLibrary, founds: Sequence[RunFolder]) -> list[tuple[str, list[str]]]:
+    """Settings in which the runs differ, each with the values of all of them."""
+    settings = []
+    for found in founds:
+        if found.kind == "training":
+            config = library.training_run(found).record.get("config")
+            settings.append(dict(setup_rows(_flat(config))) if isinstance(config, dict) else {})
+        else:
+            result = library.result(found) if found.kind == "evaluation" else None
+            settings.append(dict(setup_rows({**result.comparable, **result.setup})) if result else {})
+    names = dict.fromkeys(name for one in settings for name in one)
+    rows = [(name, [one.get(name, "") for one in settings]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _flat(values: dict[str, Any], front: str = "") -> dict[str, Any]:
+    """Settings below settings as one list of names."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _flat(value, f"{front}{name}: ") if isinstance(value, dict) else {f"{front}{name}": value}
+    return found
+
+
+def _dialogues(said: Sequence[Transcript], benchmark: str, q: str, order: str, case: str, page: int) -> dict[str, Any]:
+    """The dialogues of an evaluation that fit the words, and the chosen one."""
+    wanted = [one for one in said if not q or q.casefold() in _spoken(one).casefold()]
+    scores = {one.id: score for one in wanted if (score := case_score(benchmark, one))}
+    if order and scores:
+        worst = float("inf") if order == "up" else float("-inf")
+        wanted.sort(key=lambda one: scores[one.id][1] if one.id in scores else worst, reverse=order == "down")
+    last = max(1, -(-len(wanted) // CASES))
+    page = min(page, last)
+    shown = wanted[(page - 1) * CASES : page * CASES]
+    chosen = next((one for one in wanted if one.id == case), shown[0] if shown else None)
+    return {
+        "whole": len(said),
+        "fitting": len(wanted),
+        "cases": [(one, scores[one.id][1] if one.id in scores else None) for one in shown],
+        "measure": figure_words(next(iter(scores.values()))[0]) if scores else "",
+        "chosen": sample_view(chosen, benchmark) if chosen else None,
+        "view": {"q": q, "order": order},
+        "number": page,
+        "last": last,
+    }
+
+
+def _spoken(one: Transcript) -> str:
+    return "\n".join([one.id, *(turn.text for turn in one.said), *one.about.values()])
 
 
 def _report(found: RunFolder) -> Path:

@@ -1,31 +1,22 @@
-// Reading a curve: the value under the pointer stands where the last value stands otherwise.
+// Reading curves: the values under the pointer stand where the last value stands otherwise.
 
 const written = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3)).toString());
+const number = ([low, high, start, end], place) => low + ((place - start) / (end - start)) * (high - low);
 
-function reading(drawing, place) {
-  const line = drawing.querySelector("polyline");
-  const box = drawing.viewBox.baseVal;
-  const pad = 3;
-  let best = null;
-  for (const pair of line.getAttribute("points").split(" ")) {
-    const [x, y] = pair.split(",").map(Number);
-    if (best === null || Math.abs(x - place * box.width) < Math.abs(best[0] - place * box.width)) best = [x, y];
-  }
-  const { first, last, low, high } = drawing.dataset;
-  const along = (best[0] - pad) / (box.width - 2 * pad);
-  const up = 1 - (best[1] - pad) / (box.height - 2 * pad);
-  const step = Number(first) + along * (Number(last) - Number(first));
-  const value = Number(low) + up * (Number(high) - Number(low));
-  return `${Math.round(step)}: ${written(value)}`;
+function reading(drawing, share) {
+  const [x, y] = [drawing.dataset.x, drawing.dataset.y].map((text) => text.split(" ").map(Number));
+  const place = share * drawing.viewBox.baseVal.width;
+  const nearest = [...drawing.querySelectorAll("polyline.line")].map((line) =>
+    line.getAttribute("points").split(" ").map((pair) => pair.split(",").map(Number))
+      .reduce((best, point) => (Math.abs(point[0] - place) < Math.abs(best[0] - place) ? point : best)));
+  return `${Math.round(number(x, nearest[0][0]))}: ${nearest.map((point) => written(number(y, point[1]))).join(" · ")}`;
 }
 
 document.addEventListener("pointermove", (event) => {
-  const drawing = event.target.closest?.("svg.panel");
+  const drawing = event.target.closest?.("svg[data-x]");
   for (const shown of document.querySelectorAll("[data-last-value]")) {
-    const mine = drawing && shown.closest(".panel-card").contains(drawing);
-    if (!mine && shown.textContent !== shown.dataset.lastValue) shown.textContent = shown.dataset.lastValue;
+    const box = drawing && shown.closest("figure").contains(drawing) ? drawing.getBoundingClientRect() : null;
+    const text = box ? reading(drawing, (event.clientX - box.left) / box.width) : shown.dataset.lastValue;
+    if (shown.textContent !== text) shown.textContent = text;
   }
-  if (!drawing) return;
-  const box = drawing.getBoundingClientRect();
-  drawing.closest(".panel-card").querySelector("[data-last-value]").textContent = reading(drawing, (event.clientX - box.left) / box.width);
 });
