@@ -51,7 +51,7 @@ def test_nothing_in_any_answer_tells_the_models_apart(tmp_path: Path, reasoning:
     said = replies(given)
     hostile = "<script>alert(1)</script> {{ 7*7 }} \"'><b>"
     said[0] = Reply(case=said[0].case, model=said[0].model, response=hostile, reasoning=said[0].reasoning)
-    made = create_arena(store, "blind", given, said, images=tmp_path, seed=1, show_reasoning=reasoning)
+    made = create_arena(store, "blind", given, said, images=tmp_path, seed=1, votes=1, show_reasoning=reasoning)
     author = {(reply.case, reply.response): reply.model for reply in said}
     told = {case.history[0].text: case.id for case in given}
     token = invite(store, made.arena.id, "Anna").token
@@ -114,7 +114,7 @@ def test_links_open_one_room_and_coordinators_one_arena(tmp_path: Path) -> None:
                 assert enter(client, token).status_code == 303
                 opened = {path for path in paths if client.get(path).status_code == 200}
                 assert opened == may[who], who
-                home = client.get("/").text
+                home = client.get("/", follow_redirects=True).text
                 assert ('href="/label"' in home, 'href="/arena"' in home) == (
                     "/label" in may[who],
                     "/arena" in may[who],

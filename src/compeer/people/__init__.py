@@ -7,10 +7,11 @@ What is refused raises `refusal.Refused`, is logged in the store, and changes no
     store              opening a database, transactions, migration
     tables             the tables
     refusal            what is refused, with its kind and HTTP status
-    invitations        people, personal links, pausing, signing in, forms that work once
+    invitations        people, one account and link each, pausing, signing in, forms that work once
     projects           names, settings, lists and pictures of labelling projects and arenas
     work_queue         leases: next, hand in, undo, skip, drafts, own progress; shared by labelling and arena
     protocol           the 2 + 1 rules, pure
+    guideline          the guideline's text in versions, and questions of a project's own
     labelling          labelling projects, and the queue of items
     labelling_results  progress, agreement, audit, disagreements, votes read back
     quality            gold items, practice, flags for careless work, labels on hold

@@ -75,7 +75,7 @@ class ComparisonQueue:
     def view(self, me: Person, key: str) -> Comparison:
         return self.queue.view(me, key)
 
-    def sheet(self, found: Comparison) -> dict[str, Any]:
+    def sheet(self, me: Person, found: Comparison) -> dict[str, Any]:
         return {"work": found, "turns": turns(found.history), "choices": CHOICES}
 
     def idle(self, me: Person, mine: OwnArenaProgress) -> dict[str, Any]:

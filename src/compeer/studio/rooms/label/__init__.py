@@ -2,9 +2,10 @@
 
 routes     labelling, own labels, projects, labels as files
 agreement  the coordinator's pages about agreement, audit and disagreements
+setup      the coordinator's pages for the guideline's text and own questions; the preview; Markdown
 
 Links, people, the way from one item to the next, and the look are those of `rooms.workplace`. The guideline that is
-shown beside each question is guideline.json.
+shown beside each question is the project's own, or that of `people.guideline`.
 """
 
 from __future__ import annotations

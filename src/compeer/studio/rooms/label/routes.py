@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Body, File, Form, UploadFile
+from fastapi import APIRouter, Body, Depends, File, Form, UploadFile
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
-from compeer.cer.item import QUESTIONS, Item, Question, image_folder, read_items
+from compeer.cer.item import Item, Question, image_folder, read_items
 from compeer.errors import UserError
 from compeer.people.exchange import labelled
+from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
-from compeer.people.labelling import AssignedItem, LabellingQueue, create_project
+from compeer.people.labelling import AssignedItem, GivenAnswers, LabellingQueue, create_project
 from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_summaries
@@ -37,6 +38,7 @@ from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label.agreement import BarPart, bar_parts
+from compeer.studio.rooms.label.setup import markdown
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, TurnView, took, turns
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
@@ -70,18 +72,25 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     return router
 
 
+_OWN_FIELD = "own:"
 #: what a form sends for True and False
 STEP_VALUES = {"true": True, "false": False}
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
-    """One question. `text` is the step to judge; the replies are in the task."""
+    """One question. `text` is the step to judge; the replies are in the task. `own` is set for one of the project's."""
 
     question: Question
     number: int
     text: str | None
     options: tuple[str, ...]
     chosen: str | None  # what was answered before
+    own: OwnQuestion | None = None
+
+    @property
+    def field(self) -> str:
+        """What the form sends the answer under."""
+        return f"{_OWN_FIELD}{self.question}" if self.own else self.question
 
 
 class LabelSheet(msgspec.Struct, frozen=True):
@@ -93,15 +102,22 @@ class LabelSheet(msgspec.Struct, frozen=True):
     others: dict[str, str]  # steps that are not asked
 
 
-def sheet(work: AssignedItem) -> LabelSheet:
+def sheet(work: AssignedItem, own: Sequence[OwnQuestion] = ()) -> LabelSheet:
     task = work.task
-    steps = task.reasoning or {}
-    asked = [
-        AskedQuestion(question, number, steps.get(question), *_options(question, work.draft.answers.get(question)))
-        for number, question in enumerate((one for one in QUESTIONS if one in task.questions), start=1)
-    ]
+    steps, theirs = task.reasoning or {}, {one.id: one for one in own}
+    asked = []
+    for number, question in enumerate(task.questions, start=1):
+        given, mine = work.draft.answers.get(question), theirs.get(question)
+        options, chosen = (mine.values, given) if mine else _options(question, given)
+        asked.append(AskedQuestion(question, number, steps.get(question), options, chosen, mine))
     others = {step: text for step, text in steps.items() if step not in task.questions}
     return LabelSheet(work, turns(task.history), asked, others)
+
+
+def shown_sheet(store: Store, project: int, found: AssignedItem) -> dict[str, Any]:
+    """What the page of one item shows: the item, and the guideline as it is now."""
+    values: dict[str, Any] = {"sheet": sheet(found, own_questions(store, project)), "task": found.task}
+    return values | {"guideline": current_guideline(store, project), "markdown": markdown, "in_language": in_language}
 
 
 def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | None]:
@@ -131,8 +147,8 @@ class LabelRoomQueue:
     def view(self, me: Person, key: str) -> AssignedItem:
         return self.queue.view(me, item_number(key))
 
-    def sheet(self, found: AssignedItem) -> dict[str, Any]:
-        return {"sheet": sheet(found), "task": found.task}
+    def sheet(self, me: Person, found: AssignedItem) -> dict[str, Any]:
+        return shown_sheet(self.store, me.project, found)
 
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
         finished = self.queue.is_finished(me.project)
@@ -152,6 +168,13 @@ class LabelRoomQueue:
         return self.queue.picture(me, item_number(key), which)
 
 
+async def own_answers(request: Request) -> dict[str, str]:
+    """What a form sends for questions of the project's own."""
+    form = await request.form()
+    found = {name.removeprefix(_OWN_FIELD): value for name, value in form.items() if name.startswith(_OWN_FIELD)}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
 def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only labelling has."""
     asking, queue = annotator.asking, LabellingQueue(store)
@@ -166,6 +189,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         request: Request,
         item: int,
         form: FormName,
+        own: Annotated[dict[str, str], Depends(own_answers)],
         history: Step = None,
         emotion: Step = None,
         strategy: Step = None,
@@ -174,13 +198,15 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         seconds: Seconds = None,
         shown: Seconds = None,
         again: Annotated[bool, Form()] = False,
+        guideline: Annotated[str, Form(max_length=100)] = "",
     ) -> Response:
         me = asking(request, item)
         steps = {"history": history, "emotion": emotion, "strategy": strategy}
         answers: dict[str, Any] = {name: STEP_VALUES[said] for name, said in steps.items() if said is not None}
         if preference is not None:
             answers["preference"] = preference
-        queue.submit(me, item, answers, seconds=took(seconds, shown), note=note, form=form)
+        given = GivenAnswers(answers | own, guideline)
+        queue.submit(me, item, given, seconds=took(seconds, shown), note=note, form=form)
         return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
     @router.post("/items/{item}/draft")

@@ -20,6 +20,7 @@ rest();
 task.start({
   rest,
   choose(number) {
+    if (!options[number - 1]) return false;
     options[number - 1].checked = true;
     tell("");
     rest();

@@ -129,7 +129,7 @@ export function start({ rest, choose, complete, retract, stay, more = {} }) {
     }
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (/^[1-4]$/.test(key) && choose(Number(key))) return event.preventDefault();
+    if (/^[1-9]$/.test(key) && choose(Number(key))) return event.preventDefault();
     if (!doing[key]) return;
     if (key === "Enter" && event.target.matches("a, button:not(#hand-in), summary")) return;
     if (key.startsWith("Arrow") && event.target.closest(".pane, .guide")) return; // they scroll there
