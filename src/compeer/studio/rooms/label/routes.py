@@ -30,7 +30,7 @@ from compeer.people.labelling import AssignedItem, GivenAnswers, LabellingQueue,
 from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_summaries
-from compeer.people.protocol import STATUSES
+from compeer.people.protocol import STATUSES, UNSURE, Unsure
 from compeer.people.store import Store
 from compeer.people.work_queue import OwnProgress
 from compeer.reward.verdict import CHOICES, Choice
@@ -73,8 +73,8 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
 
 
 _OWN_FIELD = "own:"
-#: what a form sends for True and False
-STEP_VALUES = {"true": True, "false": False}
+#: what a form sends for the answers to a step
+STEP_VALUES: dict[str, bool | Unsure] = {"true": True, "false": False, UNSURE: UNSURE}
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ def sheet(work: AssignedItem, own: Sequence[OwnQuestion] = ()) -> LabelSheet:
     asked = []
     for number, question in enumerate(task.questions, start=1):
         given, mine = work.draft.answers.get(question), theirs.get(question)
-        options, chosen = (mine.values, given) if mine else _options(question, given)
+        options, chosen = ((*mine.values, UNSURE), given) if mine else _options(question, given)
         asked.append(AskedQuestion(question, number, steps.get(question), options, chosen, mine))
     others = {step: text for step, text in steps.items() if step not in task.questions}
     return LabelSheet(work, turns(task.history), asked, others)
@@ -123,11 +123,11 @@ def shown_sheet(store: Store, project: int, found: AssignedItem) -> dict[str, An
 def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | None]:
     """What can be answered, and which of it was, as a form sends it."""
     if question == "preference":
-        return CHOICES, given
-    return tuple(STEP_VALUES), next((name for name, value in STEP_VALUES.items() if given is value), None)
+        return (*CHOICES, UNSURE), given
+    return tuple(STEP_VALUES), next((name for name, value in STEP_VALUES.items() if given == value), None)
 
 
-Step = Annotated[Literal["true", "false"] | None, Form()]
+Step = Annotated[Literal["true", "false", "unsure"] | None, Form()]
 
 
 class LabelRoomQueue:
@@ -193,7 +193,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         history: Step = None,
         emotion: Step = None,
         strategy: Step = None,
-        preference: Annotated[Choice | None, Form()] = None,
+        preference: Annotated[Choice | Unsure | None, Form()] = None,
         note: Note = "",
         seconds: Seconds = None,
         shown: Seconds = None,

@@ -11,6 +11,7 @@ let current = asks[0];
 
 const options = (ask) => [...ask.querySelectorAll("input[type=radio]")];
 const chosen = (ask) => options(ask).find((one) => one.checked);
+const numbered = (ask) => options(ask).filter((one) => one.value !== "unsure"); // has a key of its own
 
 function mark(ask) {
   current = ask;
@@ -36,6 +37,18 @@ form.addEventListener("focusin", (event) => {
   const ask = event.target.closest(".ask");
   if (ask) mark(ask);
 });
+
+// ---- the conversation opens where it is judged: at its end; a mark says that there is more above
+
+const pane = document.querySelector(".columns .pane");
+const above = pane.querySelector(".above");
+const look = () => (above.hidden = pane.scrollTop < 8);
+pane.scrollTop = pane.scrollHeight;
+look();
+pane.addEventListener("scroll", look, { passive: true });
+above.addEventListener("click", () => pane.scrollTo({ top: 0 }));
+for (const picture of pane.querySelectorAll("img")) // it grows when they come
+  picture.addEventListener("load", () => (pane.scrollTop = pane.scrollHeight), { once: true });
 
 // ---- saving
 
@@ -94,18 +107,21 @@ else {
   mark(asks[0]);
   handIn.focus({ preventScroll: true });
 }
+/** Answer the current question and move on; false when there is no such answer. */
+function take(option) {
+  if (!option) return false;
+  const ask = current, before = chosen(ask);
+  if (before !== option) taken.push([ask, before]);
+  option.checked = true;
+  changed();
+  onward(ask);
+  return true;
+}
+
 const step = (by) => () => go(asks[Math.min(Math.max(asks.indexOf(current) + by, 0), asks.length - 1)]);
 task.start({
   rest: () => go(current),
-  choose(number) {
-    const ask = current, option = options(ask)[number - 1], before = chosen(ask);
-    if (!option) return false;
-    if (before !== option) taken.push([ask, before]);
-    option.checked = true;
-    changed();
-    onward(ask);
-    return true;
-  },
+  choose: (number) => take(numbered(current)[number - 1]),
   complete() {
     const open = asks.filter((ask) => !chosen(ask));
     if (!open.length) {
@@ -125,5 +141,5 @@ task.start({
     return true;
   },
   stay: save,
-  more: { ArrowDown: step(1), ArrowUp: step(-1) },
+  more: { ArrowDown: step(1), ArrowUp: step(-1), u: () => take(options(current).find((one) => one.value === "unsure")) },
 });
