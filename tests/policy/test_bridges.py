@@ -131,12 +131,12 @@ def test_verl_alone_gives_the_total_before_equation_5(config: str, ours: list[Sc
         verl.compute_total("compeer", "x", "", {}, config=config)
 
 
-def scored(prompt_record: PromptRecord, outputs: list[str]) -> list[Scored]:
+def scored(name: str, outputs: list[str]) -> list[Scored]:
     if "break" in outputs:
         raise RuntimeError("the judge fell over")
     return [
         Scored(
-            id=prompt_record.id,
+            id=name,
             output=one,
             reply=one,
             complete=True,

@@ -3,9 +3,9 @@
 Rows hold what GRPO here would ask (`policy.prompts`), in the form that ms-swift and verl share: text with an `<image>`
 for each picture, and the pictures' paths in a list beside it.
 
-The reward is that of any configuration of `compeer policy grpo`; only `variant`, `reward`, `judge` and `embedder` are
-read. The file is named by the caller or by the environment variable COMPEER_REWARD, because most trainers make their
-reward functions without arguments. A process opens it once.
+The reward is that of any configuration of `compeer policy grpo`; only `variant`, `reward`, `judge`, `embedder`,
+`conversation` and `group` are read. The file is named by the caller or by the environment variable COMPEER_REWARD,
+because most trainers make their reward functions without arguments. A process opens it once.
 """
 
 from __future__ import annotations
@@ -70,15 +70,20 @@ def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[s
 
 
 VARIABLE = "COMPEER_REWARD"
-_READ = ("variant", "reward", "judge", "embedder")
+_READ = ("variant", "reward", "judge", "embedder", "conversation", "group")
+
+
+def reward_file(path: str | None = None) -> str:
+    """The path of this configuration, or of the one that COMPEER_REWARD names."""
+    name = path or os.environ.get(VARIABLE)
+    if not name:
+        raise UserError(f"No reward is named: set {VARIABLE} to a configuration of compeer policy grpo.")
+    return str(Path(name).resolve())
 
 
 def opened(path: str | None = None) -> CompositeReward:
     """The reward of this file, or of the one that COMPEER_REWARD names; the same object every time."""
-    name = path or os.environ.get(VARIABLE)
-    if not name:
-        raise UserError(f"No reward is named: set {VARIABLE} to a configuration of compeer policy grpo.")
-    return _opened(str(Path(name).resolve()))
+    return _opened(reward_file(path))
 
 
 def read(path: str) -> GrpoConfig:

@@ -19,75 +19,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from compeer.errors import UserError
+from compeer.policy.bridges.environment import PATIENCE, Meeting, told
 from compeer.policy.bridges.files import opened
 from compeer.policy.composite import CompositeReward, PromptRecord, Scored
 from compeer.typed import from_json
 
 Extra = Mapping[str, Any]
-#: seconds that the first of a group waits for the last; then those that came are scored without the rest
-PATIENCE = 600.0
-
-
-class Meeting:
-    """Where the outputs to one prompt wait until all of them are there."""
-
-    def __init__(self, score: Callable[[PromptRecord, list[str]], list[Scored]], patience: float = PATIENCE) -> None:
-        self.score, self.patience = score, patience
-        self.incomplete = 0  # groups that were scored without all of their outputs
-        self._tables: dict[str, _Table] = {}
-
-    async def join(self, prompt_record: str, group: int, output: str) -> Scored:
-        """This output's row, once its group is complete or its patience is over."""
-        loop = asyncio.get_running_loop()
-        table = self._tables.get(prompt_record)
-        if table is None:
-            table = self._tables[prompt_record] = _Table(prompt_record, group)
-            table.timer = loop.call_later(self.patience, self._rise, table)
-        seat: asyncio.Future[Scored] = loop.create_future()
-        table.seats.append((output, seat))
-        if len(table.seats) >= group:
-            self._rise(table)
-        return await seat
-
-    def _rise(self, table: _Table) -> None:
-        """Nobody joins this table any more; its outputs are scored, elsewhere, because that takes a while."""
-        if self._tables.get(table.prompt_record) is table:
-            del self._tables[table.prompt_record]
-            if table.timer is not None:
-                table.timer.cancel()
-            self.incomplete += len(table.seats) < table.group
-            table.work = asyncio.get_running_loop().create_task(self._served(table))
-
-    async def _served(self, table: _Table) -> None:
-        outputs = [output for output, _ in table.seats]
-        try:
-            prompt_record = from_json(table.prompt_record, PromptRecord)
-            rows = await asyncio.to_thread(self.score, prompt_record, outputs)
-        except Exception as error:  # everybody who waits must hear of it
-            for _, seat in table.seats:
-                if not seat.done():
-                    seat.set_exception(error)
-            return
-        for (_, seat), row in zip(table.seats, rows, strict=True):
-            if not seat.done():
-                seat.set_result(row)
-
-
-class _Table:
-    def __init__(self, prompt_record: str, group: int) -> None:
-        self.prompt_record, self.group = prompt_record, group
-        self.seats: list[tuple[str, asyncio.Future[Scored]]] = []
-        self.timer: asyncio.TimerHandle | None = None
-        self.work: asyncio.Task[None] | None = None
-
-
-_meetings: dict[tuple[int, float, str | None], Meeting] = {}
+_meetings: dict[tuple[int, float, str | None], Meeting[str, Scored]] = {}
 
 
 async def compute_score(
@@ -105,8 +49,10 @@ async def compute_score(
     reward = opened(config)
     key = (id(asyncio.get_running_loop()), patience, config)
     if key not in _meetings:
-        _meetings[key] = Meeting(lambda what, outputs: reward.score([(what, outputs)]), patience)
-    return _told(await _meetings[key].join(prompt_record, group, solution_str))
+        _meetings[key] = Meeting(
+            lambda record, outputs: reward.score([(from_json(record, PromptRecord), outputs)]), patience
+        )
+    return told(await _meetings[key].join(prompt_record, group, solution_str))
 
 
 def compute_scores(
@@ -135,8 +81,8 @@ def compute_scores(
         ]
     )
     order = [place for _, found in groups for place in found]
-    told = {place: _told(row) for place, row in zip(order, rows, strict=True)}
-    return [told[place] for place in range(len(solution_strs))]
+    by_place = {place: told(row) for place, row in zip(order, rows, strict=True)}
+    return [by_place[place] for place in range(len(solution_strs))]
 
 
 def compute_total(
@@ -151,7 +97,7 @@ def compute_total(
     """verl's signature for one output by itself: the total before equation 5."""
     prompt_record, _ = _record(extra_info)
     row = _alone(opened(config)).score([(from_json(prompt_record, PromptRecord), [solution_str])])[0]
-    return _told(row)
+    return told(row)
 
 
 def _alone(reward: CompositeReward) -> CompositeReward:
@@ -165,19 +111,6 @@ def _record(extra: Extra | None) -> tuple[str, int]:
             "python -m compeer.policy.bridges.verl."
         )
     return str(extra["prompt_record"]), max(1, int(extra.get("group") or 1))
-
-
-def _told(row: Scored) -> dict[str, float]:
-    """Numbers, the same names for every row: verl makes arrays of them and logs their means."""
-    return {
-        "score": row.reward,
-        "total": row.total,
-        "s_in": row.s_in,
-        "s_hi": row.s_hi,
-        "tau": row.tau,
-        "complete": float(row.complete),
-        "judged": float(row.failure is None),
-    }
 
 
 def main(words: Sequence[str]) -> None:
