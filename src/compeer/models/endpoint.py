@@ -13,6 +13,7 @@ import asyncio
 import base64
 import hashlib
 import mimetypes
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -28,7 +29,9 @@ from compeer.models.request import (
     RETRIED_STATUS,
     Answer,
     Ending,
+    FailureKind,
     ModelError,
+    NoAnswer,
     Patience,
     Place,
     Request,
@@ -36,6 +39,7 @@ from compeer.models.request import (
     Tries,
     Usage,
     by_content,
+    never_collect,
     retry_after,
 )
 from compeer.reasoning.grammar import gbnf, regex
@@ -50,7 +54,95 @@ _TOO_LONG = re.compile(
 )
 
 
-class Endpoint:
+class JsonServer:
+    """A server that answers JSON. It is asked again after a failure that may pass, as its `Patience` says.
+
+    One session belongs to one event loop of one process; a forked child leaves the parent's alone.
+    """
+
+    redirects = True
+    retries = 0
+
+    def __init__(self, api_key: str | None, patience: Patience, concurrency: int) -> None:
+        self.api_key, self.patience, self.concurrency = api_key, patience, concurrency
+        self._session: aiohttp.ClientSession | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+    def refusal(self, response: aiohttp.ClientResponse, problem: str) -> ModelError | None:
+        """The error for a status that asking again will not change; None for one that may pass."""
+        raise NotImplementedError
+
+    def silence(self, kind: FailureKind, problem: str, attempts: int) -> ModelError:
+        """The error when it is given up."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and self._home == (os.getpid(), asyncio.get_running_loop()):
+            await session.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_gate"} | {
+            "_session": None,
+            "_home": None,
+        }
+
+    async def _tried(
+        self, method: str, url: URL, payload: Callable[[], Awaitable[bytes | None]], read: Callable[[bytes], T]
+    ) -> T:
+        tries = Tries(self.patience)
+        while True:
+            body = await payload()
+            http, wait, allowed = self._http, None, 0.0
+            kind: FailureKind = "refused"
+            try:
+                async with self._gate:
+                    allowed = tries.begin()
+                    limit = aiohttp.ClientTimeout(total=allowed, sock_connect=min(10.0, allowed))
+                    asked = http.request(method, url, data=body, timeout=limit, allow_redirects=self.redirects)
+                    async with asked as response:
+                        data = await response.read()
+                        if response.status == 200:
+                            return read(data)
+                        problem, wait = self._status(response, data)
+            except (Garbage, TimeoutError, aiohttp.ClientError, OSError) as error:
+                kind, problem = _failure(error, allowed)
+            await self._pause(tries, kind, problem, wait)
+
+    def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
+        """What a status other than 200 means, and how long the server asks to wait; an error when that is final."""
+        problem = f"it answered {response.status}: {server_message(data)}"
+        if final := self.refusal(response, problem):
+            raise final
+        return problem, retry_after(response.headers.get("Retry-After"))
+
+    async def _pause(self, tries: Tries, kind: FailureKind, problem: str, wait: float | None) -> None:
+        pause = tries.pause(wait)
+        if pause is None:
+            raise self.silence(kind, problem, tries.made)
+        self.retries += 1
+        await asyncio.sleep(pause)
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        here = os.getpid(), asyncio.get_running_loop()
+        if self._session is None or self._home != here:
+            if self._session is not None and self._home is not None and self._home[0] != here[0]:
+                never_collect(self._session)
+            headers = {"Content-Type": "application/json"}
+            if self.api_key:
+                headers["Authorization"] = f"Bearer {self.api_key}"
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=self.patience.timeout),
+                headers=headers,
+            )
+            self._gate = asyncio.Semaphore(self.concurrency)
+            self._home = here
+        return self._session
+
+
+class Endpoint(JsonServer):
     """A chat model behind an OpenAI-compatible server."""
 
     sees = True  # whether the model behind it does is the server's to say
@@ -69,52 +161,35 @@ class Endpoint:
             raise ModelError(
                 f"{base_url!r} is not the address of a server; it should look like http://127.0.0.1:8000/v1."
             )
-        self.model, self.base_url, self.api_key = model, base_url.rstrip("/"), api_key
+        super().__init__(api_key, patience, concurrency)
+        self.model, self.base_url = model, base_url.rstrip("/")
         self.name = f"openai:{model}@{self.base_url}"
-        self.concurrency, self.patience = concurrency, patience
-        self.retries = 0
         self._chat = URL(f"{self.base_url}/chat/completions")  # parsed once; aiohttp would do it for each request
         self._dialect = dialect
-        self._session: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._images: dict[tuple[str, int, int], tuple[str, str]] = {}
 
     async def ask(self, request: Request) -> Answer:
-        # rendered for each attempt: a server that was only starting may now say which dialect it speaks
-        return await self._tried(self._chat, lambda: self._payload(request, stream=False), self._answer)
+        async def payload() -> bytes:
+            # rendered for each attempt: a server that was only starting may now say which dialect it speaks
+            return msgspec.json.encode(await self._payload(request, stream=False))
+
+        return await self._tried("POST", self._chat, payload, self._answer)
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """A question of the server's own, beside the protocol: a path below its root, tried as patiently as `ask`."""
 
-        async def payload() -> dict[str, Any]:
-            return body
+        async def payload() -> bytes:
+            return msgspec.json.encode(body)
 
-        return await self._tried(URL(self.base_url.removesuffix("/v1") + path), payload, _object)
-
-    async def _tried(self, url: URL, payload: Callable[[], Awaitable[dict[str, Any]]], read: Callable[[bytes], T]) -> T:
-        tries = Tries(self.patience)
-        while True:
-            http, problem, wait, allowed = self._http, "", None, 0.0
-            body = msgspec.json.encode(await payload())
-            try:
-                async with self._gate:
-                    allowed = tries.begin()
-                    limit = aiohttp.ClientTimeout(total=allowed, sock_connect=10)
-                    async with http.post(url, data=body, timeout=limit) as response:
-                        data = await response.read()
-                        if response.status == 200:
-                            return read(data)
-                        problem, wait = self._status(response, data)
-            except (_Garbage, TimeoutError, aiohttp.ClientError) as error:
-                problem = _failure(error, allowed)
-            await self._pause(tries, problem, wait)
+        return await self._tried("POST", URL(self.base_url.removesuffix("/v1") + path), payload, _object)
 
     async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
         """The text as it comes. A failure is tried again as long as nothing has been passed on."""
         more = {"stream_options": {"include_usage": True}} if ending is not None else {}
         tries, begun = Tries(self.patience), False
         while True:
-            http, problem, wait = self._http, "", None
+            http, wait = self._http, None
+            kind: FailureKind = "refused"
             body = msgspec.json.encode(await self._payload(request, stream=True) | more)
             try:
                 async with self._gate:
@@ -126,11 +201,11 @@ class Endpoint:
                                 yield piece
                             return
                         problem, wait = self._status(response, await response.read())
-            except (_Garbage, TimeoutError, aiohttp.ClientError) as error:
-                problem = _failure(error, self.patience.timeout)
+            except (Garbage, TimeoutError, aiohttp.ClientError) as error:
+                kind, problem = _failure(error, self.patience.timeout)
             if begun:
-                raise ModelError(self._gave_up(f"it broke off: {problem}", 1))
-            await self._pause(tries, problem, wait)
+                raise self.silence(kind, f"it broke off: {problem}", 1)
+            await self._pause(tries, kind, problem, wait)
 
     def rendered(self, request: Request) -> bytes:
         payload = self._body(request, stream=False)
@@ -146,13 +221,14 @@ class Endpoint:
                 data = await response.read()
                 if response.status != 200:
                     problem, _ = self._status(response, data)
-                    raise ModelError(self._gave_up(problem, 1))
+                    raise self.silence("refused", problem, 1)
                 listed = msgspec.json.decode(data)["data"]
                 return [entry for entry in listed if isinstance(entry, dict)]
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError):
-            raise _Final(self._gave_up("it does not list its models as an OpenAI-compatible server does", 1)) from None
+            said = "it does not list its models as an OpenAI-compatible server does"
+            raise _Final(str(self.silence("nonsense", said, 1))) from None
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise ModelError(self._gave_up(_failure(error, 10), 1)) from None
+            raise self.silence(*_failure(error, 10), 1) from None
 
     async def dialect(self) -> Dialect:
         """Which server this is, asked until it is known."""
@@ -166,11 +242,6 @@ class Endpoint:
             known: dict[str, Dialect] = {"llamacpp": "llamacpp", "vllm": "vllm", "sglang": "sglang"}
             self._dialect = next((known[owner] for owner in owners if owner in known), "openai")
         return self._dialect
-
-    async def close(self) -> None:
-        if self._session:
-            await self._session.close()
-            self._session = None
 
     async def _payload(self, request: Request, *, stream: bool) -> dict[str, Any]:
         payload = self._body(request, stream=stream)
@@ -210,22 +281,6 @@ class Endpoint:
             body |= {"logprobs": True, "top_logprobs": request.logprobs}
         return body
 
-    @property
-    def _http(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._loop is not loop:  # a session belongs to one event loop
-            headers = {"Content-Type": "application/json"}
-            if self.api_key:
-                headers["Authorization"] = f"Bearer {self.api_key}"
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=self.patience.timeout),
-                headers=headers,
-            )
-            self._gate = asyncio.Semaphore(self.concurrency)
-            self._loop = loop
-        return self._session
-
     def _answer(self, data: bytes) -> Answer:
         try:
             reply = msgspec.json.decode(data)
@@ -244,7 +299,7 @@ class Endpoint:
                 model=str(reply.get("model") or self.model),
             )
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
+            raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
     def _image(self, path: str) -> tuple[str, str]:
         """(data URL, hash) of a picture, read once as long as the file does not change."""
@@ -264,37 +319,26 @@ class Endpoint:
             raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
         return self._images[state]
 
-    def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
-        """What a status other than 200 means, and how long the server asks to wait; ModelError when that is final."""
-        problem = f"it answered {response.status}: {server_message(data)}"
-        if response.status in (400, 413) and _TOO_LONG.search(problem):
-            raise TooLong(self._refused(response.status, problem))
-        if response.status not in RETRIED_STATUS:
-            raise _Final(self._refused(response.status, problem))
-        return problem, retry_after(response.headers.get("Retry-After"))
-
-    async def _pause(self, tries: Tries, problem: str, wait: float | None) -> None:
-        pause = tries.pause(wait)
-        if pause is None:
-            raise ModelError(self._gave_up(problem, tries.made))
-        self.retries += 1
-        await asyncio.sleep(pause)
-
-    def _refused(self, status: int, problem: str) -> str:
+    def refusal(self, response: aiohttp.ClientResponse, problem: str) -> ModelError | None:
+        status = response.status
         advice = {
             400: "The request does not fit this model; a shorter conversation or another model may.",
             401: "Set OPENAI_API_KEY to a key that this server accepts.",
             403: "Set OPENAI_API_KEY to a key that this server accepts.",
             404: f"Is {self.model!r} the right model name, and does the base URL end in /v1?",
         }.get(status, "Try again later, or another server.")
-        return f"The server {self.base_url} refused the request for {self.model}: {problem}. {advice}"
+        words = f"The server {self.base_url} refused the request for {self.model}: {problem}. {advice}"
+        if status in (400, 413) and _TOO_LONG.search(problem):
+            return TooLong(words)
+        return None if status in RETRIED_STATUS else _Final(words)
 
-    def _gave_up(self, problem: str, attempts: int) -> str:
+    def silence(self, kind: FailureKind, problem: str, attempts: int) -> ModelError:
         tried = f" after {attempts} attempts" if attempts > 1 else ""
-        return (
+        words = (
             f"No answer from {self.model} at {self.base_url}{tried}: {problem}. "
             "Is the server running, and is the base URL right (--base-url or OPENAI_BASE_URL)?"
         )
+        return NoAnswer(kind, words)
 
 
 def is_address(url: str) -> bool:
@@ -310,17 +354,19 @@ class _Final(ModelError):
     """A refusal that asking again will not change."""
 
 
-class _Garbage(Exception):
-    """An answer that is not a chat completion."""
+class Garbage(Exception):
+    """An answer that is not what was asked for."""
 
 
-def _failure(error: Exception, seconds: float) -> str:
-    """What went wrong with an attempt that was given so many seconds, in words."""
+def _failure(error: Exception, seconds: float) -> tuple[FailureKind, str]:
+    """What went wrong with an attempt that was given so many seconds."""
     if isinstance(error, TimeoutError):
-        return f"it did not answer within {seconds:g} s"
-    if isinstance(error, _Garbage):
-        return f"its answer makes no sense: {error}"
-    return f"the connection failed: {error or type(error).__name__}"
+        return "time", f"it did not answer within {seconds:.3g} s"
+    if isinstance(error, Garbage):
+        return "nonsense", f"its answer makes no sense: {error}"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "connection", f"the connection failed: it broke off in the middle of its answer ({error})"
+    return "connection", f"the connection failed: {error or type(error).__name__}"
 
 
 async def _pieces(content: aiohttp.StreamReader, ending: Ending | None) -> AsyncIterator[str]:
@@ -339,7 +385,7 @@ async def _pieces(content: aiohttp.StreamReader, ending: Ending | None) -> Async
                 yield "</think>" + said if thinking else said
                 thinking = False
     except (ValueError, HttpProcessingError) as error:  # a line without an end, depending on aiohttp's version
-        raise _Garbage(f"{type(error).__name__}: {str(error)[:80]}") from None
+        raise Garbage(f"{type(error).__name__}: {str(error)[:80]}") from None
     if thinking:
         yield "</think>"
 
@@ -357,14 +403,14 @@ def _delta(data: bytes, ending: Ending | None) -> dict[str, Any]:
     try:
         chunk = msgspec.json.decode(data)
         if "error" in chunk:
-            raise _Garbage(str(chunk["error"])[:200])
+            raise Garbage(str(chunk["error"])[:200])
         choices = chunk.get("choices") or []
         if ending is not None:
             ending.usage = _usage(chunk["usage"]) if chunk.get("usage") else ending.usage
             ending.finish = str((choices[0].get("finish_reason") if choices else "") or ending.finish)
         return dict(choices[0].get("delta") or {}) if choices else {}
     except (msgspec.MsgspecError, AttributeError, TypeError, KeyError, ValueError) as error:
-        raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
+        raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
 
 def _usage(used: dict[str, Any]) -> Usage:
@@ -402,7 +448,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         return from_json(data, dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise _Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
+        raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
 
 
 def _with_data(message: dict[str, Any], image: Any) -> dict[str, Any]:

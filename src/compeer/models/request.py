@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +26,23 @@ T = TypeVar("T")
 
 class ModelError(UserError):
     """A model that cannot be opened or did not answer; the message says what to do."""
+
+
+#: time: no answer in time; connection: nobody there, or it broke off; nonsense: an answer that is not one;
+#: refused: the server declined; judge: a judge tried and reports that it could not
+FailureKind = Literal["time", "connection", "nonsense", "refused", "judge"]
+Retry = Literal["later", "smaller", "never"]
+
+
+class NoAnswer(ModelError):
+    """No answer from a server. `again`: whether asking again may help, later or with less."""
+
+    def __init__(self, kind: FailureKind, message: str, again: Retry = "later") -> None:
+        super().__init__(message)
+        self.kind, self.again = kind, again
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, str(self), self.again)
 
 
 class TooLong(ModelError):
@@ -235,6 +252,14 @@ class Tries:
         pause = self.patience.wait(max(1, self.made), retry_after)
         spent = time.monotonic() - self._started if self._started is not None else 0.0
         return None if self.made >= self.patience.attempts or spent + pause > self.patience.patience else pause
+
+
+_inherited: list[object] = []  # from the parent of a fork
+
+
+def never_collect(thing: object) -> None:
+    """Keep an object alive that a fork inherited: closing it would reach through shared sockets into the parent."""
+    _inherited.append(thing)
 
 
 #: answers of a server that may be different next time

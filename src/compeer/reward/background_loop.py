@@ -14,14 +14,9 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from compeer.models.request import never_collect
+
 T = TypeVar("T")
-
-_inherited: list[object] = []  # from the parent of a fork
-
-
-def never_collect(thing: object) -> None:
-    """Keep an inherited object alive: it belongs to another process."""
-    _inherited.append(thing)
 
 
 class BackgroundLoop:

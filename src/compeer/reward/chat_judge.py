@@ -32,7 +32,7 @@ import msgspec
 from compeer.models.cache import CachedModel
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
-from compeer.models.request import Answer, Model, ModelError, Place, Request, TooLong, images_of
+from compeer.models.request import Answer, Model, ModelError, NoAnswer, Place, Request, TooLong, images_of
 from compeer.models.weighing import Weigher, weigher
 from compeer.models.weights import remembered_sha256
 from compeer.reasoning import begins_with_thinking
@@ -117,7 +117,7 @@ class ChatJudge:
                 except TooLong:
                     case = halve(case)
         except ModelError as error:
-            failure = str(error)
+            failure = f"{error.kind}: {error}" if isinstance(error, NoAnswer) else str(error)
         return judgement_of(case, steps, [pairs[order] for order in shown if order in pairs], failure)
 
     async def _hold_threads(

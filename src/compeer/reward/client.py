@@ -33,6 +33,7 @@ import msgspec
 
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
+from compeer.models.request import FailureKind
 from compeer.reasoning.ontology import Language
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
@@ -40,7 +41,6 @@ from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
 from compeer.reward.wire import (
-    FailureKind,
     JudgeError,
     failed_judgement,
     failure_kind,

@@ -12,26 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+from yarl import URL
 
-from compeer.models.endpoint import is_address, server_message
-from compeer.models.request import RETRIED_STATUS, Patience, Tries, retry_after
-from compeer.reward.background_loop import never_collect
+from compeer.models.endpoint import Garbage, JsonServer, is_address
+from compeer.models.request import RETRIED_STATUS, FailureKind, Patience, Retry
 from compeer.reward.case import Case, split_by_history
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
 from compeer.reward.wire import (
-    FailureKind,
     JudgeError,
     JudgeReply,
     JudgeRequest,
     PictureRefused,
-    Retry,
     ServiceInfo,
     failed_judgement,
     reply_problem,
@@ -39,9 +37,13 @@ from compeer.reward.wire import (
 )
 from compeer.typed import from_json
 
+T = TypeVar("T")
 
-class RemoteJudge:
+
+class RemoteJudge(JsonServer):
     """A judge in another process. `most` is the number of cases per request."""
+
+    redirects = False
 
     def __init__(
         self,
@@ -55,13 +57,10 @@ class RemoteJudge:
             raise JudgeError(
                 "refused", f"{url!r} is not the address of a judge; write it like http://127.0.0.1:8020.", "never"
             )
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self.api_key = api_key or os.environ.get("COMPEER_API_KEY")
-        self.patience, self.most = patience, most
+        super().__init__(api_key or os.environ.get("COMPEER_API_KEY"), patience, concurrency=1000)
+        self.url, self.most = url.rstrip("/").removesuffix("/v1"), most
         self.info: ServiceInfo | None = None
         self.fingerprint: str | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     @property
     def name(self) -> str:
@@ -79,7 +78,7 @@ class RemoteJudge:
 
     async def identity(self) -> Mapping[str, Any]:
         """The identity of the judge behind the service, asked again every time."""
-        self._remember(_read_info(await self._asked("GET", "/identity"), self.url))
+        self._remember(await self._asked("GET", "/identity", None, self._read_info))
         assert self.info is not None
         return self.info.identity
 
@@ -107,85 +106,47 @@ class RemoteJudge:
         other.info, other.fingerprint = self.info, self.fingerprint
         return other
 
-    async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None and self._home == _here():
-            await session.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None, "_home": None}
-
     async def _judged(self, cases: list[Case], orders: Orders) -> list[Judgement]:
         body = msgspec.json.encode(JudgeRequest(cases, orders))
-        tries = Tries(self.patience)
-        while True:
-            try:
-                data = await self._asked("POST", "/v1/judge", body, tries)
-                return self._read(data, cases)
-            except _Nonsense as problem:
-                await self._pause(tries, "nonsense", str(problem), None)
+        return await self._asked("POST", "/v1/judge", body, lambda data: self._read(data, cases))
+
+    async def _asked(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], T]) -> T:
+        async def payload() -> bytes | None:
+            return body
+
+        return await self._tried(method, URL(self.url + path), payload, read)
 
     def _read(self, data: bytes, cases: list[Case]) -> list[Judgement]:
         try:
             reply = from_json(data, JudgeReply)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise _Nonsense(f"{data[:80]!r} ({error})") from None
+            raise Garbage(f"{data[:80]!r} ({error})") from None
         if problem := reply_problem(cases, reply.judgements):
-            raise _Nonsense(problem)
+            raise Garbage(problem)
         if reply.judge != self.fingerprint:
             raise JudgeError("refused", self._another(reply.judge), "never")
         return reply.judgements
 
-    async def _asked(self, method: str, path: str, body: bytes | None = None, tries: Tries | None = None) -> bytes:
-        """The body of an answer with status 200; everything else is retried or ends in a JudgeError."""
-        tries = tries or Tries(self.patience)
-        while True:
-            kind: FailureKind = "connection"
-            wait, allowed = None, tries.begin()
-            limit = aiohttp.ClientTimeout(total=allowed, sock_connect=min(10.0, allowed))
-            try:
-                request = self._http.request(method, self.url + path, data=body, timeout=limit, allow_redirects=False)
-                async with request as response:
-                    data = await response.read()
-                    if response.status == 200:
-                        return data
-                    kind, problem = "refused", f"it answered {response.status}: {server_message(data)}"
-                    wait = retry_after(response.headers.get("Retry-After"))
-                    if response.status not in RETRIED_STATUS:
-                        again: Retry = "smaller" if response.status in (400, 413) else "never"
-                        raise JudgeError("refused", self._refused(response.status, problem), again)
-            except TimeoutError:
-                kind, problem = "time", f"it did not answer within {allowed:.3g} s"
-            except aiohttp.ClientPayloadError as error:
-                problem = f"it broke off in the middle of its answer ({error})"
-            except (aiohttp.ClientError, OSError) as error:
-                problem = f"the connection failed: {error or type(error).__name__}"
-            await self._pause(tries, kind, problem, wait)
+    def silence(self, kind: FailureKind, problem: str, attempts: int) -> JudgeError:
+        tried = f" after {attempts} attempts" if attempts > 1 else ""
+        advice = "Is it running (compeer reward serve), and is the address right?"
+        return JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
 
-    async def _pause(self, tries: Tries, kind: FailureKind, problem: str, wait: float | None) -> None:
-        pause = tries.pause(wait)
-        if pause is None:
-            tried = f" after {tries.made} attempts" if tries.made > 1 else ""
-            advice = "Is it running (compeer reward serve), and is the address right?"
-            raise JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
-        await asyncio.sleep(pause)
-
-    @property
-    def _http(self) -> aiohttp.ClientSession:
-        if self._session is None or self._home != _here():  # a session belongs to one loop of one process
-            if self._session is not None and self._home is not None and self._home[0] != os.getpid():
-                never_collect(self._session)
-            headers = {"Content-Type": "application/json"}
-            if self.api_key:
-                headers["Authorization"] = f"Bearer {self.api_key}"
-            self._session = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0))
-            self._home = _here()
-        return self._session
+    def refusal(self, response: aiohttp.ClientResponse, problem: str) -> JudgeError | None:
+        if response.status in RETRIED_STATUS:
+            return None
+        advice = {
+            401: "Set COMPEER_API_KEY to the key the service was started with.",
+            404: "Is this the address of `compeer reward serve`?",
+            413: "Send fewer cases at once, or start the service with a larger limit.",
+        }.get(response.status, "The service's own messages may say more.")
+        again: Retry = "smaller" if response.status in (400, 413) else "never"
+        return JudgeError("refused", f"The judge at {self.url} refused: {problem}. {advice}", again)
 
     async def _fetch_info(self) -> ServiceInfo:
         """What the service says about itself, in a loop of its own."""
         try:
-            return _read_info(await self._asked("GET", "/identity"), self.url)
+            return await self._asked("GET", "/identity", None, self._read_info)
         finally:
             await self.close()
 
@@ -200,26 +161,9 @@ class RemoteJudge:
             f"{self.fingerprint}. Rewards of two judges cannot be mixed; start the first one again."
         )
 
-    def _refused(self, status: int, problem: str) -> str:
-        advice = {
-            401: "Set COMPEER_API_KEY to the key the service was started with.",
-            404: "Is this the address of `compeer reward serve`?",
-            413: "Send fewer cases at once, or start the service with a larger limit.",
-        }.get(status, "The service's own messages may say more.")
-        return f"The judge at {self.url} refused: {problem}. {advice}"
-
-
-class _Nonsense(Exception):
-    """An answer without the judgements that were asked for."""
-
-
-def _read_info(data: bytes, url: str) -> ServiceInfo:
-    try:
-        return from_json(data, ServiceInfo)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        answer = f"it answers {data[:80]!r}"
-        raise JudgeError("nonsense", f"{url} is not a judge: {answer}. Is this `compeer reward serve`?") from None
-
-
-def _here() -> tuple[int, asyncio.AbstractEventLoop]:
-    return os.getpid(), asyncio.get_running_loop()
+    def _read_info(self, data: bytes) -> ServiceInfo:
+        try:
+            return from_json(data, ServiceInfo)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            words = f"{self.url} is not a judge: it answers {data[:80]!r}. Is this `compeer reward serve`?"
+            raise JudgeError("nonsense", words) from None

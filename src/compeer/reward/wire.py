@@ -17,41 +17,23 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
-from compeer.models.request import ModelError, image_bytes
+from compeer.models.request import FailureKind, ModelError, NoAnswer, image_bytes
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
 
-#: time: no answer in time; connection: nobody there, or it broke off; nonsense: an answer that is not a judgement;
-#: refused: the service declined; judge: the judge tried and reports that it could not
-FailureKind = Literal["time", "connection", "nonsense", "refused", "judge"]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
-Retry = Literal["later", "smaller", "never"]
-#: how `compeer.models.endpoint` words its errors
-_ENDPOINT_WORDS: tuple[tuple[str, FailureKind], ...] = (
-    ("it did not answer within", "time"),
-    ("the connection failed", "connection"),
-    ("its answer makes no sense", "nonsense"),
-    (": it answered ", "refused"),
-)
 
 
-class JudgeError(ModelError):
-    """No answer to a whole request. `again`: whether asking again may help, later or with fewer cases."""
-
-    def __init__(self, kind: FailureKind, message: str, again: Retry = "later") -> None:
-        super().__init__(message)
-        self.kind, self.again = kind, again
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JudgeError, (self.kind, str(self), self.again)
+class JudgeError(NoAnswer):
+    """No answer to a whole request, which may help later or with fewer cases."""
 
 
 class JudgeRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -136,18 +118,13 @@ def failed_judgement(case: Case, kind: FailureKind, why: str) -> Judgement:
 
 
 def failure_kind(failure: str) -> FailureKind:
-    """The category of a failure, also of one in the words of the model behind a judge.
+    """The category of a failure.
 
     >>> failure_kind("time: no answer within 60 s"), failure_kind("the history is too long")
     ('time', 'judge')
-    >>> failure_kind("No answer from qwen at http://127.0.0.1:8000/v1: the connection failed: nobody there.")
-    'connection'
     """
     named = failure.partition(":")[0]
-    for kind in FAILURE_KINDS:
-        if kind == named:
-            return kind
-    return next((kind for words, kind in _ENDPOINT_WORDS if words in failure), "judge")
+    return next((kind for kind in FAILURE_KINDS if kind == named), "judge")
 
 
 def missing_answer(case: Case, judgement: Judgement, kind: Kind) -> JudgeError | None:
