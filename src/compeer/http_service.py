@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import os
 import re
 import signal
 import sys
@@ -168,13 +169,15 @@ async def run_until_stopped(
     *,
     load: Callable[[], Awaitable[str]],
     finish: Callable[[], Awaitable[None]],
+    under_way: Callable[[], int] | None = None,
     path: str = "",
     shutdown_timeout: float = 2.0,
 ) -> None:
     """Listen at once, load, and serve until SIGTERM or Ctrl-C.
 
     `load` returns the name of what was loaded. `finish` is awaited after the signal, before connections are closed: it
-    refuses what is new and waits for what is under way. UserError when loading fails or the port is taken.
+    refuses what is new and waits for what is under way, which `under_way` counts. UserError when loading fails or the
+    port is taken.
     """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -190,9 +193,10 @@ async def run_until_stopped(
         shown = f"[{host}]" if ":" in host else host or "0.0.0.0"
         print(f"listening on http://{shown}:{runner.addresses[0][1]}{path}", flush=True)
         await _load_and_wait(load, stop)
+        print(_farewell(under_way() if under_way else None), file=sys.stderr, flush=True)
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the process at once
-            loop.remove_signal_handler(number)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, os._exit, 128 + number)  # a second one ends the process at once
         await finish()
         await runner.cleanup()
 
@@ -208,4 +212,15 @@ async def _load_and_wait(load: Callable[[], Awaitable[str]], stop: asyncio.Event
     name = loading.result()
     print(f"ready after {time.monotonic() - began:.1f} s: {name}", file=sys.stderr, flush=True)
     await stopped
-    print("stopping: finishing the answers under way; press Ctrl-C again to end at once", file=sys.stderr, flush=True)
+
+
+def _farewell(count: int | None) -> str:
+    """What is said after the first Ctrl-C. None: not counted.
+
+    >>> _farewell(0), _farewell(2)
+    ('Stopping.', 'Stopping: finishing 2 answers under way. Press Ctrl-C again to end at once.')
+    """
+    if count == 0:
+        return "Stopping."
+    answers = "what is" if count is None else "1 answer" if count == 1 else f"{count} answers"
+    return f"Stopping: finishing {answers} under way. Press Ctrl-C again to end at once."

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +162,49 @@ class TestAccess:
         done = compeer("serve", "--host=0.0.0.0", "--port=0")
         assert done.returncode == 1
         assert "no key is set" in done.stderr and "--key" in done.stderr
+
+
+class TestStopping:
+    """Ctrl-C, with an answer under way that takes some seconds."""
+
+    @staticmethod
+    def begun(supporter: Supporter, folder: Path) -> Any:
+        supporter.delay = 0.05
+        return serving(folder, "--model=openai:kind-7b", f"--base-url={supporter.base_url}")
+
+    def test_it_says_that_it_finishes_the_answer_and_does(self, supporter: Supporter, tmp_path: Path) -> None:
+        with self.begun(supporter, tmp_path) as server:
+            stream = iter(server.client().chat.completions.create(**hello(), stream=True))
+            chunks: list[Any] = [next(stream)]
+            server.process.send_signal(signal.SIGINT)
+            chunks += stream
+            assert chunks[-1].choices[0].finish_reason == "stop" and chunks[-1].choices[0].delta.compeer["complete"]
+            assert server.process.wait(30) == 0
+            log = server.log.read_text()
+            assert "Stopping: finishing 1 answer under way. Press Ctrl-C again to end at once." in log
+            assert "Traceback" not in log
+
+    def test_a_second_one_ends_at_once(self, supporter: Supporter, tmp_path: Path) -> None:
+        supporter.manner = "hang"
+        with self.begun(supporter, tmp_path) as server, ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(server.post, hello())
+            wait_for(lambda: bool(supporter.bodies))
+            server.process.send_signal(signal.SIGINT)
+            wait_for(lambda: "Press Ctrl-C again" in server.log.read_text())
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(10) == 130
+            assert asked.exception(10) is not None, "the connection is closed"
+            assert "Traceback" not in server.log.read_text()
+
+    def test_with_nothing_under_way_it_just_stops(self, supporter: Supporter, tmp_path: Path) -> None:
+        with self.begun(supporter, tmp_path) as server:
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(30) == 0
+            assert "Stopping." in server.log.read_text() and "finishing" not in server.log.read_text()
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

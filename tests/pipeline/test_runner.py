@@ -22,7 +22,7 @@ from tests.endpoints.stages import CLASSIFY, JUDGE, SAY, SHOUT, Note
 
 from compeer.errors import UserError
 from compeer.models.request import Answer, ModelError, Request, Usage
-from compeer.pipeline.ledger import Manifest, NoAnswers
+from compeer.pipeline.ledger import Counts, Manifest, NoAnswers, Spent
 from compeer.pipeline.runner import Interrupted, run_stage
 from compeer.pipeline.stage import Progress, Stage, Tools, estimate
 from compeer.pipeline.work import WINDOW
@@ -350,5 +350,20 @@ def test_plain_lines_tell_the_progress_where_there_is_no_terminal(
     source, model = write(tmp_path / "in.jsonl", *map(str, range(50))), Scripted("yes")
     run_stage(SAY, source, tmp_path / "out.jsonl", judged_by(model), concurrency=1, progress=Progress(every=0.0))
     told = capsys.readouterr().err
-    assert "say: 50 rows, about 50 calls" in told
+    assert "say: 50 rows, about 50 calls" in told and f"; asking {model.name}\n" in told
     assert "say: 25 of 50 rows, " in told and "tokens read" in told and "left" in told
+    assert " 0.0 " not in told
+
+
+def test_a_slow_stage_tells_a_rate_that_is_not_zero(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 10_000, 45))
+    monkeypatch.setattr("compeer.pipeline.stage.time.monotonic", lambda: float(next(clock)))
+    progress, counts = Progress(every=0.0), Counts()
+    progress.start("reason", 100, counts)
+    for _ in range(2):
+        counts.rows_in += 1
+        progress.tick(counts, Spent())
+    told = capsys.readouterr().err
+    assert "reason: 2 of 100 rows, 1 min 08 s per row, 1 h 50 min left\n" in told

@@ -208,6 +208,9 @@ class ConversationServer:
         self.ready = True
         return self.model.name
 
+    def under_way(self) -> int:
+        return len(self._limits)
+
     async def finish(self) -> None:
         """Refuse what is new, wait for what is under way, and end what takes too long; each client is told."""
         self.stopping = True
@@ -452,6 +455,7 @@ async def serve(model: Model, settings: ServerSettings, guard_model: GuardModel 
             settings.port,
             load=server.load,
             finish=server.finish,
+            under_way=server.under_way,
             path="/v1",
         )
     finally:

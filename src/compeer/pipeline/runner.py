@@ -119,7 +119,7 @@ def run_stage(
     progress.say(told and f"{stage.name}: {told}")
     if homes and not progress.quiet:
         expected = estimate(stage, total - state.counts.rows_in, _rows(stage, source, _SAMPLE), tools)
-        progress.say(f"{stage.name}: {expected}")
+        progress.say(f"{stage.name}: {expected}; asking {', '.join(dict.fromkeys(names.values()))}")
 
     def take(done: Done) -> None:
         ledger.take(done)
