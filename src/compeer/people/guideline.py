@@ -8,11 +8,12 @@ A project without a text of its own shows guideline.json, under the version that
 answered, decided and measured like the others: two votes, a third where they differ. In an export they are in
 `trace.annotation.questions`, so that whoever reads CER items is not disturbed. As YAML or JSON:
 
-    - id: warmth
-      text: {en: How warm is the better reply?, zh: 较好的回复有多温暖？}
-      answers:
-        - {id: cold, text: Cold}
-        - {id: warm, text: {en: Warm, zh: 温暖}}
+    questions:
+      - id: warmth
+        text: {en: How warm is the better reply?, zh: 较好的回复有多温暖？}
+        answers:
+          - {id: cold, text: Cold}
+          - {id: warm, text: {en: Warm, zh: 温暖}}
 
 They can be changed until the first item is given out; after that only their texts can, because votes refer to the ids.
 """
@@ -180,8 +181,9 @@ def read_questions(data: Any) -> tuple[OwnQuestion, ...]:
     >>> [one.id for one in read_questions([{"id": "tone", "text": "Tone?", "answers": ["cold", "warm"]}])]
     ['tone']
     """
+    data = data.get("questions") if isinstance(data, Mapping) else data
     if not isinstance(data, Sequence) or isinstance(data, str):
-        raise UserError("Questions are a list; each has an id, a text and answers.")
+        raise UserError("questions is a list; each has an id, a text and answers.")
     try:
         found = msgspec.convert([_question(one) for one in data], tuple[OwnQuestion, ...])
     except (msgspec.ValidationError, TypeError, AttributeError, KeyError) as error:

@@ -187,6 +187,20 @@ class AssignedItem(msgspec.Struct, frozen=True):
     handed_in: bool = False
 
 
+def preview_item(store: Store, project: int, at: int) -> tuple[AssignedItem, int]:
+    """The n-th item of a project as somebody would see it, and how many there are; nobody is given it."""
+    query = select(items).where(items.c.project == project, items.c.stage.in_(STAGES)).order_by(items.c.position)
+    with store.read() as db:
+        rows = db.execute(query.offset(max(0, at - 1)).limit(1)).all() or db.execute(query.limit(1)).all()
+        total = db.execute(LabellingQueue(store)._total(project)).scalar_one()
+    if not rows:
+        raise UserError("There are no items in this project.")
+    first = hashlib.sha256(rows[0].name.encode()).digest()[0] < 128
+    asked_here = questions_of(rows[0].questions)
+    task = task_for(from_json(rows[0].content, Item), candidate_first=first, name=str(rows[0].id), questions=asked_here)
+    return AssignedItem(rows[0].id, task, Draft(), 0.0), total
+
+
 class HandedIn(msgspec.Struct, frozen=True):
     """An item that a person handed in: its number, when, and how its last message begins.
 

@@ -1,7 +1,8 @@
 """Interface texts in English and Chinese, read from data files.
 
 Every text stands once, both languages side by side, under a key that begins with the name of its room (or of a part of
-the shell). A room keeps its texts in JSON files in its folder (`words.json`); those of the shell are in `look/words.json`. `{name}` in a text is filled in by the page.
+the shell). A room keeps its texts in JSON files in its folder (`words.json`); those of the shell are in
+`look/words.json`. `{name}` in a text is filled in by the page.
 
     say = Say(read_words(folder), "zh")
     say("runs.count", count=3)

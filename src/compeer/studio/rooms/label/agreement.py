@@ -11,7 +11,7 @@ from fastapi import APIRouter, File, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from compeer.cer.item import QUESTIONS, Question
+from compeer.cer.item import Question
 from compeer.errors import UserError
 from compeer.people.invitations import Person
 from compeer.people.labelling import LabellingQueue
@@ -21,6 +21,7 @@ from compeer.people.labelling_results import (
     ItemRecord,
     PairAgreement,
     agreement,
+    answer_values,
     audit,
     confusion,
     disagreements,
@@ -31,6 +32,7 @@ from compeer.people.projects import Project
 from compeer.reasoning import render_step
 from compeer.reward.judge import Judgement
 from compeer.studio.pages import pages
+from compeer.studio.rooms.label.setup import question_names
 from compeer.studio.rooms.workplace.annotator import send_picture, turns
 from compeer.studio.rooms.workplace.coordinator import received
 from compeer.studio.rooms.workplace.links import RoomLinks
@@ -78,8 +80,10 @@ def add(router: APIRouter, links: RoomLinks) -> None:
     store = links.store
 
     @router.get("/projects/{number}/agreement")
-    def agree(request: Request, number: int, question: Annotated[Question, Query()] = "history") -> Response:
-        return figures(request, links.coordinated(request, number), question)
+    def agree(request: Request, number: int, question: Annotated[str, Query(max_length=20)] = "history") -> Response:
+        found = links.coordinated(request, number)
+        known = {name: name for name in answer_values(store, number)}
+        return figures(request, found, known.get(question, "history"))  # type: ignore[call-overload]
 
     @router.post("/judgements/{number}")
     def judged(request: Request, number: int, file: Annotated[UploadFile, File()]) -> Response:
@@ -103,7 +107,9 @@ def add(router: APIRouter, links: RoomLinks) -> None:
             measured = agreement(store, found.id)
             pairs = sorted(pair_agreement(store, found.id, question), key=lambda one: one.percent)
             audits = measured.audit if judgements is None else audit(store, found.id, judgements)
-            return AgreementCounts(measured, {name: _shares(measured, name) for name in QUESTIONS}, pairs, audits)
+            return AgreementCounts(
+                measured, {name: _shares(measured, name) for name in measured.questions}, pairs, audits
+            )
 
         return pages(request).flow(
             request,
@@ -113,6 +119,7 @@ def add(router: APIRouter, links: RoomLinks) -> None:
             question=question,
             count=count,
             confusion=confusion,
+            names=question_names(request, store, found.id),
             most=PAIRS,
             judged=judgements is not None,
             wrong=wrong,
@@ -133,6 +140,7 @@ def add(router: APIRouter, links: RoomLinks) -> None:
             "find": find,
             "turns": turns,
             "step": render_step,
+            "names": question_names(request, store, number),
             "page": page,
             "most": PER_PAGE,
         }

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Body, Depends, File, Form, UploadFile
+from fastapi import APIRouter, Body, Depends, File, Form, Query, UploadFile
 from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from compeer.cer.item import Item, Question, image_folder, read_items
 from compeer.errors import UserError
-from compeer.people.exchange import labelled
+from compeer.people.exchange import csv_lines, labelled, labels_table, votes_table
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
-from compeer.people.labelling import AssignedItem, GivenAnswers, LabellingQueue, create_project
+from compeer.people.labelling import AssignedItem, GivenAnswers, LabellingQueue, create_project, preview_item
 from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_summaries
@@ -37,9 +37,19 @@ from compeer.reward.verdict import CHOICES, Choice
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import agreement as agreement_pages
+from compeer.studio.rooms.label import setup
 from compeer.studio.rooms.label.agreement import BarPart, bar_parts
-from compeer.studio.rooms.label.setup import markdown
-from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, TurnView, took, turns
+from compeer.studio.rooms.label.setup import markdown, question_names
+from compeer.studio.rooms.workplace.annotator import (
+    REASONS,
+    AnnotatorPages,
+    FormName,
+    Note,
+    Seconds,
+    TurnView,
+    took,
+    turns,
+)
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
@@ -51,6 +61,7 @@ from compeer.studio.rooms.workplace.coordinator import (
     disposition,
     folder_named,
     received,
+    sent_fields,
     workplace_router,
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
@@ -69,6 +80,8 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     add_projects(router, links.store, coordinator)
     add_export(router, links)
     agreement_pages.add(router, links)
+    setup.add(router, links.store, coordinator)
+    add_preview(router, links.store, coordinator)
     return router
 
 
@@ -153,7 +166,12 @@ class LabelRoomQueue:
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
         finished = self.queue.is_finished(me.project)
         agreed = agreement(self.store, me.project).questions if finished else {}
-        return {"finished": finished, "agreed": agreed}
+        return {
+            "finished": finished,
+            "agreed": agreed,
+            "own": {one.id: one for one in own_questions(self.store, me.project)},
+            "in_language": in_language,
+        }
 
     def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
         self.queue.skip(me, item_number(key), reason, distress=distress, form=form)
@@ -170,9 +188,8 @@ class LabelRoomQueue:
 
 async def own_answers(request: Request) -> dict[str, str]:
     """What a form sends for questions of the project's own."""
-    form = await request.form()
-    found = {name.removeprefix(_OWN_FIELD): value for name, value in form.items() if name.startswith(_OWN_FIELD)}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    sent = await sent_fields(request)
+    return {name.removeprefix(_OWN_FIELD): value for name, value in sent.items() if name.startswith(_OWN_FIELD)}
 
 
 def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
@@ -284,7 +301,7 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
             bars = {name: bar_parts((one, counts[one]) for one in order) for name, counts in now.questions.items()}
             return ProjectCounts(now, bars)
 
-        return coordinator.overview(request, found, wrong, count)
+        return coordinator.overview(request, found, wrong, count, names=question_names(request, store, found.id))
 
     coordinator.add(router, overview)
 
@@ -313,7 +330,28 @@ def project_source(
     return ProjectSource(items, folder_named(settings, say, images, image_folder(file)))
 
 
-ExportFormat = Literal["cer", "label-studio", "potato"]
+def add_preview(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
+    """The annotator's page as the coordinator sees it. Nothing is stored."""
+
+    @router.get("/projects/{number}/preview")
+    def preview(request: Request, number: int, at: Annotated[int, Query(ge=1)] = 1) -> Response:
+        found = coordinator.links.coordinated(request, number)
+        shown, total = preview_item(store, number, at)
+        values = shown_sheet(store, number, shown) | {"reasons": REASONS, "done": False, "shown": 0}
+        values |= {"mine": OwnProgress(at - 1, 0, 0, total), "form": "preview-" + "0" * 16, "undo_form": ""}
+        address = f"{coordinator.at(number)}/preview?at={min(at, total)}"
+        return pages(request).page(request, "label/work.html", preview=address, project=found, **values)
+
+    @router.post("/projects/{number}/preview")
+    def onward(request: Request, number: int, at: Annotated[int, Query(ge=1)] = 1) -> Response:
+        coordinator.links.coordinated(request, number)
+        where = f"{coordinator.at(number)}/preview?at={at + 1}"
+        if "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(where, 303)
+        return JSONResponse({"next": where})
+
+
+ExportFormat = Literal["cer", "labels.csv", "votes.csv", "label-studio", "potato"]
 
 
 def add_export(router: APIRouter, links: RoomLinks) -> None:
@@ -322,6 +360,15 @@ def add_export(router: APIRouter, links: RoomLinks) -> None:
         request: Request, number: int, form: ExportFormat, everything: bool = False, anonymous: bool = False
     ) -> Response:
         found = links.coordinated(request, number)
+        if form in ("labels.csv", "votes.csv"):
+            rows = (
+                labels_table(links.store, number, everything=everything, anonymous=anonymous)
+                if form == "labels.csv"
+                else votes_table(links.store, number, anonymous=anonymous)
+            )
+            headers = {"content-disposition": disposition(f"{found.name}-{form}")}
+            lines = (line.encode() for line in ("\ufeff", *csv_lines(rows)))  # with a mark, for spreadsheets
+            return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
         items = labelled(links.store, number, everything=everything or form != "cer", anonymous=anonymous)
         if form == "cer":
             headers = {"content-disposition": disposition(f"{found.name}.jsonl")}

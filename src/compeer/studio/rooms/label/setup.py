@@ -6,10 +6,39 @@ else. The preview is the annotator's page with an item of the project: its answe
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Depends, File, Query, UploadFile
 from markdown_it import MarkdownIt
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from compeer.cer.item import QUESTIONS
+from compeer.config import read_yaml
+from compeer.errors import UserError
+from compeer.people.guideline import (
+    Guideline,
+    OwnQuestion,
+    QuestionGuide,
+    guideline_versions,
+    in_language,
+    own_questions,
+    read_questions,
+    save_guideline,
+    set_questions,
+)
+from compeer.people.projects import Project
+from compeer.people.store import Store
+from compeer.reasoning.ontology import LANGUAGES, Language
+from compeer.studio.pages import pages
+from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received, say_in, sent_fields
+from compeer.studio.words import Say
+
+PARTS = QuestionGuide.__struct_fields__
+_EMPTY_QUESTIONS = 2  # rows of the form that are still to be filled in
 
 
 @cache
@@ -25,3 +54,138 @@ def markdown(text: str) -> Markup:
     <p><strong>Only</strong> the &lt;b&gt;reply&lt;/b&gt;, see [x](javascript:alert(1))</p>
     """
     return Markup(_renderer().render(text))
+
+
+class QuestionNames:
+    """How questions and answers are called: the paper's by the interface's texts, own ones as their project says."""
+
+    def __init__(self, own: Sequence[OwnQuestion], say: Say) -> None:
+        self._own, self._say = {one.id: one for one in own}, say
+
+    def question(self, name: str) -> str:
+        mine = self._own.get(name)
+        return in_language(mine.text, self._say.language) if mine else self._say(f"workplace.ask.{name}")
+
+    def answer(self, name: str, value: str) -> str:
+        mine = {one.id: one.text for one in self._own[name].answers} if name in self._own else {}
+        return in_language(mine[value], self._say.language) if value in mine else self._say(f"label.value.{value}")
+
+
+def question_names(request: Request, store: Store, project: int) -> QuestionNames:
+    return QuestionNames(own_questions(store, project), say_in(request))
+
+
+def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
+    links = coordinator.links
+
+    @router.get("/projects/{number}/guideline")
+    def look(request: Request, number: int, version: Annotated[str, Query(max_length=100)] = "") -> Response:
+        return guideline_page(request, links.coordinated(request, number), version=version)
+
+    @router.post("/projects/{number}/guideline")
+    def write(request: Request, number: int, sent: Annotated[dict[str, str], Depends(sent_fields)]) -> Response:
+        found = links.coordinated(request, number)
+        coordinator.forms.use(sent.get("form", ""))
+        given = guideline_of(sent, [*QUESTIONS, *(one.id for one in own_questions(store, number))])
+        try:
+            save_guideline(store, number, given, sent.get("version", ""))
+        except UserError as error:
+            return guideline_page(request, found, given, str(error))
+        return RedirectResponse(f"{coordinator.at(number)}/guideline?saved=1", 303)
+
+    def guideline_page(
+        request: Request, found: Project, given: Guideline | None = None, wrong: str | None = None, version: str = ""
+    ) -> Response:
+        known = guideline_versions(store, found.id)
+        shown = next((one for one in known if one.version == version), known[0])
+        names = question_names(request, store, found.id)
+        asked = [*QUESTIONS, *(one.id for one in own_questions(store, found.id))]
+        return pages(request).page(
+            request, "label/guideline.html", 422 if wrong else 200, found=found, here_is=coordinator.at(found.id),
+            known=known, shown=shown, text=given or shown.guideline, asked=asked, names=names, parts=PARTS, wrong=wrong,
+            languages=LANGUAGES, form=coordinator.forms.issue(), saved="saved" in request.query_params,
+        )  # fmt: skip
+
+    @router.get("/projects/{number}/questions")
+    def questions(request: Request, number: int) -> Response:
+        return questions_page(request, links.coordinated(request, number), _rows(own_questions(store, number)))
+
+    @router.post("/projects/{number}/questions")
+    def ask(
+        request: Request,
+        number: int,
+        sent: Annotated[dict[str, str], Depends(sent_fields)],
+        file: Annotated[UploadFile | None, File()] = None,
+    ) -> Response:
+        found = links.coordinated(request, number)
+        coordinator.forms.use(sent.get("form", ""))
+        rows = rows_of(sent)
+        try:
+            if file is not None and file.filename:
+                with received(file) as (copy,):
+                    set_questions(store, number, read_questions(read_yaml(copy)))
+            else:
+                set_questions(store, number, read_questions([_plain(row) for row in rows if any(row.values())]))
+        except UserError as error:
+            return questions_page(request, found, rows, str(error))
+        return RedirectResponse(coordinator.at(number), 303)
+
+    def questions_page(
+        request: Request, found: Project, rows: list[dict[str, str]], wrong: str | None = None
+    ) -> Response:
+        filled = [row for row in rows if any(row.values())]
+        empty = [dict.fromkeys(_FIELDS, "") for _ in range(_EMPTY_QUESTIONS)]
+        return pages(request).page(
+            request, "label/questions.html", 422 if wrong else 200, found=found, here_is=coordinator.at(found.id),
+            rows=filled + empty, wrong=wrong, form=coordinator.forms.issue(),
+        )  # fmt: skip
+
+
+def guideline_of(sent: Mapping[str, str], questions: Sequence[str]) -> Guideline:
+    """The guideline that a form sends: fields such as history.en.rule, and message.en."""
+
+    def text(name: str) -> str:
+        return sent.get(name, "").replace("\r\n", "\n").strip()
+
+    found: dict[str, dict[Language, QuestionGuide]] = {}
+    for name in questions:
+        guides = {one: QuestionGuide(*(text(f"{name}.{one}.{part}") for part in PARTS)) for one in LANGUAGES}
+        found[name] = {one: guide for one, guide in guides.items() if guide != QuestionGuide()}
+    return Guideline(
+        {one: said for one in LANGUAGES if (said := text(f"message.{one}"))},
+        {name: guides for name, guides in found.items() if guides},
+    )
+
+
+_FIELDS = ("id", "en", "zh", "answers")
+
+
+def rows_of(sent: Mapping[str, str]) -> list[dict[str, str]]:
+    """The rows of the form of questions: fields such as id.0, en.0, zh.0, answers.0."""
+    numbers = sorted({int(name[3:]) for name in sent if name.startswith("id.") and name[3:].isdigit()})
+    return [{field: sent.get(f"{field}.{n}", "").strip() for field in _FIELDS} for n in numbers[:20]]
+
+
+def _plain(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row as YAML would say it. Answers are lines such as: warm | Warm | 温暖"""
+    answers = []
+    for line in filter(None, map(str.strip, row["answers"].splitlines())):
+        name, *texts = (part.strip() for part in line.split("|"))
+        said = dict(zip(LANGUAGES, texts, strict=False)) if texts else {"en": name}
+        answers.append({"id": name, "text": said})
+    return {"id": row["id"], "text": {"en": row["en"], "zh": row["zh"]}, "answers": answers}
+
+
+def _rows(questions: Sequence[OwnQuestion]) -> list[dict[str, str]]:
+    def line(texts: Mapping[Language, str], name: str) -> str:
+        return " | ".join([name, *(texts.get(one, "") for one in LANGUAGES)]).rstrip(" |")
+
+    return [
+        {
+            "id": one.id,
+            "en": one.text.get("en", ""),
+            "zh": one.text.get("zh", ""),
+            "answers": "\n".join(line(each.text, each.id) for each in one.answers),
+        }
+        for one in questions
+    ]

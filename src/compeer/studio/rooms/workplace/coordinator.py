@@ -150,6 +150,11 @@ Quota = Annotated[Literal[""] | Annotated[int, Field(ge=1, le=1_000_000)], Form(
 MOST_NAMES = 200
 
 
+async def sent_fields(request: Request) -> dict[str, str]:
+    """All plain fields of a form whose fields are not known beforehand."""
+    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+
+
 class Mistake(NamedTuple):
     """What is wrong with a form, and what stays in its box."""
 

@@ -1,0 +1,254 @@
+"""Pages about quality: the practice round, and for the coordinator gold items, flags, labels on hold, settings.
+
+Practice works as plain forms: an item with its questions, then its right answers with the explanation, then the next.
+The coordinator sees everybody's speed, gold answers and kappa with intervals, and decides about labels on hold.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Depends, File, Form, UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from compeer.cer.item import Item, Question, read_items
+from compeer.errors import UserError
+from compeer.people.invitations import people_of
+from compeer.people.labelling import AssignedItem
+from compeer.people.labelling_results import item_by_name
+from compeer.people.projects import Project
+from compeer.people.quality import (
+    CheckedQueue,
+    Flag,
+    KnownItem,
+    PersonQuality,
+    Use,
+    add_known,
+    discard,
+    hold,
+    known_items,
+    quality_of_people,
+    release,
+    set_known,
+    set_settings,
+    settings_of,
+)
+from compeer.reasoning import render_step
+from compeer.reward.verdict import PREFERENCES
+from compeer.statistics import Figure
+from compeer.studio.access import RequestRefused
+from compeer.studio.pages import pages
+from compeer.studio.rooms.label.setup import markdown
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture, turns
+from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received, say_in
+
+ShownSheet = Callable[[Any, int, AssignedItem], dict[str, Any]]
+_SENT: dict[str, bool] = {"true": True, "false": False}
+Share = Annotated[float, Form(ge=0, le=100)]
+
+
+async def sent_answers(request: Request) -> dict[str, Any]:
+    """What the form of a practice item sends, by question; own questions have a prefix."""
+    form = await request.form()
+    given = {name.rpartition(":")[2]: value for name, value in form.items() if isinstance(value, str)}
+    return {name: _SENT.get(value, value) for name, value in given.items()}
+
+
+def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQueue, sheet: ShownSheet) -> None:
+    """The annotator's pages of the practice round."""
+    asking = annotator.links.annotator
+
+    @router.get("/practice")
+    def practise(request: Request) -> Response:
+        return shown(request, None)
+
+    @router.get("/practice/{item}")
+    def again(request: Request, item: int) -> Response:
+        return shown(request, item)
+
+    def shown(request: Request, item: int | None) -> Response:
+        me = asking(request)
+        found = queue.practice(me, item)
+        if found is None:
+            return RedirectResponse(annotator.work, 303)
+        values = {"practice": found, "mine": queue.own_progress(me), "done": False, "shown": round(time.time(), 3)}
+        names = {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": ()}
+        return pages(request).page(
+            request, "label/work.html", **values, **names, **sheet(queue.store, me.project, found.work)
+        )
+
+    @router.post("/practice/{item}")
+    def answer(request: Request, item: int, given: Annotated[dict[str, Any], Depends(sent_answers)]) -> Response:
+        me = asking(request)
+        found = queue.practice(me, item)
+        asked: tuple[str, ...] = found.work.task.questions if found else ()
+        queue.answer_practice(me, item, {name: value for name, value in given.items() if name in asked})
+        return annotator.onward(request, f"/label/practice/{item}/explained")
+
+    @router.get("/practice/{item}/explained")
+    def explained(request: Request, item: int) -> Response:
+        me = asking(request)
+        found = queue.practice(me, item)
+        if found is None or not found.explained:
+            return RedirectResponse("/label/practice", 303)
+        values = {"practice": found, "markdown": markdown, **sheet(queue.store, me.project, found.work)}
+        return pages(request).page(request, "label/explained.html", **values)
+
+    @router.get("/practice/{item}/pictures/{number}")
+    def picture(request: Request, item: int, number: int) -> Response:
+        me = asking(request)
+        queue.practice(me, item)  # refuses what is no practice item
+        return send_picture(queue.picture(msgspec.structs.replace(me, role="coordinator"), item, number))
+
+
+class QualityCounts(NamedTuple):
+    """What takes a moment to count in a large project."""
+
+    people: list[PersonQuality]
+    known: list[KnownItem]
+
+
+def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
+    """The coordinator's pages."""
+    links, store, one = coordinator.links, coordinator.store, "/projects/{number}/quality"
+
+    @router.get(one)
+    def look(request: Request, number: int) -> Response:
+        return overview(request, links.coordinated(request, number))
+
+    def overview(request: Request, found: Project, wrong: str | None = None) -> Response:
+        return pages(request).flow(
+            request,
+            "label/quality.html",
+            200 if wrong is None else 422,
+            project=found,
+            settings=settings_of(store, found.id),
+            form=coordinator.forms.issue(),
+            wrong=wrong,
+            figure=figure,
+            count=lambda: QualityCounts(quality_of_people(store, found.id), known_items(store, found.id)),
+        )
+
+    def done(request: Request, number: int, form: str, work: Callable[[], Any]) -> Response:
+        """Do what a form asks for, or say what is wrong."""
+        found = links.coordinated(request, number)
+        coordinator.forms.use(form)
+        try:
+            work()
+        except UserError as error:
+            return overview(request, found, str(error))
+        return RedirectResponse(f"{coordinator.at(number)}/quality", 303)
+
+    @router.post(f"{one}/settings")
+    def change(
+        request: Request,
+        number: int,
+        form: CoordinatorForm,
+        gold: Share = 10,
+        right: Share = 70,
+        floor: Annotated[float, Form(ge=0, le=3600)] = 5,
+        kappa: Annotated[float, Form(ge=-1, le=1)] = 0.2,
+        withhold: Annotated[bool, Form()] = False,
+    ) -> Response:
+        links.coordinated(request, number)
+        new = msgspec.structs.replace(
+            settings_of(store, number), gold_share=gold / 100, gold_right=right / 100, floor_seconds=floor,
+            kappa=kappa, hold=withhold,
+        )  # fmt: skip
+        return done(request, number, form, lambda: set_settings(store, number, new))
+
+    @router.post(f"{one}/people/{{person}}")
+    def decide(
+        request: Request,
+        number: int,
+        person: int,
+        form: CoordinatorForm,
+        action: Annotated[Literal["hold", "release", "discard"], Form()],
+    ) -> Response:
+        links.coordinated(request, number)
+        name = next((each.name for each in people_of(store, number) if each.id == person), None)
+        if name is None:
+            raise RequestRefused(404, "missing", "nobody of this number here")
+        flags = next((each.flags for each in quality_of_people(store, number) if each.id == person), [])
+        by_hand = flags or [Flag("coordinator", {"words": say_in(request)("label.quality.by_hand")})]
+        work: dict[str, Callable[[], Any]] = {
+            "hold": lambda: hold(store, number, name, by_hand),
+            "release": lambda: release(store, number, name),
+            "discard": lambda: discard(store, number, name),
+        }
+        return done(request, number, form, work[action])
+
+    @router.post("/known/{number}")
+    def upload(
+        request: Request,
+        number: int,
+        form: CoordinatorForm,
+        file: Annotated[UploadFile, File()],
+        use: Annotated[Use, Form()] = "gold",
+    ) -> Response:
+        links.coordinated(request, number)
+
+        def work() -> None:
+            with received(file) as (copy,):
+                add_known(store, number, list(read_items(copy, resolve_images=False)), use)
+
+        return done(request, number, form, work)
+
+    @router.get(f"{one}/item")
+    def one_item(request: Request, number: int, name: str = "") -> Response:
+        found = links.coordinated(request, number)
+        item = item_by_name(store, number, name.strip())
+        if item is None:
+            return overview(request, found, say_in(request)("label.quality.no_item", name=name[:200]))
+        known = next((each for each in known_items(store, number) if each.name == item.item.id), None)
+        choices = {question: _choices(question) for question in item.questions if _choices(question)}
+        values: dict[str, Any] = {"item": item.item, "at": item.number, "known": known, "choices": choices}
+        labels = known.answers if known else _labels(item.item, choices)
+        about = {"project": found, "form": coordinator.forms.issue(), "step": render_step, "turns": turns}
+        return pages(request).page(request, "label/known.html", labels=labels, **values, **about)
+
+    @router.post(f"{one}/item/{{at}}")
+    def set_item(
+        request: Request,
+        number: int,
+        at: int,
+        form: CoordinatorForm,
+        given: Annotated[dict[str, Any], Depends(sent_answers)],
+        use: Annotated[Use, Form()] = "gold",
+        explanation: Annotated[str, Form(max_length=10_000)] = "",
+    ) -> Response:
+        answers = {name: value for name, value in given.items() if _choices(name) and value != ""}
+        return done(request, number, form, lambda: set_known(store, number, at, use, answers, explanation))
+
+
+def _choices(question: str) -> tuple[str, ...]:
+    """What a known answer can be; none for questions of the project's own."""
+    return {"preference": PREFERENCES}.get(question, ("true", "false") if question in _STEPS else ())
+
+
+_STEPS = ("history", "emotion", "strategy")
+
+
+def _labels(item: Item, choices: Mapping[Question, Any]) -> dict[str, str]:
+    given = {name: getattr(item.labels, name) for name in choices}
+    return {name: str(value).lower() for name, value in given.items() if value is not None}
+
+
+def figure(found: Figure, *, percent: bool = False) -> str:
+    """A figure with its interval, as a table shows it.
+
+    >>> figure(Figure("x", 0.75, 0.5, 0.875, 8), percent=True), figure(Figure("x"))
+    ('75 % (50 to 88)', '–')
+    """
+    if found.value is None:
+        return "–"
+    scale, form = (100, "{:.0f}") if percent else (1, "{:.2f}")
+    said = form.format(scale * found.value) + (" %" if percent else "")
+    if found.low is None or found.high is None:
+        return said
+    return f"{said} ({form.format(scale * found.low)} to {form.format(scale * found.high)})"
