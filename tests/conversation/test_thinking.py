@@ -15,7 +15,8 @@ from tests.conversation.supporter import Supporter
 
 from compeer.models import request_for
 from compeer.reasoning import Control, Pins
-from compeer.reasoning.grammar import Prose, forced_end
+from compeer.reasoning.grammar import Prose, forced_end, reply_plan, strategy_in_words
+from compeer.reasoning.schema import write_value
 
 DIRECTLY = "Reply directly, without writing down your thinking."
 
@@ -33,11 +34,26 @@ def system(supporter: Supporter) -> str:
 
 
 class TestRequest:
-    def test_off_has_no_grammar_and_says_pins_in_words(self) -> None:
-        request = request_for([], "en", Control(Pins(strategy="question")), think="off")
+    def test_off_says_pins_in_words(self) -> None:
+        request = request_for([], "en", Control(Pins(stage="action")), think="off")
         assert request.plan is None
         told = request.messages[0]["content"]
-        assert DIRECTLY in told and "Strategy: question" in told and "<think>" not in told
+        assert DIRECTLY in told and "Stage: action" in told and "<think>" not in told
+
+    @pytest.mark.parametrize("language", ["en", "zh"])
+    def test_off_keeps_a_pinned_strategy_by_the_replys_own_grammar(self, language: Any) -> None:
+        control, said = (
+            Control(Pins(stage="action", strategy="question")),
+            {"role": "user", "content": "I lost my job."},
+        )
+        request = request_for([said], language, control, think="off")
+        assert request.plan == reply_plan(language, control)
+        system, last = (str(message["content"]) for message in request.messages)
+        assert strategy_in_words("question", language).how in last and last.startswith("I lost my job.")
+        assert write_value("stage", "action", language) in system, "other pins are said in words"
+        pictured = {"role": "user", "content": [{"type": "image", "path": "a.png"}]}
+        parts = request_for([pictured], language, control, think="off").messages[1]["content"]
+        assert parts[0] == pictured["content"][0] and strategy_in_words("question", language).how in parts[1]["text"]  # type: ignore[index]
 
     def test_brief_bounds_the_steps_and_not_the_reply(self) -> None:
         def bounds(think: Any) -> list[int]:
@@ -63,7 +79,8 @@ class TestOff:
         assert len(supporter.bodies) == 1, "nothing is missing, so it is not asked again"
         assert answer["complete"] and answer["problems"] == [] and answer["response"] == supporter.text
         assert answer["strategy"] is None and set(answer["reasoning"].values()) == {None}
-        assert DIRECTLY in system(supporter) and "Strategy: question" in system(supporter)
+        last = str(supporter.bodies[-1]["messages"][-1]["content"])
+        assert strategy_in_words("question", "en").how in last, "what is asked for stands at the end"
 
     def test_thinking_that_comes_all_the_same_is_not_shown(self, supporter: Supporter) -> None:
         answer = once(supporter, "--think", "off")

@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 from compeer.reasoning import STEPS, Control, Pins, parse, violations
-from compeer.reasoning.grammar import Literal, OneOf, Part, Prose, after_prefix, gbnf, plan, prefix, regex
+from compeer.reasoning.grammar import (
+    Literal,
+    OneOf,
+    Part,
+    Prose,
+    Sentence,
+    after_prefix,
+    gbnf,
+    plan,
+    prefix,
+    regex,
+    reply_plan,
+    strategy_in_words,
+)
 from compeer.reasoning.ontology import EMOTIONS, INTENSITIES, LANGUAGES, SENTIMENTS, STAGES, STRATEGIES, Language, fits
 from compeer.reasoning.schema import GAP, KEYS, match_label_line
 
@@ -56,6 +69,11 @@ def _sample_part(part: Part, rng: random.Random) -> str:
     if isinstance(part, OneOf):
         return rng.choice(part.options)
     words = WORDS[part.language]
+    if isinstance(part, Sentence):
+        text = "".join(rng.choice([*words, ":", "："]) for _ in range(rng.randrange(20)))[: part.most]
+        return text + (
+            {"en": "?", "zh": "？"}[part.language] if part.question else {"en": ".", "zh": "。"}[part.language]
+        )
     first = rng.choice([word for word in words if (word[0].isascii() and word[0].isalnum()) or "一" <= word[0] <= "鿿"])
     opening = first
     while len(opening) <= part.opening:
@@ -175,6 +193,22 @@ def test_the_opening_is_longer_than_any_key_with_its_gap(language: Language) -> 
     (prose,) = {part for part in plan(language) if isinstance(part, Prose) and part.opening}
     longest = max(len(key) for keys in KEYS.values() for key in keys.values())
     assert 1 + prose.opening > longest + GAP
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("strategy", STRATEGIES.ids)
+def test_a_pinned_strategy_shapes_the_reply(language: Language, strategy: str) -> None:
+    """One sentence that begins as the strategy does; a question mark at its end, or nowhere."""
+    parts = reply_plan(language, Control(Pins(strategy=strategy)))
+    assert parts is not None and plan(language, Control(Pins(strategy=strategy)))[-2:] == parts
+    expression = re.compile(regex(parts))
+    opening = strategy_in_words(strategy, language).openings[0]
+    full, mark = {"en": (".", "?"), "zh": ("。", "？")}[language]
+    right, wrong = (mark, full) if strategy == "question" else (full, mark)
+    assert expression.fullmatch(opening + "this" + right)
+    for text in (opening + "this" + wrong, opening + "this" + right + " More" + right, "Xyz this" + right, opening):
+        assert not expression.fullmatch(text), text
+    assert reply_plan(language, Control(Pins(stage="action"))) is None
 
 
 def test_prefix_is_what_is_known_beforehand() -> None:

@@ -297,10 +297,11 @@ class TurnWriter:
 
     @property
     def think(self) -> Think:
-        """How much is thought: what was asked for, but pins and given steps need thinking to be kept."""
-        sampling = self.request.sampling
-        held = self.request.control != Control() and thinks_by_adapter(self.model.name)
-        return "full" if sampling.think == "off" and held else sampling.think
+        """How much is thought: what was asked for, but given steps and pins other than the strategy, which the reply's
+        grammar keeps by itself, need thinking to be kept."""
+        sampling, control = self.request.sampling, self.request.control
+        held = set(dict(control.pins.items())) - {"strategy"} or control.given
+        return "full" if sampling.think == "off" and held and thinks_by_adapter(self.model.name) else sampling.think
 
     def dropped(self) -> int:
         """How many messages of the person the model does not read, because the conversation is too long for it."""

@@ -19,10 +19,10 @@ import msgspec
 
 from compeer.models.request import Answer, Model, ModelError, Request
 from compeer.reasoning.control import FREE, Control, violations
-from compeer.reasoning.grammar import plan
+from compeer.reasoning.grammar import plan, reply_plan
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.parse import Parsed, Problem, parse, split_thinking
-from compeer.reasoning.prompt import Length, Think, system_prompt
+from compeer.reasoning.prompt import Length, Think, steered, system_prompt
 from compeer.typed import from_json
 
 T = TypeVar("T")
@@ -107,14 +107,29 @@ def request_for(
     **sampling: Any,
 ) -> Request:
     """The request that asks for one turn. Past reasoning is not part of `history`, as in training. Without thinking
-    (`think="off"`) there is no contract to keep, so no grammar: pins are said in words only."""
+    (`think="off"`) there is no contract to keep; of the pins only the strategy holds, by a grammar of the reply."""
     system = {"role": "system", "content": system_prompt(language, control, length, think)}
+    if think == "off":
+        shape, history = reply_plan(language, control), _steered(history, language, control)
+    else:
+        shape = plan(language, control, brief=think == "brief")
     return Request(
         messages=[system, *history],
         max_tokens=max_tokens,
-        plan=plan(language, control, brief=think == "brief") if grammar and think != "off" else None,
+        plan=shape if grammar else None,
         **sampling,
     )
+
+
+def _steered(history: Sequence[dict[str, Any]], language: Language, control: Control) -> Sequence[dict[str, Any]]:
+    """The conversation with a word on the pinned strategy at its end; a message with pictures gets a further part."""
+    if control.pins.strategy is None or not history or history[-1]["role"] != "user":
+        return history
+    *before, last = history
+    said = last["content"]
+    if isinstance(said, str):
+        return [*before, {**last, "content": steered(said, language, control)}]
+    return [*before, {**last, "content": [*said, {"type": "text", "text": steered("", language, control).strip()}]}]
 
 
 async def reason(model: Model, request: Request, control: Control = FREE, *, attempts: int = 3) -> Reasoned:

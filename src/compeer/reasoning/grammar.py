@@ -8,12 +8,18 @@ control: the tests sample from it.
 Prose is one paragraph without angle brackets that ends like a sentence. Its first characters hold no
 colon, so that it can never be read as a labelled line, and its length is bounded, so that a model that
 does not know when to stop still finishes. With brief thinking the bound of a step is that of one short sentence.
+
+A pinned strategy reaches the words: the reply is then one sentence that begins in one of the ways in which that
+strategy is said (`strategies_in_words.json`; the model chooses among them), ends with a question mark if it is a
+question, and has none if it is not. `reply_plan` is the same for a reply without thinking.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from importlib import resources
 
 import msgspec
 
@@ -38,16 +44,35 @@ class Prose(msgspec.Struct, frozen=True):
     most: int
 
 
-Part = Literal | OneOf | Prose
+class Sentence(msgspec.Struct, frozen=True):
+    """The rest of one sentence, at most `most` characters, that ends as a question or as something else."""
+
+    language: Language
+    question: bool
+    most: int
+
+
+Part = Literal | OneOf | Prose | Sentence
+
+
+class StrategyInWords(msgspec.Struct, frozen=True):
+    """How a strategy is said: what a model is told, and how such a reply begins."""
+
+    how: str
+    openings: tuple[str, ...]
+
 
 # longer than the longest key with the white space that may follow it (see schema.GAP), in either language
 _OPENING: dict[Language, int] = {"en": 20, "zh": 13}
 _MOST: dict[Language, int] = {"en": 480, "zh": 200}
 _BRIEF: dict[Language, int] = {"en": 150, "zh": 60}
+_SENTENCE: dict[Language, int] = {"en": 170, "zh": 60}
 _FIRST: dict[Language, str] = {"en": "A-Za-z0-9", "zh": "一-鿿A-Za-z0-9"}
 _END: dict[Language, str] = {"en": ".!?", "zh": "。！？!?"}
+_MARK: dict[Language, str] = {"en": "?", "zh": "？"}
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NEVER = r"<>\x00-\x1F\x7F"
+_INSIDE = _NEVER + ".!?。！？"  # what the inside of one sentence never holds
 
 
 def plan(language: Language, control: Control = FREE, *, brief: bool = False) -> tuple[Part, ...]:
@@ -61,8 +86,31 @@ def plan(language: Language, control: Control = FREE, *, brief: bool = False) ->
         parts += _label_parts(step, language, control)
         parts.append(Literal(f"\n</{step}>\n"))
     parts.append(Literal("</think>\n"))
-    parts.append(Prose(language, 0, _MOST[language]))
+    parts += reply_plan(language, control) or (Prose(language, 0, _MOST[language]),)
     return _joined(parts)
+
+
+def reply_plan(language: Language, control: Control) -> tuple[Part, ...] | None:
+    """The parts of a reply that says the pinned strategy in words; None where no strategy is pinned."""
+    if control.pins.strategy is None:
+        return None
+    openings = strategy_in_words(control.pins.strategy, language).openings
+    return OneOf(openings), Sentence(language, control.pins.strategy == "question", _SENTENCE[language])
+
+
+@cache
+def _strategies_in_words() -> dict[Language, dict[str, StrategyInWords]]:
+    stored = resources.files("compeer.reasoning") / "strategies_in_words.json"
+    return msgspec.json.decode(stored.read_bytes(), type=dict[Language, dict[str, StrategyInWords]])
+
+
+def strategy_in_words(strategy: str, language: Language) -> StrategyInWords:
+    """How this strategy is said in this language.
+
+    >>> strategy_in_words("question", "en").openings[:3]
+    ('What ', 'How ', 'When ')
+    """
+    return _strategies_in_words()[language][strategy]
 
 
 def forced_end(text: str, language: Language, *, step: bool, brief: bool = False) -> bool:
@@ -136,6 +184,8 @@ def _gbnf_part(part: Part) -> str:
         return _quoted(part.text)
     if isinstance(part, OneOf):
         return "(" + " | ".join(_quoted(option) for option in part.options) + ")"
+    if isinstance(part, Sentence):
+        return f"[^{_INSIDE}]{{0,{part.most}}} [{_ends(part)}]"
     opening = f"[^:：{_NEVER}]{{{part.opening}}} " if part.opening else ""
     return f"[{_FIRST[part.language]}] {opening}[^{_NEVER}]{{0,{part.most}}} [{_END[part.language]}]"
 
@@ -145,8 +195,14 @@ def _regex_part(part: Part) -> str:
         return _escaped(part.text)
     if isinstance(part, OneOf):
         return "(?:" + "|".join(_escaped(option) for option in part.options) + ")"
+    if isinstance(part, Sentence):
+        return f"[^{_INSIDE}]{{0,{part.most}}}[{_ends(part)}]"
     opening = f"[^:：{_NEVER}]{{{part.opening}}}" if part.opening else ""
     return f"[{_FIRST[part.language]}]{opening}[^{_NEVER}]{{0,{part.most}}}[{_END[part.language]}]"
+
+
+def _ends(part: Sentence) -> str:
+    return _MARK[part.language] if part.question else _END[part.language].replace("?", "").replace("？", "")
 
 
 def _quoted(text: str) -> str:

@@ -4,13 +4,17 @@ Two lengths of instruction: `full` explains every label, for models that have ne
 names it, for models trained on it, where each token of the prompt is read at every first turn. Three amounts of
 thinking: `full`, `brief` (one short sentence a step) and `off` (the reply alone, in which case there is no contract to
 keep). Pins and given steps are said in words too, so that a model without a grammar has a fair chance to keep them.
+Without thinking only a strategy can be pinned, and it is said at the end of the conversation (`steered`).
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from compeer.reasoning.control import FREE, Control
+from compeer.reasoning.grammar import strategy_in_words
 from compeer.reasoning.ontology import (
     EMOTIONS,
     INTENSITY_DEFINITIONS,
@@ -124,6 +128,7 @@ _FIXED: dict[Language, str] = {
     "en": "For this reply the following is fixed; keep it:",
     "zh": "这一次以下内容已经确定，请照写：",
 }
+_FOR_REPLY: dict[Language, str] = {"en": "For your reply:", "zh": "回复要求："}
 _GIVEN: dict[Language, str] = {
     "en": "This step is already written; copy its text unchanged and continue from it:",
     "zh": "这一步已经写好，请原样抄写并由此继续：",
@@ -135,7 +140,10 @@ def system_prompt(
 ) -> str:
     """The instruction that asks for the contract, or with `think="off"` for the reply alone."""
     blocks = [_ROLE[language]]
-    if think == "off":
+    if think == "off" and control.pins.strategy:
+        # how to reply stands after the conversation (`steered`)
+        control = msgspec.structs.replace(control, pins=msgspec.structs.replace(control.pins, strategy=None))
+    elif think == "off":
         blocks += [_BRIEF["off"][language]] if length == "brief" else [_BRIEF["off"][language], _REPLY_ALONE[language]]
     elif length == "brief":
         blocks.append(_BRIEF[think][language])
@@ -143,6 +151,19 @@ def system_prompt(
         blocks += [_FORM[language], _labels(language), _REPLY[language]]
     blocks += _controlled(language, control)
     return "\n\n".join(blocks)
+
+
+def steered(text: str, language: Language, control: Control) -> str:
+    """The person's last message with a word on how the reply is to be given, where a strategy is pinned and nothing is
+    thought. At the end of the conversation a small model keeps it; in front of it, it does not."""
+    if control.pins.strategy is None:
+        return text
+    how = strategy_in_words(control.pins.strategy, language).how
+    return (
+        f"{text}\n\n({_FOR_REPLY[language]} {how})"
+        if language == "en"
+        else f"{text}\n\n（{_FOR_REPLY[language]}{how}）"
+    )
 
 
 def _labels(language: Language) -> str:
