@@ -6,12 +6,14 @@ Vision models are recognised by their config and come with their processor.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import io
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import msgspec
 
 from compeer.models.request import ModelError, image_bytes
 from compeer.models.shipped import is_adapter, sha256
-from compeer.models.weights import SMALL, locate, of_base
+from compeer.models.weights import SMALL, locate, of_base, remembered_sha256
 
 LOADING = threading.RLock()
 """Held while transformers opens weights. It switches the tying of weights off for the whole process meanwhile: of two
@@ -156,6 +158,55 @@ def takes_images(path: str) -> bool:
         return getattr(transformers.AutoConfig.from_pretrained(path), "vision_config", None) is not None
     except (ImportError, OSError, ValueError):
         return False  # asking it will say what is wrong
+
+
+#: the files of a checkpoint that decide its answers
+_DECIDING_FILES = (
+    "*.safetensors", "pytorch_model*.bin", "adapter_model.bin", "*.gguf", "config.json", "adapter_config.json",
+    "tokenizer*", "vocab*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template*",
+    "*processor_config.json",
+)  # fmt: skip
+#: fields of a JSON file that say where a model is or which library wrote it
+_IGNORED_FIELDS = ("base_model_name_or_path", "_name_or_path", "transformers_version", "peft_version")
+
+
+def model_sha256(model: str) -> str | None:
+    """A hash of what decides a checkpoint's answers: a folder, a file, `embedded`, or a hub name in the local cache.
+
+    Two folders with the same weights, tokenizer and template are the same model, wherever they are: paths, dates and
+    what a training run left beside the weights do not count. None where nothing lies here.
+    """
+    known = of_base(model)
+    where = locate(known) if known else Path(model)
+    if not where.exists():
+        try:
+            from huggingface_hub import try_to_load_from_cache
+
+            found = try_to_load_from_cache(model, "config.json")
+        except Exception:  # the package is missing, or this cannot be a hub name
+            found = None
+        if not isinstance(found, str):
+            return None
+        where = Path(found).parent
+    if where.is_file():
+        return remembered_sha256(where)
+    files = sorted(file for file in where.iterdir() if any(fnmatch(file.name, form) for form in _DECIDING_FILES))
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(f"{file.name} {_content_sha256(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def _content_sha256(file: Path) -> str:
+    if file.suffix != ".json":
+        return remembered_sha256(file)
+    data = file.read_bytes()
+    with contextlib.suppress(msgspec.DecodeError):
+        settings = msgspec.json.decode(data)
+        if isinstance(settings, dict) and any(name in settings for name in _IGNORED_FIELDS):
+            kept = {name: value for name, value in settings.items() if name not in _IGNORED_FIELDS}
+            data = msgspec.json.encode(kept, order="sorted")
+    return hashlib.sha256(data).hexdigest()
 
 
 def identity(path: str) -> bytes:

@@ -30,6 +30,7 @@ from typing import Any
 import msgspec
 
 from compeer.models.cache import CachedModel
+from compeer.models.checkpoint import model_sha256
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.request import Answer, Model, ModelError, NoAnswer, Place, Request, TooLong, images_of
@@ -46,7 +47,6 @@ from compeer.reward.judge import (
     PairVerdict,
     StepVerdict,
     judgement_of,
-    model_sha256,
     prompts_sha256,
     shown_orders,
 )

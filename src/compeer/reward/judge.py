@@ -1,4 +1,4 @@
-"""What every judge does and returns, and the hashes that tell one judge from another.
+"""What every judge does and returns, and the hash of what it is asked with.
 
     judgements = await judge.judge(cases, orders="both")
     judgements[0].total, judgements[0].parts()
@@ -6,16 +6,13 @@
 A judge that has no answer says so in `failure`; it never raises for a single case. The caller decides what a missing
 answer is worth: `total` counts it like a wrong step, policy training replaces it.
 
-Two folders with the same weights, tokenizer and template are the same judge, wherever they are: paths, dates and what
-a training run left beside the weights are not part of a judge's identity.
+A judge is known by the hashes of its weights (`models.checkpoint.model_sha256`) and of these words, not by its place.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -160,17 +157,6 @@ def shown_orders(case: Case, orders: Orders) -> tuple[bool, ...]:
     return (orders == "candidate_first",)
 
 
-#: the files of a checkpoint that decide its answers
-_DECIDING_FILES = (
-    "*.safetensors", "pytorch_model*.bin", "adapter_model.bin", "*.gguf", "config.json", "adapter_config.json",
-    "tokenizer*", "vocab*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template*",
-    "*processor_config.json",
-)  # fmt: skip
-#: fields of a JSON file that say where a model is or which library wrote it
-_IGNORED_FIELDS = ("base_model_name_or_path", "_name_or_path", "transformers_version", "peft_version")
-_hashes: dict[tuple[str, int, int], str] = {}
-
-
 def prompts_sha256(kind: Kind) -> str:
     """A hash of every word that a judge of this kind is asked with, in both languages."""
     asked = []
@@ -189,57 +175,3 @@ def prompts_sha256(kind: Kind) -> str:
         words = [*STEP_WORDS[language].values(), *PAIR_WORDS[language].values()]
         asked.append([words, [messages(thread, ["i"] * 4) for thread in threads(case, kind, candidate_first=True)]])
     return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
-
-
-def model_sha256(model: str) -> str:
-    """A hash of a checkpoint's files: a folder, a file, `embedded`, or a hub name that is in the local cache."""
-    from compeer.models.weights import locate, of_base
-
-    known = of_base(model)
-    where = locate(known) if known else Path(model)
-    if not where.exists():
-        found = _in_hub_cache(model)
-        if found is None:
-            return "unknown: " + model
-        where = found
-    if where.is_file():
-        return file_sha256(where)
-    files = sorted(file for file in where.iterdir() if any(fnmatch(file.name, form) for form in _DECIDING_FILES))
-    whole = hashlib.sha256()
-    for file in files:
-        whole.update(f"{file.name} {file_sha256(file)}\n".encode())
-    return whole.hexdigest()
-
-
-def file_sha256(file: Path) -> str:
-    """The hash of a file, computed again only when the file has changed."""
-    stat = file.stat()
-    state = (str(file), stat.st_size, stat.st_mtime_ns)
-    if state not in _hashes:
-        if file.suffix == ".json":
-            _hashes[state] = hashlib.sha256(_without_ignored_fields(file.read_bytes())).hexdigest()
-        else:
-            with file.open("rb") as opened:
-                _hashes[state] = hashlib.file_digest(opened, "sha256").hexdigest()
-    return _hashes[state]
-
-
-def _without_ignored_fields(data: bytes) -> bytes:
-    try:
-        settings = msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        return data
-    if not isinstance(settings, dict) or not any(name in settings for name in _IGNORED_FIELDS):
-        return data
-    kept = {name: value for name, value in settings.items() if name not in _IGNORED_FIELDS}
-    return msgspec.json.encode(kept, order="sorted")
-
-
-def _in_hub_cache(name: str) -> Path | None:
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(name, "config.json")
-    except Exception:  # the package is missing, or this cannot be a hub name
-        return None
-    return Path(found).parent if isinstance(found, str) else None

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.models.checkpoint import open_checkpoint
+from compeer.models.checkpoint import model_sha256, open_checkpoint
 from compeer.models.request import ModelError
 from compeer.models.shipped import base_of
 from compeer.reward.case import Case, fit_case
 from compeer.reward.conversation import messages, threads
-from compeer.reward.judge import Judgement, Orders, model_sha256, prompts_sha256, shown_orders
+from compeer.reward.judge import Judgement, Orders, prompts_sha256, shown_orders
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind
 from compeer.typed import from_json
 
@@ -85,7 +85,7 @@ class LocalJudge:
             return {
                 "home": "transformers",
                 "kind": self.kind,
-                "weights": model_sha256(self.path),
+                "weights": model_sha256(self.path) or f"unknown: {self.path}",
                 "adapter": model_sha256(self.adapter) if self.adapter else None,
                 "prompts": prompts_sha256(self.kind),
             }

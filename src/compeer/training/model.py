@@ -17,7 +17,6 @@ not these. `shipped` names the adapter in the package (`compeer.models.shipped`)
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping
@@ -28,10 +27,10 @@ import msgspec
 
 from compeer.dialogue import write_json
 from compeer.errors import UserError
-from compeer.models.checkpoint import open_checkpoint
+from compeer.models.checkpoint import model_sha256, open_checkpoint
 from compeer.models.request import ModelError
 from compeer.models.shipped import BASE_FILE, CONFIG, Role, adapter, base_of, is_adapter
-from compeer.models.weights import SMALL, file_sha256, locate, of_base, remembered_sha256
+from compeer.models.weights import SMALL, locate, of_base, remembered_sha256
 from compeer.training.run import is_main, processes, wait_for_all
 
 #: parameters of a vision tower, and among them those of the merger
@@ -163,14 +162,8 @@ def _check_gpus(settings: ModelSettings) -> None:
 
 def base_identity(base: str) -> dict[str, Any]:
     """What tells this base from every other: the hash of its files, or its name and commit on the hub."""
-    if (known := of_base(base)) is not None:
-        return {"sha256": remembered_sha256(locate(known))}
-    folder = Path(base)
-    if folder.is_dir():
-        kinds = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")
-        files = sorted(path for path in folder.iterdir() if path.suffix in kinds)
-        listed = "\n".join(f"{path.name} {file_sha256(path)}" for path in files)
-        return {"sha256": hashlib.sha256(listed.encode()).hexdigest()}
+    if of_base(base) is not None or Path(base).is_dir():
+        return {"sha256": model_sha256(base)}
     import transformers
 
     try:
