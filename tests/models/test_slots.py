@@ -13,6 +13,7 @@ from tests.models.test_lora_gguf import adapted
 from compeer.models.embedded import Embedded
 from compeer.models.llama_server import Prompt, Slots
 from compeer.models.request import Answer, ModelError, Request
+from compeer.models.shipped import adapter as shipped_adapter
 from compeer.models.weighing import weigh
 from compeer.models.weights import SMALL
 
@@ -172,3 +173,18 @@ def test_with_and_without_the_adapter_a_conversation_is_read_apart(
     assert taught.text == taught_again.text != untaught.text == untaught_again.text == alone
     assert untaught.usage.cached == 0, "nothing of the other way was used"
     assert all(one.usage.prompt - one.usage.cached <= 2 for one in (taught_again, untaught_again))
+
+
+def test_the_instruction_is_read_once_without_the_adapter_too(one_thread: None) -> None:
+    """A slot forgets what it holds when its adapter is switched; the instruction is put there after that."""
+
+    async def scenario() -> list[Answer]:
+        model = Embedded(shipped_adapter("supporter", SMALL), weights=SMALL, slots=2, context=4096)
+        try:
+            talks = [[SYSTEM, user(text)] for text in ("My cat is ill.", "I failed the exam.")]
+            return [await model.ask(Request(messages=talk, max_tokens=1, adapter=False)) for talk in talks]
+        finally:
+            await model.close()
+
+    for answer in asyncio.run(scenario()):
+        assert answer.usage.prompt > 300 and answer.usage.prompt - answer.usage.cached < 40

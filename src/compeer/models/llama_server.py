@@ -239,13 +239,14 @@ class Slots:
         with self._change:
             self._change.wait_for(lambda: self._free)
             slot = self._chosen(prompt)
-            fresh = self._plain[slot] != prompt.plain or not self._texts[slot].startswith(prompt.head)
+            switched = self._plain[slot] != prompt.plain
+            fresh = switched or not self._texts[slot].startswith(prompt.head)
             self._free.discard(slot)
             self._texts[slot], self._said[slot], self._plain[slot] = prompt.text, prompt.said, prompt.plain
         try:
             if fresh and len(prompt.head) > _SHORT_HEAD:
                 with contextlib.suppress(ModelError):  # then it is read as part of the prompt
-                    self._load_head(server, slot, prompt)
+                    self._load_head(server, slot, prompt, switched)
             yield slot
         finally:
             with self._change:
@@ -260,9 +261,12 @@ class Slots:
             return max(here, key=lambda slot: len(self._said[slot]))
         return min(self._free, key=lambda slot: (self._used[slot], slot))
 
-    def _load_head(self, server: LlamaServer, slot: int, prompt: Prompt) -> None:
+    def _load_head(self, server: LlamaServer, slot: int, prompt: Prompt, switched: bool) -> None:
         name = hashlib.sha256(prompt.head.encode()).hexdigest()[:16] + "-plain" * prompt.plain
         if name in self._heads:
+            if switched:  # a slot forgets what it holds when its adapter is switched, so that comes before
+                switch = {"prompt": " ", "max_tokens": 0, "id_slot": slot}
+                server.complete(switch | (WITHOUT_ADAPTER if prompt.plain else {}), lambda _: False)
             server.request("POST", f"/slots/{slot}?action=restore", {"filename": name})
             return
         body = {"prompt": prompt.head, "max_tokens": 0, "id_slot": slot, "cache_prompt": True}
