@@ -36,7 +36,7 @@ COMMANDS = {
     "chat": Place(
         "compeer.cli.conversation",
         "chat",
-        "Talk with a supporter that thinks before it answers. It thinks in three steps.",
+        "Talk with a supporter in the terminal. It can think in three steps before it answers.",
     ),
     "parse": Place(
         "compeer.cli.conversation",
@@ -46,7 +46,7 @@ COMMANDS = {
     "serve": Place(
         "compeer.cli.conversation",
         "serve",
-        "Serve the conversation to OpenAI clients. With reasoning and control: docs/conversation.md.",
+        "Serve a supporter to OpenAI clients, with reasoning and control. More: docs/conversation.md.",
     ),
     "studio": Place(
         "compeer.cli.conversation",
@@ -61,7 +61,7 @@ COMMANDS = {
     "corpus": Place("compeer.cli.corpus", "app", "Import, count and read conversations."),
     "cer": Place("compeer.cli.cer", "app", "Build the labelled reasoning dataset."),
     "annotate": Place(
-        "compeer.cli.people", "annotate_app", "Labels by people: projects, invitations, agreement, export."
+        "compeer.cli.people", "annotate_app", "Labelling by people: projects, invitations, agreement, export."
     ),
     "reward": Place("compeer.cli.reward", "app", "Train the judge, score with it, serve it, measure it."),
     "policy": Place("compeer.cli.policy", "app", "Train the model that thinks before it answers."),
@@ -71,7 +71,7 @@ COMMANDS = {
         "Measure a supporter: benchmarks, language, control, safety.",
     ),
     "arena": Place(
-        "compeer.cli.people", "arena_app", "Compare models by people, blind: replies, invitations, results."
+        "compeer.cli.people", "arena_app", "Blind comparison of models by people: replies, invitations, results."
     ),
 }
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
 
 app = typer.Typer(no_args_is_help=True)
 label_app = typer.Typer(no_args_is_help=True)
-app.add_typer(label_app, name="label", help="Silver labels; labelling tasks for people, and their answers.")
+app.add_typer(label_app, name="label", help="Silver labels, and labelling tasks for people.")
 
 Source = Annotated[
     Path, typer.Argument(help="JSON lines, plain or compressed, or a published folder.", show_default=False)
@@ -31,12 +31,12 @@ Source = Annotated[
 Out = Annotated[Path, typer.Option("--out", "-o", help="Output file. Rejected rows and manifest go beside it.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help="embedded, hf:… or openai:…; repeat for several. ROLE=SPEC names a role."),
+    typer.Option("--model", "-m", help="Model: embedded, hf:… or openai:…; ROLE=SPEC names a role. Repeatable."),
 ]
 Preview = Annotated[int, typer.Option(min=0, help="Print the prompts of the first N rows without calling a model.")]
 Engine = Annotated[str, typer.Option(help="Engine: local or ray.")]
 Workers = Annotated[int, typer.Option(min=1, help="Number of workers of the ray engine.")]
-Cache = Annotated[Path | None, typer.Option(help="File of answers. Default: requests.sqlite beside the output.")]
+Cache = Annotated[Path | None, typer.Option(help="Cache of model answers. Default: requests.sqlite beside the output.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
@@ -106,7 +106,7 @@ def filter_(
     options: ModelStageOptions,
     near: Annotated[bool, typer.Option(help="Search for near-duplicates first.")] = True,
 ) -> None:
-    """Remove what no reader would take for two people talking. Without --model only the cheap checks are made."""
+    """Remove dialogues that do not read like two people talking. Without --model only the rule checks run."""
     from compeer.cer import filter as filtering
 
     params: dict[str, Any] = {"llm": bool(options.model)}
@@ -128,7 +128,7 @@ def sample(
     n_samples: Annotated[int, typer.Option(min=1, help="Rounds per dialogue (N_s of equation 1).")] = 3,
     min_history: Annotated[int, typer.Option(min=0, help="Minimum number of turns before the reply.")] = 1,
 ) -> None:
-    """Choose the rounds worth asking about: Gaussian over the dialogue, without replacement (equation 1)."""
+    """Sample rounds of each dialogue: Gaussian, without replacement (equation 1)."""
     from compeer.cer.sample import STAGE
 
     options.run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history})
@@ -145,7 +145,7 @@ def reason(
         str | None, typer.Option(help="Length of the instructions: full or brief. Default: brief for embedded.")
     ] = None,
 ) -> None:
-    """Have one or several models think in three steps and answer, beside what the corpus's supporter said."""
+    """Let models think in three steps and reply, as candidates beside the corpus's own reply."""
     from compeer.cer.reason import STAGE
     from compeer.models.spec import default_prompt
 
@@ -158,7 +158,7 @@ def reason(
 @app.command()
 @option_groups
 def personas(source: Source, out: Out, options: ModelStageOptions) -> None:
-    """Describe how both people talk (DISC), and cluster the descriptions; the elbow is drawn beside the output."""
+    """Describe how both people talk (DISC) and cluster the descriptions. The elbow plot is saved beside the output."""
     from compeer.cer import personas as described
     from compeer.dialogue import read_rows
 
@@ -210,10 +210,10 @@ def silver(
         float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps (23 % in the paper).")
     ] = 0.23,
     seed: Seed = 0,
-    leakage: Annotated[bool, typer.Option(help="Check that the text alone does not give labels away.")] = False,
+    leakage: Annotated[bool, typer.Option(help="Check that labels cannot be guessed from the text alone.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Label without annotators, from what a corpus's own annotators noted. Always marked as silver."""
+    """Label without annotators, from the labels that a corpus carries. Always marked as silver."""
     import msgspec
 
     from compeer.cer.item import read_items
@@ -236,12 +236,12 @@ def export_(
     source: Source,
     out: Out,
     annotator: Annotated[
-        str, typer.Option(help="Name of the annotator. Each one sees the replies in an order of their own.")
+        str, typer.Option(help="Name of the annotator. Each annotator sees the replies in a different order.")
     ],
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Write blind tasks for one annotator, and the key file that is needed to read the answers."""
+    """Write blind tasks for one annotator, and the key file for reading the answers."""
     from compeer.cer.exchange import export
     from compeer.cer.item import read_items
     from compeer.dialogue import write_rows
@@ -257,11 +257,11 @@ def export_(
 def import_(
     source: Source,
     out: Out,
-    judgements: Annotated[list[Path], typer.Option("--judgements", help="File of answers; repeat for several.")],
-    keys: Annotated[list[Path], typer.Option("--keys", help="Key file of an export; repeat for several.")],
+    judgements: Annotated[list[Path], typer.Option("--judgements", help="File of answers. Repeatable.")],
+    keys: Annotated[list[Path], typer.Option("--keys", help="Key file of an export. Repeatable.")],
     as_json: Json = False,
 ) -> None:
-    """Read people's answers: two who agree make a label, else a third decides, else there is none."""
+    """Read people's answers. Two who agree make a label; otherwise a third decides."""
     from compeer.cer.exchange import TaskAnswer, TaskKey, merge, votes_of
     from compeer.cer.item import Item, read_items
     from compeer.dialogue import read_rows, write_rows
@@ -283,7 +283,7 @@ def split(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output folder of the dataset.")],
     name: Annotated[str, typer.Option(help="Name on the dataset card.")] = "CER",
-    test: Annotated[int, typer.Option(min=0, help="Size of the test set, where there are enough items.")] = 574,
+    test: Annotated[int, typer.Option(min=0, help="Size of the test set, if there are enough items.")] = 574,
     include_crisis: Annotated[
         bool, typer.Option(help="Allow training on crisis items; a person must have reviewed them.")
     ] = False,
@@ -325,7 +325,7 @@ def export(
     length: Annotated[str, typer.Option(help="Instruction in the system prompt: full or brief.")] = "full",
     as_json: Json = False,
 ) -> None:
-    """Write items as a dataset for other trainers: TRL, OpenAI's fine-tuning, and all that read ShareGPT."""
+    """Write items as a dataset for other trainers: TRL, OpenAI fine-tuning, ShareGPT."""
     from collections import Counter
 
     from compeer.cer.item import read_items

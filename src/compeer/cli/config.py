@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="Name as in the list, for example rewa
 
 @app.command("list")
 def list_configs(as_json: Json = False) -> None:
-    """Names of the configurations and what each is for."""
+    """List the configurations and what each is for."""
     from compeer.config import shipped
 
     about = {name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in shipped().items()}
@@ -44,7 +44,7 @@ def copy(
     to: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("configs"),
     force: Annotated[bool, typer.Option("--force", help="Replace files that were changed.")] = False,
 ) -> None:
-    """Write configurations to a folder, to use or to change them."""
+    """Copy configurations to a folder, to use or change them."""
     from compeer.config import shipped
     from compeer.errors import UserError
 

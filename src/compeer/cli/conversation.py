@@ -29,23 +29,26 @@ Think = Annotated[
 
 
 def chat(
-    once: Annotated[str | None, typer.Option(help="One message to answer; then stop.")] = None,
+    once: Annotated[str | None, typer.Option(help="Answer this one message and exit.")] = None,
     model: Model = None,
     base_url: BaseUrl = None,
     pin: Pin = None,
     language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: the one you write in.")] = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, max=2.0, help="Sampling temperature. Default: 0.7; trained embedded: 0.3.")
+        float | None,
+        typer.Option(min=0.0, max=2.0, help="Sampling temperature. Default: 0.3 for the 1.5B model, 0.7 for others."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed, for models that take one.")] = None,
     prompt: Prompt = None,
     think: Think = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum silence of a server, in seconds.")] = 120,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Maximum time without a word from the server, in seconds.")
+    ] = 120,
     country: Country = None,
     guard: Guard = None,
     as_json: Json = False,
 ) -> None:
-    """Talk with a supporter that thinks before it answers. It thinks in three steps."""
+    """Talk with a supporter in the terminal. It can think in three steps before it answers."""
     leave_cores_to_the_model()
     import msgspec
 
@@ -95,7 +98,9 @@ def offer_weights(model: str | None) -> None:
     if spec != "embedded" or not (sys.stdin.isatty() and sys.stderr.isatty()) or declined.exists() or find(BASE):
         return
     typer.echo(f"The 1.5B supporter needs {BASE.name} ({BASE.about}), which is fetched once.", err=True)
-    if typer.confirm("Fetch it now? Otherwise a very small model answers.", default=True, err=True):
+    if typer.confirm(
+        "Fetch it now? Otherwise a very small model answers.", default=True, err=True
+    ):
         fetch(BASE)
         return
     declined.parent.mkdir(parents=True, exist_ok=True)
@@ -173,10 +178,12 @@ def serve(
     key_file: Annotated[Path | None, typer.Option(help="File with one key per line.")] = None,
     origin: Annotated[
         list[str] | None,
-        typer.Option(help="Web page that may send requests, for example https://chat.example.org. Repeatable."),
+        typer.Option(
+            help="Origin of web pages that may send requests, for example https://chat.example.org. Repeatable."
+        ),
     ] = None,
     slots: Annotated[
-        int | None, typer.Option(min=1, help="Answers written in parallel. Default: 8, or 64 for an endpoint.")
+        int | None, typer.Option(min=1, help="Number of answers written in parallel. Default: 8; for an endpoint: 64.")
     ] = None,
     context: Annotated[
         int | None,
@@ -202,7 +209,7 @@ def serve(
         typer.Option(
             min=0.0,
             max=2.0,
-            help="Sampling temperature unless a request names one. Default: 0.7; trained embedded: 0.3.",
+            help="Sampling temperature unless a request sets one. Default: 0.3 for the 1.5B model, 0.7 for others.",
         ),
     ] = None,
     prompt: Prompt = None,
@@ -211,19 +218,17 @@ def serve(
         str | None,
         typer.Option(
             envvar="COMPEER_COUNTRY",
-            help="Country whose helplines are shown where a request names none, for example GB. Default: by language.",
+            help="Country whose helplines are shown unless a request names one, for example GB. Default: by language.",
         ),
     ] = None,
     guard: Guard = None,
     no_notice_because: Annotated[
         str | None,
-        typer.Option(
-            metavar="REASON", help="Leave the opening notice out of first replies, for this reason; it is logged."
-        ),
+        typer.Option(metavar="REASON", help="Leave out the opening notice in first replies. The reason is logged."),
     ] = None,
-    log: Annotated[bool, typer.Option(help="Log one line per request, without any text of it.")] = True,
+    log: Annotated[bool, typer.Option(help="Log one line per request, never its text.")] = True,
 ) -> None:
-    """Serve the conversation to OpenAI clients. With reasoning and control: docs/conversation.md."""
+    """Serve a supporter to OpenAI clients, with reasoning and control. More: docs/conversation.md."""
     leave_cores_to_the_model()
     import asyncio
 

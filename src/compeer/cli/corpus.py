@@ -63,14 +63,14 @@ def import_(
     rejects: Annotated[Path | None, typer.Option(help="File of rejected records. Default: beside the output.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a corpus into dialogue records. Records that cannot be used are written to a file with the reason."""
+    """Convert a corpus to dialogue records. Records that cannot be used are written to a file with the reason."""
     from compeer.corpora import importing, load
     from compeer.errors import UserError
 
     with _progress(name) as watch:
         options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
         if path is None and name not in ("bundled", "open-cer"):
-            raise UserError(f"Where is {name}? Give its file or folder: compeer corpus import {name} PATH --out {out}")
+            raise UserError(f"Give the file or folder of {name}: compeer corpus import {name} PATH --out {out}")
         outcomes = load(name, path or Path(), **options)
         summary = importing.run(outcomes, str(out), rejects=rejects, limit=limit, watch=watch)
     _print_summary(summary, as_json)
@@ -82,7 +82,7 @@ def stats(
     plot: Annotated[Path | None, typer.Option(help="File of a figure: .png or .svg.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Count what is in a corpus: rounds, languages, strategies, emotions, lengths, licences."""
+    """Statistics of a corpus: rounds, languages, strategies, emotions, lengths, licences."""
     from compeer.corpora.stats import collect, draw
     from compeer.dialogue import read
 
@@ -102,7 +102,7 @@ def show(
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print one conversation, by default the first."""
+    """Print one conversation. Default: the first."""
     from compeer.dialogue import read
     from compeer.errors import UserError
 

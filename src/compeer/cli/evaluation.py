@@ -202,11 +202,12 @@ def vera_mh(
         Path | None, typer.Option(help="Folder of VERA-MH's files. Default: below $COMPEER_DATA.")
     ] = None,
     sheet: Annotated[
-        Path | None, typer.Option(help="File for blind readers: conversations of --out and questions, no sources.")
+        Path | None,
+        typer.Option(help="File to write for blind readers: conversations of --out with questions, without sources."),
     ] = None,
     answers: Annotated[Path | None, typer.Option(help="Filled sheet to rate; no model is asked.")] = None,
 ) -> None:
-    """VERA-MH: simulated people at risk, rated by the rubric of clinicians, by a model or by blind readers."""
+    """VERA-MH: simulated people at risk; a model or blind readers rate the replies by a clinicians' rubric."""
     from compeer.errors import UserError
 
     _need_inspect()
@@ -257,7 +258,7 @@ def diversity(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how varied replies are, how long, how repetitive, and how near to their references."""
+    """Measure replies: variety, length, repetition, similarity to the references."""
     from compeer.evals.language.measure import measure, people_of, strategies_of
     from compeer.evals.language.outputs import read_outputs
     from compeer.evals.result import save_result
@@ -285,10 +286,12 @@ def control(
     model: Supporter = None,
     earlier: Annotated[
         Path | None,
-        typer.Option("--from", help="Replies to measure instead of asking: a folder or file as for diversity."),
+        typer.Option(
+            "--from", help="Existing replies to measure, instead of asking a model: a folder or file as for diversity."
+        ),
     ] = None,
-    turns: Annotated[int, typer.Option(min=1, help="Number of moments of the bundled conversations.")] = 8,
-    emotions: Annotated[int, typer.Option(min=0, help="Number of emotions pinned at each moment, in rotation.")] = 4,
+    turns: Annotated[int, typer.Option(min=1, help="Number of turns taken from the bundled conversations.")] = 8,
+    emotions: Annotated[int, typer.Option(min=0, help="Number of emotions pinned per turn, in rotation.")] = 4,
     language: Language = None,
     corpus: Annotated[
         str | None, typer.Option(help="Labelled dialogues for the strategy classifier: a file, or esconv:FOLDER.")
@@ -312,15 +315,15 @@ def control(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Pin stages, emotions and strategies and see whether they are kept, and whether the reply does what it says."""
+    """Measure control: whether pinned labels are kept, and whether the reply follows the strategy."""
     from compeer.errors import UserError
     from compeer.evals.control import ControlSettings, run_control
     from compeer.models.spec import default_prompt
 
     if (model is None) == (earlier is None):
-        raise UserError("Give --model to pin and ask, or --from with replies that are there already.")
+        raise UserError("Give --model to ask a model, or --from to measure existing replies.")
     if earlier and not (corpus or judge):
-        raise UserError("Replies that are there can only be judged: give --corpus for a classifier, or --judge.")
+        raise UserError("Existing replies need --corpus for a classifier, or --judge.")
     check_choice("--language", language, "en", "zh")
     check_choice("--length", length, "full", "brief")
     check_choice("--think", think, "full", "brief")
@@ -427,7 +430,7 @@ def report(
     most: Annotated[int, typer.Option(min=0, help="Maximum dialogues per run in the page.")] = 1000,
     as_json: Json = False,
 ) -> None:
-    """Write one page with results, intervals, curves and readable dialogues; it needs no network."""
+    """Write a report page with results, intervals, curves and dialogues. It works offline."""
     from compeer.evals.report import write_report
 
     written = write_report(runs, out, most=most, title=title)

@@ -1,4 +1,4 @@
-"""`compeer models`: the weights that are known here, by hash: listed, fetched, found, removed."""
+"""`compeer models`: known weights by hash: list, download, find, remove."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Name = Annotated[str, typer.Argument(help="Name of the weights, as compeer model
 
 @app.command("list")
 def list_weights(as_json: Json = False) -> None:
-    """List the known weights and where they lie."""
+    """List the known weights and where they are."""
     from compeer.models.request import ModelError
     from compeer.models.weights import KNOWN, find
 
@@ -54,7 +54,7 @@ def get(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch weights into the cache that all projects of a user share; what is here is not fetched again."""
+    """Download weights to the user's cache, unless they are already here."""
     from compeer.models.fetch import fetch
     from compeer.models.weights import find, named
 
@@ -70,7 +70,7 @@ def get(
 
 @app.command("path")
 def path_of(name: Name, as_json: Json = False) -> None:
-    """Print where weights lie; exit status 1 when they are not here."""
+    """Print the path of weights; the exit status is 1 when they are not here."""
     from compeer.errors import UserError
     from compeer.models.weights import find, named
 
@@ -88,7 +88,7 @@ def path_of(name: Name, as_json: Json = False) -> None:
 
 @app.command("remove")
 def remove(name: Name, as_json: Json = False) -> None:
-    """Delete weights from the cache, and what is left of a broken transfer. Files elsewhere are not touched."""
+    """Delete weights and broken downloads from the cache. Other files are not touched."""
     from compeer.models.fetch import remove as delete
     from compeer.models.weights import named
 

@@ -143,7 +143,7 @@ def _add_people_commands(app: typer.Typer, kind: ProjectKind) -> None:
         people: People,
         resume: Annotated[bool, typer.Option("--resume", help="Give them work again.")] = False,
     ) -> None:
-        """Give people no more work for now. What they hold goes back to the queue."""
+        """Pause people: they get no new work. What they hold goes back to the queue."""
         store, project = at.open(kind)
         from compeer.people import invitations
 
@@ -255,7 +255,7 @@ def import_labels(
     source: Annotated[Path, typer.Argument(help="Labelled CER items, or another tool's answers.", show_default=False)],
     form: Format = "cer",
 ) -> None:
-    """Read votes on this project's items from elsewhere. Reading a file twice changes nothing."""
+    """Import votes on this project's items from other tools. Reading a file twice changes nothing."""
     store, project = at.open("labelling")
     from compeer.cer.item import read_items
     from compeer.errors import UserError
@@ -305,7 +305,7 @@ def make_cases(
 def generate_replies(
     source: Cases,
     model: Annotated[
-        list[str], typer.Option("--model", "-m", help="Model: [NAME=]embedded, hf:… or openai:…; may be repeated.")
+        list[str], typer.Option("--model", "-m", help="Model: [NAME=]embedded, hf:… or openai:…. Repeatable.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the replies; run again to resume.")],
     images: CaseImages = None,
@@ -368,7 +368,7 @@ def import_replies(
     model: Annotated[str | None, typer.Option("--as", help="Name of the model, where the file has none.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Read replies that another program wrote."""
+    """Import replies that another program wrote."""
     from compeer.dialogue import write_rows
     from compeer.people.arena_cases import import_replies, missing_replies, read_cases
 

@@ -15,12 +15,10 @@ ConfigFile = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="NAME=VALUE instead of a setting of the file; a dot goes into a group: judge.budget=30."
-    ),
+    typer.Option("--set", help="Override a setting of the file: NAME=VALUE, nested as in judge.budget=30. Repeatable."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Output folder, instead of the one in the file.")]
-Force = Annotated[bool, typer.Option("--force", help="Resume although settings, data, base model or judge differ.")]
+Force = Annotated[bool, typer.Option("--force", help="Resume even if settings, data, base model or judge differ.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -75,7 +73,7 @@ def merge(
     dtype: Annotated[str, typer.Option(help="Precision of the result: bfloat16, float16 or float32.")] = "bfloat16",
     as_json: AsJson = False,
 ) -> None:
-    """Write an adapter and its base as one model, which vLLM and others serve without knowing adapters."""
+    """Merge an adapter into its base model, for servers that do not load adapters."""
     from compeer.cli.options import check_choice
     from compeer.training.model import find_adapter
     from compeer.training.model import merge as run_merge

@@ -77,9 +77,9 @@ def train(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE instead of a setting of the file; a dot goes into a group: lora.r=8."),
+        typer.Option("--set", help="Override a setting of the file: NAME=VALUE, nested as in lora.r=8. Repeatable."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Resume although settings or data differ.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Resume even if settings or data differ.")] = False,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
@@ -117,13 +117,14 @@ def score(
     batch: Annotated[int, typer.Option(min=1, help="Conversations per batch of a local judge.")] = 16,
     limit: Limit = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds per window of items; what is left then is marked.")
+        float | None,
+        typer.Option(min=0.1, help="Time limit per window of items, in seconds; items without a judgement are marked."),
     ] = None,
     explain: Explain = False,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Judge items: verdicts, probabilities, the parts of the reward and their total, one row per item."""
+    """Judge items. One row per item: verdicts, probabilities, parts of the reward, total."""
     from compeer.reward.score_file import score as run_score
 
     summary = run_score(
@@ -145,7 +146,9 @@ def score(
 def serve(
     model: JudgeSpec,
     host: Annotated[str, typer.Option(help="Address to listen on. Other machines need --api-key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one and prints it.")] = 8020,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")
+    ] = 8020,
     api_key: Annotated[
         str | None,
         typer.Option(envvar="COMPEER_API_KEY", help="Bearer key that clients must send.", show_default=False),
@@ -155,8 +158,8 @@ def serve(
     base_url: BaseUrl = None,
     batch: Annotated[int, typer.Option(min=1, help="Maximum cases per batch.")] = 32,
     patience: Annotated[float, typer.Option(min=0.0, help="Maximum wait for a batch, in milliseconds.")] = 5.0,
-    queue: Annotated[int, typer.Option(min=1, help="Maximum cases that wait; beyond that the answer is 503.")] = 4096,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per request.")] = 120.0,
+    queue: Annotated[int, typer.Option(min=1, help="Maximum number of waiting cases; more get status 503.")] = 4096,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time per request, in seconds.")] = 120.0,
     most_cases: Annotated[int, typer.Option(min=1, help="Maximum cases per request.")] = 1024,
     most_mib: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in MiB.")] = 32,
     pictures: Annotated[
@@ -164,7 +167,7 @@ def serve(
     ] = None,
     explain: Explain = False,
     grace: Annotated[
-        float, typer.Option(min=0.0, help="Seconds for requests in flight when the service is stopped.")
+        float, typer.Option(min=0.0, help="Time for running requests to finish after a stop, in seconds.")
     ] = 30.0,
 ) -> None:
     """Serve a judge over HTTP, with batches, health and metrics. The protocol is in docs/judge.md."""
@@ -199,16 +202,14 @@ def evaluate(
         typer.Argument(help="Labelled items: files or published folders, one set each.", show_default=False),
     ] = None,
     model: Judges = None,
-    probe: Annotated[
-        list[Path] | None, typer.Option(help="Labelled items for the linear probe. May be given several times.")
-    ] = None,
+    probe: Annotated[list[Path] | None, typer.Option(help="Labelled items for the linear probe. Repeatable.")] = None,
     earlier: Annotated[
-        Path | None, typer.Option("--from", help="Folder of an earlier run: write its report again, ask no judge.")
+        Path | None, typer.Option("--from", help="Folder of an earlier run: rewrite its report without asking a judge.")
     ] = None,
     seed: Seed = 0,
     rounds: Annotated[int, typer.Option(min=2, help="Number of resamples for the intervals.")] = 1000,
 ) -> None:
-    """Measure judges on labelled items, side by side: the columns of Table 1 and what is behind them."""
+    """Evaluate judges on labelled items, side by side, with the columns of Table 1."""
     import tempfile
 
     from compeer.errors import UserError
@@ -249,8 +250,8 @@ def consistency(
     per_item: Annotated[int, typer.Option(min=1, help="Answers per item.")] = 1,
     kind: JudgeKind = None,
     base_url: BaseUrl = None,
-    judge_url: Annotated[str | None, typer.Option(help="Server of --judge, if not --base-url.")] = None,
-    policy_url: Annotated[str | None, typer.Option(help="Server of --policy, if not --base-url.")] = None,
+    judge_url: Annotated[str | None, typer.Option(help="Address of the --judge server. Default: --base-url.")] = None,
+    policy_url: Annotated[str | None, typer.Option(help="Address of the --policy server. Default: --base-url.")] = None,
     direct: Annotated[bool, typer.Option(help="Also ask directly whether the verdicts contradict each other.")] = True,
     concurrency: Concurrency = 64,
     limit: Limit = None,
@@ -284,7 +285,7 @@ def timing(
     batch: Annotated[int, typer.Option(min=1, help="Cases per batch.")] = 32,
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions over all items.")] = 3,
 ) -> None:
-    """Time judges on the same items, in turn, relative to the first one (Figure 5b)."""
+    """Compare the speed of judges on the same items, relative to the first one (Figure 5b)."""
     from compeer.errors import UserError
     from compeer.models.request import run
     from compeer.reward.case import case_of
@@ -316,7 +317,7 @@ def attack(
     study: StudyOptions,
     threshold: Annotated[float, typer.Option(help="Maximum rise of the mean total that an attack may cause.")] = 0.25,
 ) -> None:
-    """Attack a judge with outputs that deserve no reward. Exit status 1 when one raises it past the threshold."""
+    """Attack a judge with outputs that deserve no reward. The exit status is 1 when an attack passes the threshold."""
     from compeer.models.request import run
     from compeer.reward.attack import AttackedItem, markdown, measure_attacks, write_attacks
     from compeer.reward.attack import attack as run_attack
