@@ -13,18 +13,29 @@ as half a win for either side; "neither" also says that both were poor, which a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from sqlalchemy import select
 
+from compeer.errors import UserError
 from compeer.people.arena import models_of
-from compeer.people.projects import project_by_number
+from compeer.people.arena_cases import Case, Reply
+from compeer.people.projects import picture_file, project_by_number
 from compeer.people.store import Store
-from compeer.people.tables import annotators, arena_cases, arena_leases, arena_models, arena_slots, arena_votes
+from compeer.people.tables import (
+    annotators,
+    arena_cases,
+    arena_leases,
+    arena_models,
+    arena_replies,
+    arena_slots,
+    arena_votes,
+)
 from compeer.reward.verdict import Choice
 from compeer.statistics import (
     ROUNDS,
@@ -38,6 +49,7 @@ from compeer.statistics import (
     rank_range,
     share_figure,
 )
+from compeer.typed import from_json
 
 Outcome = Literal["one", "both", "neither", "two"]
 OUTCOMES: tuple[Outcome, ...] = ("one", "both", "neither", "two")
@@ -199,6 +211,59 @@ def counted_votes(store: Store, project: int, *, anonymous: bool = False) -> lis
         who, note = (numbers[row.person], "") if anonymous else (row.person, row.note)
         found.append(ArenaVote(row.case, left, right, row.choice, who, at, row.seconds, note))
     return found
+
+
+def vote_rows(votes: Iterable[ArenaVote]) -> Iterator[Sequence[Any]]:
+    """Votes as the rows of a table, with its head."""
+    names = (*ArenaVote.__struct_fields__, "winner")
+    yield names
+    yield from ([getattr(vote, name) for name in names] for vote in votes)
+
+
+class CaseVotes(msgspec.Struct, frozen=True):
+    """One case of a pair: the conversation, both replies, and every vote with the note that its person gave."""
+
+    number: int
+    case: Case
+    one: Reply
+    two: Reply
+    votes: list[ArenaVote]
+
+
+def pair_cases(
+    store: Store, project: int, one: str, two: str, *, winner: str = "", limit: int = 10, offset: int = 0
+) -> list[CaseVotes]:
+    """The cases on which two models were compared, with votes and notes; only those where somebody chose `winner`."""
+    cast: dict[str, list[ArenaVote]] = {}
+    for vote in counted_votes(store, project):
+        if {vote.left, vote.right} == {one, two}:
+            cast.setdefault(vote.case, []).append(vote)
+    wanted = [case for case, votes in cast.items() if not winner or any(vote.winner == winner for vote in votes)]
+    wanted = wanted[offset : offset + limit]
+    query = (
+        select(arena_cases.c.id, arena_cases.c.name, arena_cases.c.content, arena_models.c.name.label("model"))
+        .add_columns(arena_replies.c.content.label("reply"))
+        .join(arena_replies, arena_replies.c.case == arena_cases.c.id)
+        .join(arena_models, arena_models.c.id == arena_replies.c.model)
+        .where(arena_cases.c.project == project, arena_cases.c.name.in_(wanted), arena_models.c.name.in_([one, two]))
+    )
+    with store.read() as db:
+        rows = db.execute(query).all()
+    said = {(row.name, row.model): from_json(row.reply, Reply) for row in rows}
+    about = {row.name: (row.id, from_json(row.content, Case)) for row in rows}
+    return [CaseVotes(*about[case], said[case, one], said[case, two], cast[case]) for case in wanted]
+
+
+def case_picture(store: Store, project: int, case: int, which: int) -> Path:
+    """The file of a picture of a case, for its coordinator."""
+    with store.read() as db:
+        query = select(arena_cases.c.content).where(arena_cases.c.project == project, arena_cases.c.id == case)
+        content = db.execute(query).scalar()
+    found = from_json(content, Case) if content else None
+    folder = project_by_number(store, project).images
+    if found is None or folder is None or not 0 <= which < len(found.images):
+        raise UserError("There is no such picture.")
+    return picture_file(Path(folder), found.images[which], found.id)
 
 
 class PairCounts(NamedTuple):

@@ -12,28 +12,48 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from compeer.errors import UserError
-from compeer.people.arena import ArenaQueue, Comparison, OwnArenaProgress, arena_progress, close_arena, create_arena
+from compeer.people.arena import (
+    DEFAULT_VOTES,
+    ArenaQueue,
+    Comparison,
+    OwnArenaProgress,
+    arena_progress,
+    close_arena,
+    create_arena,
+)
 from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
 from compeer.people.arena_figure import Bar, bars, draw
-from compeer.people.arena_results import ArenaResults, counted_votes, results_of
+from compeer.people.arena_results import (
+    ArenaResults,
+    CaseVotes,
+    case_picture,
+    counted_votes,
+    pair_cases,
+    results_of,
+    vote_rows,
+)
+from compeer.people.exchange import csv_lines
 from compeer.people.invitations import Person
 from compeer.people.projects import Project, project_summaries
 from compeer.people.store import Store
+from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice
 from compeer.statistics import Figure
+from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, took, turns
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, send_picture, took, turns
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
     Lease,
     Mistake,
     Named,
+    Quota,
     Typed,
     allowed,
     disposition,
@@ -68,6 +88,9 @@ class ComparisonQueue:
 
     def mine(self, me: Person) -> OwnArenaProgress:
         return self.queue.own_progress(me)
+
+    def before(self, me: Person) -> str | None:
+        return None
 
     def next(self, me: Person) -> Comparison | None:
         return self.queue.next(me)
@@ -117,8 +140,8 @@ def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         return JSONResponse({"kept": queue.keep(asking(request, name), name)})
 
 
-NEW_ARENA: dict[str, Any] = {"name": "", "cases": "", "replies": "", "images": "", "votes": 1, "focus": "", "lease": 15,
-                         "show": False}  # fmt: skip
+NEW_ARENA: dict[str, Any] = {"name": "", "cases": "", "replies": "", "images": "", "votes": DEFAULT_VOTES, "quota": "",
+                             "focus": "", "lease": 15, "show": False}  # fmt: skip
 
 
 def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
@@ -136,15 +159,16 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         cases: Typed = "",
         replies: Annotated[str, Form(max_length=40_000)] = "",
         images: Typed = "",
-        votes: Annotated[int, Form(ge=1, le=100)] = 1,
+        votes: Annotated[int, Form(ge=1, le=100)] = DEFAULT_VOTES,
+        quota: Quota = "",
         focus: Annotated[str, Form(max_length=200)] = "",
         lease: Lease = 15.0,
         show: Annotated[bool, Form()] = False,
         file: Annotated[UploadFile | None, File()] = None,
         files: Annotated[list[UploadFile] | None, File()] = None,
     ) -> Response:
-        given = {"name": name, "cases": cases, "replies": replies, "images": images, "votes": votes, "focus": focus,
-                 "lease": lease, "show": show}  # fmt: skip
+        given = {"name": name, "cases": cases, "replies": replies, "images": images, "votes": votes, "quota": quota,
+                 "focus": focus, "lease": lease, "show": show}  # fmt: skip
 
         def make(say: Say) -> int:
             settings, folder = coordinator.settings, images.strip()
@@ -153,7 +177,7 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
             else:
                 found = named_source(settings, say, cases.strip(), replies, folder)
             made = create_arena(
-                store, name, found.cases, found.replies, images=found.images, votes=votes,
+                store, name, found.cases, found.replies, images=found.images, votes=votes, quota=quota or None,
                 focus=focus.strip() or None, show_reasoning=show, lease_minutes=lease,
             )  # fmt: skip
             return made.arena.id
@@ -171,12 +195,48 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         here, count = coordinator.at(number), lambda: chart(results_of(store, number))
         return pages(request).flow(request, "arena/results.html", found=found, here_is=here, count=count)
 
+    @router.get("/arenas/{number}/cases")
+    def look_at_cases(
+        request: Request,
+        number: int,
+        one: Annotated[str, Query(max_length=200)],
+        two: Annotated[str, Query(max_length=200)],
+        winner: Annotated[str, Query(max_length=200)] = "",
+        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+    ) -> Response:
+        """The cases of one pair: what was said, who voted how, and the notes that people gave."""
+        found = coordinator.links.coordinated(request, number)
+
+        def find() -> list[CaseVotes]:
+            start = (page - 1) * PER_PAGE
+            return pair_cases(store, number, one, two, winner=winner, limit=PER_PAGE + 1, offset=start)
+
+        values: dict[str, Any] = {"found": found, "here_is": coordinator.at(number), "find": find, "most": PER_PAGE}
+        values |= {"one": one, "two": two, "winner": winner, "page": page, "turns": turns, "thoughts": thoughts_of}
+        return pages(request).flow(request, "arena/cases.html", **values)
+
+    @router.get("/arenas/{number}/pictures/{case}/{which}")
+    def case_pictures(request: Request, number: int, case: int, which: int) -> Response:
+        coordinator.links.coordinated(request, number)
+        try:
+            return send_picture(case_picture(store, number, case, which))
+        except UserError as error:
+            raise RequestRefused(404, "missing", str(error)) from None
+
     @router.post("/arenas/{number}/close")
     def close(request: Request, number: int, form: CoordinatorForm, closed: Annotated[bool, Form()]) -> Response:
         coordinator.links.coordinated(request, number)
         coordinator.forms.use(form)
         close_arena(store, number, closed)
         return RedirectResponse(coordinator.at(number), 303)
+
+
+PER_PAGE = 10
+
+
+def thoughts_of(reply: Reply) -> dict[str, str]:
+    """The steps of a reply's reasoning, if it has any."""
+    return {step: render_step(reply.reasoning, step) for step in STEPS} if reply.reasoning else {}
 
 
 class ArenaSource(msgspec.Struct, frozen=True):
@@ -263,7 +323,7 @@ def place(value: float, least: float, most: float) -> float:
     return 50.0 if most <= least else round(4 + 92 * (value - least) / (most - least), 2)
 
 
-ArenaFile = Literal["votes.jsonl", "results.json", "figure.svg", "figure.png"]
+ArenaFile = Literal["votes.jsonl", "votes.csv", "results.json", "figure.svg", "figure.png"]
 
 
 def add_files(router: APIRouter, links: RoomLinks) -> None:
@@ -276,13 +336,16 @@ def add_files(router: APIRouter, links: RoomLinks) -> None:
         if kind == "votes.jsonl":
             rows = counted_votes(store, number, anonymous=anonymous)
             data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        elif kind == "votes.csv":
+            table = vote_rows(counted_votes(store, number, anonymous=anonymous))
+            data = ("\ufeff" + "".join(csv_lines(table))).encode()
         elif kind == "results.json":
             data = msgspec.json.format(msgspec.json.encode(results_of(store, number)))
         else:
             with tempfile.TemporaryDirectory() as home:
                 draw(results_of(store, number), Path(home) / kind)
                 data = (Path(home) / kind).read_bytes()
-        media = {"votes.jsonl": "application/jsonl", "results.json": "application/json",
-                 "figure.svg": "image/svg+xml", "figure.png": "image/png"}  # fmt: skip
+        media = {"votes.jsonl": "application/jsonl", "votes.csv": "text/csv; charset=utf-8",
+                 "results.json": "application/json", "figure.svg": "image/svg+xml", "figure.png": "image/png"}  # fmt: skip
         headers = {"content-disposition": disposition(f"{found.name}-{kind}")}
         return Response(data, media_type=media[kind], headers=headers)

@@ -79,6 +79,7 @@ class AnnotatorQueue(Protocol):
     things: str  # the part of the address before the key
 
     def mine(self, me: Person) -> OwnProgress: ...
+    def before(self, me: Person) -> str | None: ...  # a page that comes before the first task
     def next(self, me: Person) -> Any | None: ...
     def view(self, me: Person, key: str) -> Any: ...
     def sheet(self, me: Person, found: Any) -> dict[str, Any]: ...
@@ -172,6 +173,8 @@ class AnnotatorPages:
             me = links.annotator(request)
             if request.cookies.get(self.begun) != _mark(request):
                 return RedirectResponse(self.home, 303)
+            if (first := queue.before(me)) is not None and not me.paused:
+                return RedirectResponse(first, 303)
             found = queue.next(me)
             if found is not None:
                 return self.show(request, me, found, done=done)
