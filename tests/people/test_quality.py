@@ -207,7 +207,7 @@ def test_forty_items_at_one_second_are_flagged_and_held(store: Store) -> None:
     assert found["ben"].on_hold and found["ben"].items == 10, "checked after ten"
     (flag,) = found["ben"].holds[0].flags
     assert flag.text == (
-        "1.0 seconds per item (median of 10 items); the others take 40. Below 5 seconds nobody can have read an item."
+        "Median time per item: 1.0 s (items: 10). The others: 40 s. Below 5 s nobody can have read an item."
     )
     now = labelling_progress(store, project.id)
     assert (now.closed, now.disputed, now.withheld) == (0, 0, 10), "nothing was closed by them"
@@ -256,7 +256,7 @@ def test_kappa_flags_who_disagrees_with_everybody_and_not_the_others(store: Stor
     found = by_name(store, project.id)
     assert {name for name, one in found.items() if one.on_hold} == {"dora"}
     assert {flag.kind for flag in found["dora"].holds[0].flags} == {"agreement"}
-    assert "kappa with the others is -" in found["dora"].holds[0].flags[0].text
+    assert "Kappa with the others: -" in found["dora"].holds[0].flags[0].text
     assert found["dora"].kappa.high < 0.2 < found["anna"].kappa.low < found["anna"].kappa.value
     release(store, project.id, "dora")
 

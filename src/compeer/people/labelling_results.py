@@ -478,6 +478,13 @@ def records(store: Store, project: int) -> Iterator[ItemRecord]:
         after = rows[-1].position
 
 
+def item_by_name(store: Store, project: int, name: str) -> ItemRecord | None:
+    """One item by its own id, whatever it is used for."""
+    with store.read() as db:
+        rows = db.execute(select(items).where(items.c.project == project, items.c.name == name)).all()
+        return next(iter(_records(db, rows)), None)
+
+
 def disagreements(store: Store, project: int, *, limit: int = 50, offset: int = 0) -> list[ItemRecord]:
     """Items on which the first two differ, or one is unsure, in the order of the project."""
     rows = pivot(project).subquery()

@@ -363,13 +363,13 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 _FLAGS: dict[FlagKind, str] = {
-    "speed": "{seconds} seconds per item (median of {items} items); the others take {others}. Below {floor} seconds "
-    "nobody can have read an item.",
-    "gold": "{right} of {answers} answers to gold items are right ({share} %, 95 % interval {low} to {high} %); at "
-    "least {least} % are expected.",
-    "agreement": "kappa with the others is {kappa} (95 % interval {low} to {high}, {items} items); at least {least} is "
-    "expected.",
-    "constant": "the same answers on all {items} items ({answers}); the others gave them on {share} % of theirs.",
+    "speed": "Median time per item: {seconds} s (items: {items}). The others: {others} s. Below {floor} s nobody can "
+    "have read an item.",
+    "gold": "Right answers to gold items: {right} of {answers} ({share} %, 95 % interval {low} to {high} %). Expected: "
+    "at least {least} %.",
+    "agreement": "Kappa with the others: {kappa} (95 % interval {low} to {high}; items: {items}). Expected: at least "
+    "{least}.",
+    "constant": "The same answers every time: {answers} (items: {items}). The others gave them in {share} % of cases.",
     "coordinator": "{words}",
 }
 

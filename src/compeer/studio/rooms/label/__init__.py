@@ -2,6 +2,7 @@
 
 routes     labelling, own labels, projects, labels as files
 agreement  the coordinator's pages about agreement, audit and disagreements
+quality    the practice round; the coordinator's pages about gold items, flags and labels on hold
 setup      the coordinator's pages for the guideline's text and own questions; the preview; Markdown
 
 Links, people, the way from one item to the next, and the look are those of `rooms.workplace`. The guideline that is
@@ -32,6 +33,6 @@ def open_room(settings: StudioSettings) -> Room:
         router=router,
         roles=("coordinator", "annotator"),
         links=links,
-        uploads=("/new", "/judgements"),
+        uploads=("/new", "/judgements", "/known"),
         uses=(WORKPLACE,),
     )

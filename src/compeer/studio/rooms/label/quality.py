@@ -40,7 +40,6 @@ from compeer.people.quality import (
 )
 from compeer.reasoning import render_step
 from compeer.reward.verdict import PREFERENCES
-from compeer.statistics import Figure
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label.setup import markdown
@@ -76,8 +75,13 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQue
         found = queue.practice(me, item)
         if found is None:
             return RedirectResponse(annotator.work, 303)
-        values = {"practice": found, "mine": queue.own_progress(me), "done": False, "shown": round(time.time(), 3)}
-        names = {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": ()}
+        values: dict[str, Any] = {
+            "practice": found,
+            "mine": queue.own_progress(me),
+            "done": False,
+            "shown": round(time.time(), 3),
+        }
+        names: dict[str, Any] = {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": ()}
         return pages(request).page(
             request, "label/work.html", **values, **names, **sheet(queue.store, me.project, found.work)
         )
@@ -96,7 +100,7 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQue
         found = queue.practice(me, item)
         if found is None or not found.explained:
             return RedirectResponse("/label/practice", 303)
-        values = {"practice": found, "markdown": markdown, **sheet(queue.store, me.project, found.work)}
+        values: dict[str, Any] = {"practice": found, "markdown": markdown, **sheet(queue.store, me.project, found.work)}
         return pages(request).page(request, "label/explained.html", **values)
 
     @router.get("/practice/{item}/pictures/{number}")
@@ -130,7 +134,6 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
             settings=settings_of(store, found.id),
             form=coordinator.forms.issue(),
             wrong=wrong,
-            figure=figure,
             count=lambda: QualityCounts(quality_of_people(store, found.id), known_items(store, found.id)),
         )
 
@@ -209,7 +212,12 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         choices = {question: _choices(question) for question in item.questions if _choices(question)}
         values: dict[str, Any] = {"item": item.item, "at": item.number, "known": known, "choices": choices}
         labels = known.answers if known else _labels(item.item, choices)
-        about = {"project": found, "form": coordinator.forms.issue(), "step": render_step, "turns": turns}
+        about: dict[str, Any] = {
+            "project": found,
+            "form": coordinator.forms.issue(),
+            "step": render_step,
+            "turns": turns,
+        }
         return pages(request).page(request, "label/known.html", labels=labels, **values, **about)
 
     @router.post(f"{one}/item/{{at}}")
@@ -237,18 +245,3 @@ _STEPS = ("history", "emotion", "strategy")
 def _labels(item: Item, choices: Mapping[Question, Any]) -> dict[str, str]:
     given = {name: getattr(item.labels, name) for name in choices}
     return {name: str(value).lower() for name, value in given.items() if value is not None}
-
-
-def figure(found: Figure, *, percent: bool = False) -> str:
-    """A figure with its interval, as a table shows it.
-
-    >>> figure(Figure("x", 0.75, 0.5, 0.875, 8), percent=True), figure(Figure("x"))
-    ('75 % (50 to 88)', '–')
-    """
-    if found.value is None:
-        return "–"
-    scale, form = (100, "{:.0f}") if percent else (1, "{:.2f}")
-    said = form.format(scale * found.value) + (" %" if percent else "")
-    if found.low is None or found.high is None:
-        return said
-    return f"{said} ({form.format(scale * found.low)} to {form.format(scale * found.high)})"

@@ -26,17 +26,19 @@ from compeer.errors import UserError
 from compeer.people.exchange import csv_lines, labelled, labels_table, votes_table
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
-from compeer.people.labelling import AssignedItem, GivenAnswers, LabellingQueue, create_project, preview_item
+from compeer.people.labelling import AssignedItem, GivenAnswers, create_project, preview_item
 from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_summaries
 from compeer.people.protocol import STATUSES, UNSURE, Unsure
+from compeer.people.quality import CheckedQueue
 from compeer.people.store import Store
 from compeer.people.work_queue import OwnProgress
 from compeer.reward.verdict import CHOICES, Choice
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import agreement as agreement_pages
+from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
 from compeer.studio.rooms.label.agreement import BarPart, bar_parts
 from compeer.studio.rooms.label.setup import markdown, question_names
@@ -71,7 +73,7 @@ from compeer.studio.words import Say
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     annotator = AnnotatorPages(links, LabelRoomQueue(links.store), settings)
-    queue = LabellingQueue(links.store)
+    queue = CheckedQueue(links.store)
     coordinator = CoordinatorPages(
         links, settings, "projects", lambda store: project_summaries(store, "labelling"), queue
     )
@@ -80,6 +82,8 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     add_projects(router, links.store, coordinator)
     add_export(router, links)
     agreement_pages.add(router, links)
+    quality_pages.add_practice(router, annotator, queue, shown_sheet)
+    quality_pages.add_quality(router, coordinator)
     setup.add(router, links.store, coordinator)
     add_preview(router, links.store, coordinator)
     return router
@@ -149,10 +153,13 @@ class LabelRoomQueue:
     things = "items"
 
     def __init__(self, store: Store) -> None:
-        self.store, self.queue = store, LabellingQueue(store)
+        self.store, self.queue = store, CheckedQueue(store)
 
     def mine(self, me: Person) -> OwnProgress:
         return self.queue.own_progress(me)
+
+    def before(self, me: Person) -> str | None:
+        return "/label/practice" if self.queue.practice_due(me) else None
 
     def next(self, me: Person) -> AssignedItem | None:
         return self.queue.next(me)
@@ -194,7 +201,7 @@ async def own_answers(request: Request) -> dict[str, str]:
 
 def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only labelling has."""
-    asking, queue = annotator.asking, LabellingQueue(store)
+    asking, queue = annotator.asking, CheckedQueue(store)
 
     @router.get("/items/{item}")
     def look(request: Request, item: int) -> Response:
@@ -240,7 +247,9 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
     def own(request: Request) -> Response:
         me = annotator.links.annotator(request)
         found = [(one, _when(one.finished)) for one in queue.handed_in(me)]
-        return pages(request).page(request, "label/mine.html", found=found, mine=queue.own_progress(me))
+        return pages(request).page(
+            request, "label/mine.html", found=found, mine=queue.own_progress(me), practised=queue.practice(me)
+        )
 
 
 def item_number(key: str) -> int:
