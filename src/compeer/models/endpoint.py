@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import mimetypes
 import os
@@ -78,14 +79,12 @@ class JsonServer:
 
     async def close(self) -> None:
         session, self._session = self._session, None
-        if session is not None and self._home == (os.getpid(), asyncio.get_running_loop()):
-            await session.close()
+        if session is not None and self._home is not None and self._home[0] == os.getpid():
+            with contextlib.suppress(RuntimeError):  # a session of a loop that is over
+                await session.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_gate"} | {
-            "_session": None,
-            "_home": None,
-        }
+        return {**self.__dict__, "_session": None, "_home": None, "_gate": None}
 
     async def _tried(
         self, method: str, url: URL, payload: Callable[[], Awaitable[bytes | None]], read: Callable[[bytes], T]
