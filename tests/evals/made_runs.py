@@ -9,15 +9,22 @@ import random
 from pathlib import Path
 from typing import Any
 
-from compeer.cer.item import items_at
+import compeer.cer.gold
+from compeer.cer.item import items_at, read_items
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, rounds, turns
 from compeer.evals.esc_eval.ratings import DIMENSIONS
 from compeer.evals.esc_eval.ratings import figures as esc_figures
 from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
 from compeer.evals.sage.mood import figures as sage_figures
-from compeer.reasoning import render
+from compeer.reasoning import STEPS, render
+from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry
+from compeer.reward.evaluation.report import write_report as write_study_report
+from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
+from compeer.reward.verdict import PREFERENCES
+from compeer.statistics import mean_figure, share_figure
 
+GOLD = Path(compeer.cer.gold.__file__).with_name("items.jsonl")
 RANK, GPT = "hf:esc-rank", "openai:gpt-4o"
 
 
@@ -102,3 +109,42 @@ def esc_run(
     result = Result("esc-eval", model, comparable, esc_figures(samples, judges), setup)
     save_result(run, result, samples)
     return result
+
+
+def reward_run(run: Path, model: str, *, count: int = 40, lift: float = 0.0) -> Result:
+    """A run of the reward under a judge; `lift` is how much likelier a part is to be right."""
+    rng = random.Random(11)
+    parts = ("history", "emotion", "strategy", "preference", "complete")
+    samples = []
+    for dialogue in dialogues(count):
+        kept = {part: float(rng.random() < 0.6 + lift) for part in parts}
+        scores: dict[str, float | None] = {"reward": sum(2 * value - 1 for value in kept.values()), **kept}
+        samples.append(Transcript(dialogue.id, dialogue.language, tuple(spoken(dialogue, 6)), scores))
+    rewards = [float(sample.scores["reward"] or 0) for sample in samples]
+    figures = [mean_figure("reward", rewards)]
+    figures += [share_figure(part, [sample.scores[part] for sample in samples]) for part in parts]
+    setup = {"counts": {"judge_calls": 160, "not_read": 2}, "grammar": True, "history_words": 600}
+    result = Result("reward", model, {"judge": "hf:judge", "cases": "40 b1946ac92492"}, tuple(figures), setup)
+    save_result(run, result, samples)
+    return result
+
+
+def judge_study(folder: Path, count: int = 60) -> Path:
+    """A study of one judge on the gold items, with invented verdicts and probabilities that lean towards the labels."""
+    rng = random.Random(3)
+    items = list(read_items(GOLD))[:count]
+    study = EvaluationFolder(folder)
+    study.add_labelled_set("gold", items)
+    study.add_judge(JudgeEntry(name="example judge"))
+    rows = []
+    for item in items:
+        truths = [getattr(item.labels, step) for step in STEPS]
+        chances = [min(0.99, max(0.01, rng.gauss(0.65 if truth else 0.4, 0.2))) for truth in truths]
+        weights = [rng.random() + 1.5 * (name == item.labels.preference) for name in PREFERENCES]
+        p = {name: weight / sum(weights) for name, weight in zip(PREFERENCES, weights, strict=True)}
+        one, two, three = (StepVerdict(chance > 0.5, chance) for chance in chances)
+        pair = PairVerdict(True, preference=max(p, key=lambda name: p[name]), p=p)
+        rows.append(Judgement(id=item.id, steps=(one, two, three), pairs=(pair,), complete=True))
+    study.append("gold", "example judge", rows)
+    write_study_report(study, folder, rounds=100, figures=False)
+    return folder

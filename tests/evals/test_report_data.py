@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import html
+import io
 import json
 import re
+import xml.etree.ElementTree
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.cli.command import compeer
-from tests.evals.made_runs import GPT, RANK, esc_run, sage_run
+from tests.evals.made_runs import GPT, RANK, esc_run, judge_study, reward_run, sage_run
+from tests.studio.material import policy_run
 
 from compeer.errors import UserError
 from compeer.evals.report import write_report
+from compeer.evals.report.charts import Chart, Dot, distribution, forest, slopes
 from compeer.evals.report.gather import ReportRun, RunGroup, gather
-from compeer.evals.report.pictures import group_charts
+from compeer.evals.report.pictures import PictureWords, by_scale, group_charts, judge_charts, training_charts
 from compeer.evals.report.tables import (
     case_score,
     differences,
@@ -199,3 +205,126 @@ def test_strategy_bars_carry_their_own_labels_and_panels_share_a_scale() -> None
         widths.append((int(label[2]), float(bar[2])))
     (first, wide), (second, narrow) = widths
     assert (first, second) == (90, 25) and wide / narrow == pytest.approx(90 / 25, rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Chart]]:
+    """A report of everything that has figures, and the figures."""
+    folder = tmp_path_factory.mktemp("drawn")
+    reward_run(folder / "before", "before")
+    reward_run(folder / "after", "after", lift=0.3)
+    sage_run(folder / "sage", "after", count=20)
+    esc_run(folder / "esc", "after", count=12)
+    policy_run(folder / "grpo", 40)
+    judge_study(folder / "judges")
+    runs = [folder / name for name in ("before", "after", "sage", "esc", "grpo", "judges")]
+    gathered = gather(runs)
+    charts = [chart for group in gathered.groups for chart in group_charts(group)]
+    charts += [
+        chart for _, study in gathered.judging for section in study.sections for chart in judge_charts("j", section)
+    ]
+    charts += training_charts(gathered.training)
+    return write_report(runs, folder / "out").page, charts
+
+
+def test_pictures_stand_before_tables_and_none_is_missing(drawn: tuple[Path, list[Chart]]) -> None:
+    page, charts = drawn
+    names = [chart.name for chart in charts]
+    assert len(set(names)) == len(names)
+    kinds = ("differences", "cases", "distribution", "results", "stages", "emotion", "judges", "agreement", "roc",
+             "calibration", "metric")  # fmt: skip
+    assert [kind for kind in kinds if not any(kind in name for name in names)] == []
+    text = page.read_text(encoding="utf-8")
+    assert text.index("<figure") < text.index("<table") and text.count("<figure") == len(charts)
+    for chart in charts:
+        assert f'aria-label="{html.escape(chart.says)}"' in text.replace("&#39;", "&#x27;").replace("&#34;", "&quot;")
+        assert len(chart.says) > 30 and "None" not in chart.says and "{" not in chart.says
+
+
+def test_every_figure_is_a_file_of_its_own_in_three_forms(drawn: tuple[Path, list[Chart]]) -> None:
+    for chart in drawn[1]:
+        root = xml.etree.ElementTree.fromstring(chart.svg_file())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg", chart.name
+        style = root[0].text or ""
+        assert "var(" not in style and "light-dark" not in style and "#2F6F6A" in style
+        rows = list(csv.reader(io.StringIO(chart.csv_file())))
+        assert tuple(rows[0]) == chart.head and len(rows) == len(chart.rows) + 1 > 1
+        assert {len(row) for row in rows} == {len(chart.head)}
+        lines = [line for line in chart.latex_file().splitlines() if line.endswith(r"\\")]
+        assert len(lines) == len(chart.rows) + 1
+        assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {len(chart.head) - 1}
+
+
+def test_latex_escapes_what_models_are_called() -> None:
+    chart = distribution("d", "50 % of a_b", [("a_b & c#1", 0, [1.0, 2.0, 2.0])], "says", below="x^2")
+    text = chart.latex_file()
+    assert r"\caption{50 \% of a\_b}" in text and r"x\textasciicircum{}2 & a\_b \& c\#1 \\" in text
+    assert r"2 & 2 \\" in text
+
+
+def test_a_forest_puts_differences_where_they_belong_and_chance_is_hollow(tmp_path: Path) -> None:
+    certain, open_ = Figure("reward", 2.0, 1.0, 3.0, 9), Figure("history", -0.1, -0.3, 0.1, 9)
+    dots = [Dot("reward", certain), Dot("history", open_, hollow=True)]
+    chart = forest("f", "t", by_scale(dots, "reward", PictureWords("en")), "says", zero=True)
+    assert [row[0] for row in chart.rows] == ["history", "reward"], "shares and rewards have axes of their own"
+    places = {
+        row: [float(one) for one in re.findall(r'(?:x1|x2|cx)="([\d.]+)"', part.split("</title>")[1])]
+        for part in chart.svg.split("<title>")[1:]
+        for row in [part.partition(":")[0]]
+    }
+    for figure in (certain, open_):
+        low, high, value = places[figure.name][:3]
+        assert (value - low) / (high - low) == pytest.approx(0.5, abs=0.01), figure.name
+    assert chart.svg.count('class="ring"') == 1 and chart.svg.count('class="dot"') == 1
+    # the whole way: runs that say they are too small have hollow dots only
+    for name, lift in (("a", 0.0), ("b", 0.4)):
+        result = reward_run(tmp_path / name, name, lift=lift)
+        small = msgspec.structs.replace(result, differences_are_chance=True)
+        save_result(tmp_path / f"small-{name}", small, list(load_transcripts(tmp_path / name)))
+    (large,) = gather([tmp_path / "a", tmp_path / "b"]).groups
+    (little,) = gather([tmp_path / "small-a", tmp_path / "small-b"]).groups
+    assert 'class="dot"' in group_charts(large)[0].svg and 'class="dot"' not in group_charts(little)[0].svg
+
+
+def test_figures_of_one_scale_share_an_axis_however_small_they_are() -> None:
+    def panels(benchmark: str, *figures: Figure) -> list[list[str]]:
+        return [
+            [dot.row for dot in dots]
+            for _, dots in by_scale([Dot(one.name, one) for one in figures], benchmark, PictureWords("en"))
+        ]
+
+    high, low = Figure("Fluency", 80.0, 75.0, 85.0, 9), Figure("Humanoid", 4.0, 3.5, 4.5, 9)
+    assert panels("esc-eval", high, low) == [["Fluency", "Humanoid"]]
+    reward, share = Figure("reward", 0.2, -0.4, 0.8, 9), Figure("complete", 0.5, 0.2, 0.8, 9)
+    assert panels("reward", reward, share) == [["complete"], ["reward"]], "a small reward is not drawn as a share"
+    percent, gain = Figure("percent", 61.0, 55.0, 67.0, 9), Figure("gain", -0.02, -0.05, 0.01, 9)
+    assert panels("x", percent, gain, Figure("large", 400.0, 300.0, 500.0)) == [["gain"], ["percent"], ["large"]]
+    # a negative bound has a place, and the axis goes as far
+    svg = forest("f", "t", [("", [Dot("gain", gain)])], "says").svg
+    whisker = re.search(r'class="whisker" x1="([\d.]+)" y1="[\d.]+" x2="([\d.]+)"', svg)
+    assert whisker and float(whisker[2]) - float(whisker[1]) > 100
+
+
+def test_slopes_and_distribution_count_cases() -> None:
+    cases = [("a", 1.0, 3.0), ("b", 1.0, 3.0), ("c", 5.0, 5.0), ("d", 4.0, 1.0)]
+    chart = slopes("s", "t", ("before", "after"), cases, "says")
+    assert chart.rows[3] == ("d", 4.0, 1.0, -3.0)
+    assert [chart.svg.count(f"slope {kind}") for kind in ("rose", "fell", "same")] == [1, 1, 1]
+    assert "1 to 3: 2</title>" in chart.svg
+    made = distribution("d", "t", [("x", 0, [-5.0, 5.0, 5.0]), ("y", 1, [5.0])], "says")
+    assert made.rows[0] == ("-5", 1.0, 0.0) and made.rows[-1] == ("5", 2.0, 1.0) and len(made.rows) == 11
+    assert "x, 5: 2 (67%)" in made.svg
+    wide = distribution("d", "t", [("x", 0, [-24.0, 91.5, 100.0])], "says")
+    assert sum(row[1] for row in wide.rows) == 3 and wide.rows[0][0] == "-40 to -20"  # type: ignore[misc]
+
+
+def test_judges_are_drawn_as_they_were_measured(drawn: tuple[Path, list[Chart]]) -> None:
+    charts = {chart.name: chart for chart in drawn[1]}
+    agreement, roc = charts["j-history-agreement-example-judge"], charts["j-history-roc"]
+    counts = [[int(cell) for cell in row[1:] if isinstance(cell, int | float)] for row in agreement.rows]
+    same, whole = counts[0][0] + counts[1][1], sum(map(sum, counts))
+    assert f"{same} of {whole} agree" in agreement.note and whole == 60
+    xs, ys = ([row[place] for row in roc.rows] for place in (1, 2))
+    area = sum((b - a) * (c + d) / 2 for a, b, c, d in zip(xs, xs[1:], ys, ys[1:], strict=False))  # type: ignore[operator]
+    assert f"AUC {area:.2f}" in roc.note and area > 0.6
+    assert "ECE" in charts["j-history-calibration"].note

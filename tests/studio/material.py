@@ -17,6 +17,7 @@ REPLIES = (
     "Losing a job you gave so much to can make everything feel shaky. What has today been like for you?",
     "You sound worn out from holding this alone. Who have you been able to tell so far?",
 )
+PROMPTS = ("I lost my job today.", "My sister has stopped calling me.", "这几天我一直睡不好。")
 ZH_REPLY = "听起来这段时间你一直在硬撑，真的很累。今天最难受的是哪一刻？"
 
 
@@ -44,6 +45,7 @@ def sample(step: int, place: int, reply: str, whole: bool, reward: float) -> dic
         "parts": parts,
         "total": sum(parts.values()),
         "reward": reward,
+        "prompt": [{"speaker": "supporter", "text": "Hello."}, {"speaker": "seeker", "text": PROMPTS[place % 3]}],
     }
 
 

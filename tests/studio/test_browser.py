@@ -124,7 +124,7 @@ def test_a_curve_tells_the_value_under_the_pointer(opened: Any, address: str, ev
         page.goto(everywhere[4])
         card = page.locator(".figure").first
         before = card.locator("b").inner_text()
-        card.locator("svg").hover(position={"x": 40, "y": 60})
+        card.locator("svg").hover(position={"x": 34, "y": 60})
         step, value = card.locator("b").inner_text().split(": ")
         assert int(step) <= 4 and -4 < float(value) < 0
         page.mouse.move(2, 2)

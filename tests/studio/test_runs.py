@@ -91,7 +91,7 @@ def test_a_report_is_sent_in_a_sandbox(client: httpx.Client) -> None:
     assert report.text == REPORT and report.headers["content-type"] == "text/html; charset=utf-8"
     policy = report.headers["content-security-policy"]
     assert (
-        policy.startswith("sandbox allow-scripts;")
+        policy.startswith("sandbox allow-scripts allow-downloads;")
         and "allow-same-origin" not in policy
         and "default-src 'none'" in policy
     )

@@ -47,6 +47,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     key: tuple[tuple[int, str], ...] = ()  # colour and name of each series
     note: str = ""
     last: str = ""  # the last value, where one number stands for the figure
+    narrow: bool = False  # fits beside others in a row
 
     def csv_file(self) -> str:
         """The numbers as CSV."""
@@ -102,7 +103,7 @@ def latex(value: Cell) -> str:
 @cache
 def style() -> str:
     """The style sheet of a drawing in a file of its own: the light colours, and nothing that only browsers know."""
-    text = (FOLDER / "static" / "charts.css").read_text(encoding="utf-8")
+    text = (FOLDER / "static" / "charts.css").read_text(encoding="utf-8").partition("/* around drawings */")[0]
     text = re.sub(r"light-dark\((#\w+), #\w+\)", r"\1", text).replace("--own:", "color:")
     known = {"own": "currentColor", "ink": INK, "quiet": QUIET_TEXT, "line": LINE, "surface": PAPER}
     return re.sub(r"var\(--(\w+)\)", lambda found: known[found[1]], text)
@@ -256,15 +257,15 @@ def curves(
     last: str = "",
 ) -> Chart:
     """Lines over one another. `square` is for shares against shares: both axes from 0 to 1, with the diagonal."""
-    width, height, left, bottom = (NARROW, 260, 40, 40) if square else (WIDTH, 210, 52, 34)
+    width, height, left, bottom, top = (NARROW, 280, 40, 40, 24) if square else (WIDTH, 210, 52, 34, 10)
     across, up = bounds(one.xs for one in lines), bounds(one.ys for one in lines)
     x = Scale(*((0.0, 1.0) if square else across), left, width - 10)
-    y = Scale(*((0.0, 1.0) if square else up), height - bottom, 10)
+    y = Scale(*((0.0, 1.0) if square else up), height - bottom, top)
     parts = []
     for at in y.ticks(4):
         parts += [line(left, y(at), width - 10, y(at), "grid"), text(left - 6, y(at) + 4, short(at), "", "end")]
     parts += [text(x(at), height - bottom + 16, short(at), "", "middle") for at in x.ticks(5)]
-    parts += [text(width - 10, height - 4, axes[0], "", "end"), text(2, height - 4, axes[1]) if axes[1] else Markup("")]
+    parts += [text(width - 10, height - 4, axes[0], "", "end"), text(left, 12, axes[1]) if axes[1] else Markup("")]
     if square:
         parts.append(line(x(0), y(0), x(1), y(1), "mark"))
     rows: list[tuple[Cell, ...]] = []
@@ -286,6 +287,7 @@ def curves(
         head=("series", axes[0], axes[1] or "value") + (() if whole else ("lowest", "highest")),
         rows=tuple(row[:3] if whole else row for row in rows),
         key=tuple((one.colour, one.name) for one in lines) if len(lines) > 1 else (), note=note, last=last,
+        narrow=square,
     )  # fmt: skip
 
 
@@ -314,7 +316,8 @@ def forest(
 
     An axis begins at zero or at its lowest figure, whichever is lower; `ends` gives it both ends.
     """
-    step, left, right = 14, 168, 58
+    widest = max((_wide(dot.row) for _, dots in panels for dot in dots), default=0.0)
+    step, left, right = 14, 20 + min(220.0, widest), 70
     parts: list[Markup] = []
     rows: list[tuple[Cell, ...]] = []
     top = 6.0
@@ -335,8 +338,7 @@ def forest(
         for one in named:
             own = [dot for dot in dots if dot.row == one]
             middle = at_row + 5 + step * len(own) / 2
-            cut = one if len(one) <= 26 else f"{one[:25]}…"
-            parts.append(text(left - 10, middle + 4, cut, "name", "end"))
+            parts.append(text(left - 10, middle + 4, one if _wide(one) <= 220 else f"{one[:32]}…", "name", "end"))
             for place, dot in enumerate(own):
                 parts.append(_dot(dot, x, at_row + 5 + step * (place + 0.5), zero))
                 rows.append(
@@ -350,6 +352,11 @@ def forest(
         head=(row, "series", "value", "low", "high", "n"), rows=tuple(rows),
         key=tuple(key) if len(key) > 1 else (), note=note,
     )  # fmt: skip
+
+
+def _wide(words: str) -> float:
+    """About how wide a text is in a drawing."""
+    return sum(12.0 if one > "\u2e7f" else 6.4 for one in words)
 
 
 def _dot(dot: Dot, x: Scale, at: float, signed: bool) -> Markup:
@@ -432,7 +439,7 @@ def distribution(
     return Chart(
         name=name, title=title, says=says, svg=drawing(says, parts, height),
         head=(below or "value", *(one[0] for one in sets)), rows=tuple(rows),
-        key=tuple((colour, label) for label, colour, _ in sets) if len(sets) > 1 else (), note=note,
+        key=tuple((colour, label) for label, colour, _ in sets) if len(sets) > 1 else (),
     )  # fmt: skip
 
 
@@ -464,7 +471,7 @@ def heat(
     """Counts as a table of tinted cells; a tint is the share of its column, or of its row."""
     table = np.asarray(counts, dtype=float)
     shares = table / np.maximum(1, table.sum(axis=1 if by_row else 0, keepdims=True))
-    left, top, tall = min(190.0, 24 + 6.4 * max(map(len, rows))), 42, 28
+    left, top, tall = min(200.0, 20 + max(map(_wide, rows))), 42, 28
     width = max(NARROW, min(WIDTH, round(left + 96 * len(columns))))
     wide = (width - left - 4) / len(columns)
     parts = [text(left - 8, 16, axes[0], "", "end"), text(left, 16, axes[1])]
@@ -485,7 +492,16 @@ def heat(
             parts.append(tag("g", told + cell + words))
     whole = drawing(says, parts, top + tall * len(rows) + 4, width, class_=f"chart s{colour % COLOURS}")
     made: list[tuple[Cell, ...]] = [(called, *row) for called, row in zip(rows, counts, strict=True)]
-    return Chart(name=name, title=title, says=says, svg=whole, head=(axes[0], *columns), rows=tuple(made), note=note)
+    return Chart(
+        name=name,
+        title=title,
+        says=says,
+        svg=whole,
+        head=(axes[0], *columns),
+        rows=tuple(made),
+        note=note,
+        narrow=width == NARROW,
+    )
 
 
 def pairs_of_bars(

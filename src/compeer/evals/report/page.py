@@ -193,6 +193,7 @@ def templates() -> jinja2.Environment:
         "series": SERIES,
         "version": __version__,
         "cell_text": cell_text,
+        "figure_words": figure_words,
         "file_address": _file_address,
         "group_charts": group_charts,
         "headline": _headline,

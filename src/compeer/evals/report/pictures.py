@@ -62,7 +62,7 @@ _TABLE1: dict[Question, tuple[str, ...]] = {
 }
 
 
-class _Words:
+class PictureWords:
     """The texts of one language, by key."""
 
     def __init__(self, language: Language) -> None:
@@ -86,18 +86,21 @@ def scale_end(figure: Figure, benchmark: str = "") -> float:
     return next((end for end in SCALES if most <= end), math.inf)
 
 
-def by_scale(dots: Iterable[Dot], benchmark: str, say: _Words) -> list[tuple[str, list[Dot]]]:
-    """Dots in panels, one for each scale."""
+def by_scale(dots: Iterable[Dot], benchmark: str, say: PictureWords) -> list[tuple[str, list[Dot]]]:
+    """Dots in panels, one for each scale; the dots of a row stay together."""
+    ends: dict[str, float] = {}
+    for dot in (given := list(dots)):
+        ends[dot.row] = max(ends.get(dot.row, 0.0), scale_end(dot.figure, benchmark))
     found: dict[float, list[Dot]] = {}
-    for dot in dots:
-        found.setdefault(scale_end(dot.figure, benchmark), []).append(dot)
+    for dot in given:
+        found.setdefault(ends[dot.row], []).append(dot)
     rest = say("scale.other")
     return [(say(f"scale.{end:.0f}") if end in SCALES else rest, found[end]) for end in sorted(found)]
 
 
 def group_charts(group: RunGroup, language: Language = "en") -> list[Chart]:
     """The figures of comparable evaluations, the most telling first."""
-    say, made = _Words(language), []
+    say, made = PictureWords(language), []
     name = f"{slug(group.benchmark)}-{group.runs[0].number}"
     for number, pair in enumerate(paired(group)):
         made.append(_differences(f"{name}-differences-{number + 1}", pair, say))
@@ -122,7 +125,7 @@ def _told(figures: Iterable[Figure], *, signed: bool = False) -> str:
     return ", ".join(told)
 
 
-def _differences(name: str, pair: PairedRuns, say: _Words) -> Chart:
+def _differences(name: str, pair: PairedRuns, say: PictureWords) -> Chart:
     sides = {"first": pair.first.label, "second": pair.second.label}
     chance = pair.first.result.differences_are_chance or pair.second.result.differences_are_chance
     dots = [Dot(figure_words(one.name), one, hollow=chance or not one.differs_from(0)) for one in pair.differences]
@@ -132,7 +135,7 @@ def _differences(name: str, pair: PairedRuns, say: _Words) -> Chart:
     return forest(name, say("forest.title", **sides), panels, says, zero=True, note=note)
 
 
-def _slopes(name: str, pair: PairedRuns, say: _Words) -> list[Chart]:
+def _slopes(name: str, pair: PairedRuns, say: PictureWords) -> list[Chart]:
     """Every case before and after, in the score that stands for a case."""
     benchmark = pair.first.result.benchmark
     before, after = (
@@ -152,7 +155,7 @@ def _slopes(name: str, pair: PairedRuns, say: _Words) -> list[Chart]:
     return [slopes(name, title, (pair.second.label, pair.first.label), cases, says, note=note)]
 
 
-def _distribution(name: str, group: RunGroup, say: _Words) -> list[Chart]:
+def _distribution(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     """How the score that stands for a case is distributed; yes and no need no picture."""
     sets, measure = [], ""
     for run in group.runs:
@@ -171,7 +174,7 @@ def _distribution(name: str, group: RunGroup, say: _Words) -> list[Chart]:
     return [distribution(name, title, sets, says, below=measure)]
 
 
-def _results(name: str, group: RunGroup, say: _Words) -> list[Chart]:
+def _results(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     """The figures themselves; of ESC-Eval and SAGE the paper's columns."""
     columns = columns_of(group.benchmark)
     kept = [
@@ -190,7 +193,7 @@ def _results(name: str, group: RunGroup, say: _Words) -> list[Chart]:
     return [forest(name, say("results.title"), by_scale(dots, group.benchmark, say), says, note=say("results.note"))]
 
 
-def _stages(name: str, run: ReportRun, say: _Words) -> list[Chart]:
+def _stages(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
     """Stated strategies by stated stage, over all replies of a run."""
     counts: Counter[tuple[str, str]] = Counter()
     for said in (turn for one in run.transcripts for turn in one.said if turn.reasoning):
@@ -212,7 +215,7 @@ def _stages(name: str, run: ReportRun, say: _Words) -> list[Chart]:
     return [heat(name, title, rows, columns, table, says, axes=axes, colour=run.colour, note=say("stages.note"))]
 
 
-def _moods(name: str, run: ReportRun, say: _Words) -> list[Chart]:
+def _moods(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
     cases = [(one.id, one.curve, one.end or "") for one in run.transcripts if one.curve]
     if not cases:
         return []
@@ -222,7 +225,7 @@ def _moods(name: str, run: ReportRun, say: _Words) -> list[Chart]:
     return [moods(name, title, cases, says, run=run.number, colour=run.colour, below=below, note=say("moods.note"))]
 
 
-def _strategies(name: str, group: RunGroup, say: _Words) -> list[Chart]:
+def _strategies(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     """The strategies that runs state against people's, by run and language; all panels share one scale."""
     stated = [(run, *one) for run in group.runs for one in run.result.setup.get("strategies", {}).items()]
     sides = [shares(entry[side]) for *_, entry in stated for side in ("model", "people")]
@@ -242,7 +245,7 @@ def _strategies(name: str, group: RunGroup, say: _Words) -> list[Chart]:
     return made
 
 
-def _confusions(name: str, run: ReportRun, say: _Words) -> list[Chart]:
+def _confusions(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
     """Stated strategies against those that were read out of the replies."""
     found = []
     for number, (reader, confusion) in enumerate(run.result.setup.get("agreement", {}).items()):
@@ -263,7 +266,7 @@ def _confusions(name: str, run: ReportRun, say: _Words) -> list[Chart]:
 
 def judge_charts(name: str, section: ReportSection, language: Language = "en") -> list[Chart]:
     """The figures of judges on one set with labels of one origin."""
-    say = _Words(language)
+    say = PictureWords(language)
     judges = [one for one in section.results if one.role != "baseline"]
     colours = {one.name: number for number, one in enumerate(judges)}
     dots = [
@@ -284,7 +287,7 @@ def judge_charts(name: str, section: ReportSection, language: Language = "en") -
     return made
 
 
-def _agreement(name: str, judge: JudgeResult, question: Question, say: _Words) -> list[Chart]:
+def _agreement(name: str, judge: JudgeResult, question: Question, say: PictureWords) -> list[Chart]:
     """Verdicts against labels: how often they agree, and beyond chance."""
     asked = judge.questions.get(question)
     if asked is None or not asked.items:
@@ -307,7 +310,7 @@ def _agreement(name: str, judge: JudgeResult, question: Question, say: _Words) -
 
 
 def _roc_and_calibration(
-    name: str, judges: Sequence[JudgeResult], colours: dict[str, int], question: Question, say: _Words
+    name: str, judges: Sequence[JudgeResult], colours: dict[str, int], question: Question, say: PictureWords
 ) -> list[Chart]:
     """Both curves of the judges that give probabilities."""
     asked = [(one.name, one.questions[question]) for one in judges if question in one.questions]
@@ -350,7 +353,7 @@ def metric_chart(
     runs: Sequence[TrainedRun], name: str, title: str, language: Language = "en", *, most: int = 150
 ) -> list[Chart]:
     """One metric of training runs; none where it has no numbers."""
-    say, lines, told = _Words(language), [], []
+    say, lines, told = PictureWords(language), [], []
     for run in runs:
         for part in ("train", "eval"):
             column = run.metrics.column(name, part)

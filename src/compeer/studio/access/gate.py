@@ -135,7 +135,7 @@ POLICY = "; ".join(
 #: for a file that somebody else wrote: its own scripts may run, in a world of its own without cookies or network
 SANDBOX = "; ".join(
     (
-        "sandbox allow-scripts",
+        "sandbox allow-scripts allow-downloads",  # figures can be saved
         "default-src 'none'",
         "script-src 'unsafe-inline'",
         "style-src 'unsafe-inline'",

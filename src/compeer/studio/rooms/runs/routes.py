@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from compeer.evals.report.charts import Chart, short
-from compeer.evals.report.gather import TrainedRun, setup_rows
+from compeer.evals.report.gather import TrainedRun, setup_rows, title_of
 from compeer.evals.report.page import sample_view
 from compeer.evals.report.tables import case_score, figure_words
 from compeer.evals.result import Transcript, meaning
@@ -43,7 +43,7 @@ PER_PAGE, CASES = 30, 15
 COMPARED, CHOSEN = 8, 4  # runs side by side at most; metrics that are shown first
 _LONG = 200_000  # characters of a text that is shown
 _KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "tex": "application/x-tex"}
-Ids = Annotated[list[str], Query(max_length=COMPARED)]
+Ids = Annotated[list[str] | None, Query(max_length=200)]
 
 
 def routes(settings: StudioSettings) -> APIRouter:
@@ -74,15 +74,17 @@ def routes(settings: StudioSettings) -> APIRouter:
         filters = {"q": q, "kind": kind, "state": state}
         return pages(request).page(
             request, "runs/list.html", lines=shown, filters=filters, count=len(wanted), number=page, last=last,
-            short=short, figure_words=figure_words,
+            short=short, figure_words=figure_words, title_of=title_of,
         )  # fmt: skip
 
     @router.get("/compare")
     def compare(
-        request: Request, run: Ids, metric: Annotated[list[str] | None, Query(max_length=40)] = None
+        request: Request, run: Ids = None, metric: Annotated[list[str] | None, Query(max_length=200)] = None
     ) -> Response:
         say = say_of(request)
-        founds = [library.get(key) for key in dict.fromkeys(run)]
+        founds = _named_runs(library, run)
+        if not founds:
+            return RedirectResponse("/runs", 303)
         trained = _trained(library, founds)
         known = _metrics(trained)
         chosen = [name for name in metric if name in known] if metric is not None else known[:CHOSEN]
@@ -91,6 +93,8 @@ def routes(settings: StudioSettings) -> APIRouter:
             request,
             "runs/compare.html",
             founds=founds,
+            colours={one.id: at for at, one in enumerate(one for one in founds if one.kind == "training")},
+            title_of=title_of,
             lines=[listed_run(library, one, say) for one in founds],
             charts=[*metric_charts(trained, chosen, say), *figures.of(founds, say)],
             files=_files(founds),
@@ -101,8 +105,8 @@ def routes(settings: StudioSettings) -> APIRouter:
         )
 
     @router.get("/figure.{kind}")
-    def figure(request: Request, kind: Literal["svg", "csv", "tex"], name: str, run: Ids) -> Response:
-        founds = [library.get(key) for key in dict.fromkeys(run)]
+    def figure(request: Request, kind: Literal["svg", "csv", "tex"], name: str, run: Ids = None) -> Response:
+        founds = _named_runs(library, run)
         trained, say = _trained(library, founds), say_of(request)
         made = [*metric_charts(trained, _metrics(trained), say), *figures.of(founds, say)]
         chart = next((one for one in made if one.name == name), None)
@@ -137,6 +141,7 @@ def routes(settings: StudioSettings) -> APIRouter:
             "short": short,
             "figure_words": figure_words,
             "meaning": meaning,
+            "title_of": title_of,
             "setup_rows": setup_rows,
             "files": _files([found]),
         }
@@ -185,13 +190,15 @@ def _searched(library: RunLibrary, found: RunFolder) -> str:
     return "\n".join([found.name, library.notes.read(found), *([result.benchmark, result.model] if result else [])])
 
 
+def _named_runs(library: RunLibrary, keys: Sequence[str] | None) -> list[RunFolder]:
+    """The runs that an address names, each once, as many as are shown side by side."""
+    return [library.get(key) for key in list(dict.fromkeys(keys or ()))[:COMPARED]]
+
+
 def _trained(library: RunLibrary, founds: Sequence[RunFolder]) -> list[TrainedRun]:
-    """The training runs among these; a run keeps its colour in every figure."""
-    return [
-        TrainedRun(one.name, library.training_run(one).metrics, place)
-        for place, one in enumerate(founds)
-        if one.kind == "training"
-    ]
+    """The training runs among these; a run has one colour in all figures."""
+    training = [one for one in founds if one.kind == "training"]
+    return [TrainedRun(one.name, library.training_run(one).metrics, at) for at, one in enumerate(training)]
 
 
 def _metrics(runs: Sequence[TrainedRun]) -> list[str]:
