@@ -11,11 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.studio.material import REPORT, evaluation, judge_run, policy_run, sample
-from tests.studio.serving import TOKEN, browser_of, runs_studio
+from tests.evals.made_runs import judge_study, reward_run, sage_run
+from tests.studio.material import PROMPTS, REPORT, evaluation, judge_run, policy_run, sample
+from tests.studio.serving import TOKEN, browser_of, csrf, runs_studio
 
+from compeer.evals.report import write_report
 from compeer.evals.report.charts import thin
-from compeer.studio.rooms.runs.reading import RunLibrary, SampleLog
+from compeer.studio.rooms.runs.reading import RunLibrary, SampleLog, by_prompt
 from compeer.training.metrics import MetricLog
 
 XSS = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
@@ -237,3 +239,169 @@ def test_a_run_can_grow_while_it_is_looked_at(tmp_path: Path) -> None:
     steps, values = column.arrays()
     column.steps.append(31.0)  # half of what is added
     assert [len(one) for one in column.arrays()] == [30, 30] and len(steps) == len(values) == 30
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
+    """A studio over two trainings, evaluations before and after, SAGE and a study of a judge; and their ids."""
+    root = tmp_path_factory.mktemp("lab")
+    policy_run(root / "runs" / "paper", 60)
+    policy_run(root / "runs" / "tau-2", 40, learning_rate=2e-6)
+    reward_run(root / "runs" / "before", "before")
+    reward_run(root / "runs" / "after", "after", lift=0.3)
+    sage_run(root / "runs" / "sage", "model|a <b>", count=40)
+    judge_study(root / "runs" / "judges")
+    with runs_studio(root / "data", runs=(root / "runs",)) as address, browser_of(address) as client:
+        yield client, {name: path.removeprefix("/runs/") for name, path in links(client.get("/runs").text).items()}
+
+
+def test_runs_are_compared_and_the_address_reproduces_the_view(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    form = client.get("/runs").text
+    assert re.findall(r'type="checkbox" name="run" value="(\w+)"', form).count(ids["paper"]) == 1
+    assert client.get("/runs/compare").headers["location"] == "/runs", "nothing was selected"
+    both = [("run", ids["paper"]), ("run", ids["tau-2"])]
+    page = client.get("/runs/compare", params=both).text
+    assert page.count("<figure") == 4, "four metrics to begin with"
+    reward = page[page.index(">Reward</span>") :].split("</figure>")[0]
+    assert "<title>paper</title>" in reward and "<title>tau-2</title>" in reward and reward.count("<polyline") == 2
+    assert ">learning rate</th>" in page.partition("Settings that differ")[2]
+    chosen = client.get("/runs/compare", params=[*both, ("metric", "entropy"), ("metric", "eval_nothing")])
+    assert re.findall(r"<figcaption><span>(.*?)</span>", chosen.text) == ["Entropy"]
+    checked = re.findall(r'name="metric" value="([^"]+)" checked', chosen.text)
+    assert checked == ["entropy"], "the form shows what the address says"
+    assert client.get(chosen.request.url.raw_path.decode()).text == chosen.text
+    assert client.get("/runs/compare", params={"run": "0" * 12}).status_code == 404
+
+
+def test_evaluations_are_compared_case_by_case(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    page = client.get("/runs/compare", params=[("run", ids["before"]), ("run", ids["after"])]).text
+    titles = re.findall(r"<figcaption><span>(.*?)</span>", page)
+    assert titles[:3] == ["Paired differences: after minus before", "reward, case by case: before to after",
+                          "Distribution of reward"]  # fmt: skip
+    chinese = client.get(
+        "/runs/compare", params=[("run", ids["before"]), ("run", ids["after"])], headers={"accept-language": "zh"}
+    ).text
+    assert "逐例配对差值" in chinese and "Paired differences" not in chinese
+
+
+def test_a_figure_is_downloaded_in_three_forms(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    page = client.get("/runs/compare", params=[("run", ids["paper"]), ("run", ids["tau-2"])]).text
+    addresses = [one.replace("&amp;", "&") for one in re.findall(r'<a download="[^"]+" href="([^"]+)"', page)]
+    assert len(addresses) == 12
+    svg, table, tex = (client.get(one) for one in addresses[:3])
+    assert svg.headers["content-type"] == "image/svg+xml" and "<style>" in svg.text
+    assert svg.headers["content-disposition"] == 'attachment; filename="metric-reward.svg"'
+    assert table.text.startswith("series,step,value\npaper,1,") and "\ntau-2,40," in table.text
+    assert tex.text.startswith("\\begin{table}")
+    study = client.get(f"/runs/{ids['judges']}").text
+    names = re.findall(r'data-name="([^"]+)"', study)
+    assert any("roc" in name for name in names) and any("calibration" in name for name in names)
+    for name in names:
+        assert client.get("/runs/figure.csv", params={"run": ids["judges"], "name": name}).status_code == 200
+    assert client.get("/runs/figure.csv", params={"run": ids["paper"], "name": "none"}).status_code == 404
+    assert client.get("/runs/figure.exe", params={"run": ids["paper"], "name": "metric-reward"}).status_code == 422
+
+
+def test_notes_are_kept_shown_and_found(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    where = f"/runs/{ids['tau-2']}"
+    text = f"Seed 4 diverged. {XSS}"
+    answer = client.post(f"{where}/note", data={"csrf": csrf(client.get(where).text), "text": text})
+    assert answer.status_code == 303 and answer.headers["location"] == f"{where}#note"
+    for page in (where, "/runs", f"/runs/compare?run={ids['tau-2']}"):
+        shown = client.get(page).text
+        assert "Seed 4 diverged." in shown and "<script>alert" not in shown, page
+    assert links(client.get("/runs", params={"q": "DIVERGED"}).text).keys() == {"tau-2"}
+    assert client.post(f"{where}/note", data={"text": "no token"}).status_code == 403
+    client.post(f"{where}/note", data={"csrf": csrf(client.get(where).text), "text": " "})
+    assert "diverged" not in client.get(where).text
+
+
+def test_the_list_is_filtered_by_kind_state_and_words(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, _ = lab
+
+    def found(**params: str) -> set[str]:
+        return set(links(client.get("/runs", params=params).text))
+
+    assert found(kind="training") == {"paper", "tau-2"} == found(state="finished")
+    assert found(kind="judging") == {"judges"} and found(kind="evaluation", q="before") == {"before"}
+    assert found(q="sage") == {"sage"} and found(state="writing") == set()
+    assert client.get("/runs", params={"kind": "nothing"}).status_code == 422
+    page = client.get("/runs", params={"kind": "evaluation"}).text
+    assert '<option value="evaluation" selected>' in page
+
+
+def test_samples_stand_under_their_prompt_across_steps(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    page = client.get(f"/runs/{ids['paper']}", params=[("step", "1"), ("step", "30"), ("step", "60")]).text
+    prompts = re.findall(r'<section class="card stack prompt">\s*<h3 class="anywhere reading">(.*?)</h3>', page)
+    assert prompts == list(PROMPTS)
+    first = page.split('class="card stack prompt"')[1]
+    assert re.findall(r'<h4 class="numbers">step (\d+)</h4>', first) == ["1", "30", "60"]
+    assert "Earlier turns: 1" in first and first.count('class="reply"') == 3
+
+
+def test_held_out_prompts_come_first_and_old_logs_without_prompts_are_shown(tmp_path: Path) -> None:
+    run = policy_run(tmp_path / "run", 20)
+    for step in (4, 20):
+        told = {"output": "I hear you.", "reward": 1.0, "prompt": [{"speaker": "seeker", "text": "The same."}]}
+        run.sample({"step": step, "id": "held", "held_out": True, **told})
+    run.sample({"step": 20, "id": "old", "output": "No prompt.", "reply": "No prompt."})
+    samples = SampleLog(tmp_path / "run" / "samples.jsonl")
+    samples.catch_up()
+    assert samples.spread() == [4, 20], "steps that answer the same prompts"
+    rows = by_prompt([(step, samples.at(step)) for step in samples.spread()])
+    assert rows[0].id == "held" and [step for step, _ in rows[0].steps] == [4, 20]
+    assert next(one for one in rows if one.id == "old").prompt == []
+
+
+def test_an_evaluation_shows_its_transcripts(lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, ids = lab
+    where = f"/runs/{ids['sage']}"
+    page = client.get(where).text
+    cases = re.findall(r'<b class="one-line">(.*?)</b>', page)
+    assert len(cases) == 15 and "40 of 40" in page and "Page 1 of 3" in page
+    lowest = client.get(where, params={"order": "up"}).text
+    scores = [float(one) for one in re.findall(r'</b><span class="numbers">(.*?)</span>', lowest)]
+    assert scores == sorted(scores)
+    other = client.get(where, params={"case": cases[4]}).text
+    shown = other.split('<article class="card stack dialogue"')[1]
+    assert f'<h3 class="anywhere">{cases[4]}</h3>' in shown and "Supporter" in shown and "emotion 40" in shown
+    assert "History" in shown and "Strategy" in shown, "the reasoning in steps"
+    word = client.get(where, params={"q": "parrot"}).text
+    assert re.search(r"\b[1-9] of 40", word) and "parrot" in word.split("<article")[1]
+    assert "No dialogue fits" in client.get(where, params={"q": XSS}).text
+
+
+#: keys as code has them: a_b, a/b, --a, and dictionaries and lists as Python writes them
+INTERNAL = re.compile(
+    r"\b[a-z]+_[a-z_]+\b|\b(?:part|judge|diversity|length|format|adherence|recall|en|zh)/[a-z]|\{'|\{\"|\['|None\b"
+)
+
+
+def test_no_page_shows_internal_keys_or_dictionaries(lab: tuple[httpx.Client, dict[str, str]], tmp_path: Path) -> None:
+    client, ids = lab
+    report = write_report([Path(p) for p in _folders(client, ids)], tmp_path / "out")
+    shown = {f"/runs/{key}?every=1": client.get(f"/runs/{key}", params={"every": "1"}).text for key in ids.values()}
+    shown["/runs"] = client.get("/runs").text
+    everything = [("run", key) for key in ids.values()]
+    shown["/runs/compare"] = client.get("/runs/compare", params=everything).text
+    shown["report"] = report.page.read_text(encoding="utf-8")
+    for where, page in shown.items():
+        for part in (r"<script.*?</script>", r"<style.*?</style>", r"<pre.*?</pre>", r"<dl class=\"facts small\">.*?</dl>",
+                     r"<p class=\"said\">.*?</p>", r"<dd class=\"anywhere\">.*?</dd>", r"<p class=\"note reading.*?</p>",
+                     r"<figure class=\"figure\" data-name=\"[^\"]*\""):  # fmt: skip
+            page = re.sub(part, " ", page, flags=re.DOTALL)
+        words = " ".join(re.findall(r'aria-label="([^"]*)"', page)) + re.sub(r"<[^>]*>", " ", page)
+        assert INTERNAL.findall(words) == [], where
+
+
+def _folders(client: httpx.Client, ids: dict[str, str]) -> list[str]:
+    """The folders of the lab's runs, as the page of a run names them."""
+    facts = client.get(f"/runs/{ids['paper']}").text
+    folder = re.search(r"<dt>folder</dt><dd>(.*?)</dd>", facts)
+    assert folder
+    return [str(Path(folder[1]).parent / name) for name in ids]
