@@ -297,7 +297,7 @@ async def serve(support: Support, host: str, port: int, keys: Sequence[str], pat
         return f"{len(support.tasks):,} prompts, groups of {support.group}, {support.turns} turns"
 
     made = application(support, keys, patience)
-    await run_until_stopped(made, host, port, load=load, finish=support.close, under_way=lambda: 0, grace=0.0)
+    await run_until_stopped(made, host, port, load=load, finish=support.close)
 
 
 def main(words: Sequence[str]) -> None:

@@ -95,13 +95,11 @@ class SupportEnv(vf.Env[SupportEnvConfig]):  # type: ignore[misc]
             held.trace.info["talk"] = msgspec.to_builtins(talk)
 
     async def finalize(self, task: SupportTask, episode: vf.Episode) -> None:
-        """Equation 5 over the episode. A supporter that failed has said nothing, and earns what that earns."""
-        talks = [
-            from_plain(trace.info["talk"], Talk)
-            if "talk" in trace.info
-            else self.support.begin(task.data.prompt_record)
-            for trace in episode.traces
-        ]
+        """Equation 5 over the episode. Where a supporter could not be asked there is no group, and no reward."""
+        failed = [trace for trace in episode.traces if not trace.ok or "talk" not in trace.info]
+        if failed:
+            raise RuntimeError(f"{len(failed)} of {len(episode.traces)} supporters failed; a group needs all of them.")
+        talks = [from_plain(trace.info["talk"], Talk) for trace in episode.traces]
         found = await asyncio.to_thread(self.support.score, task.data.prompt_record, talks)
         for trace, parts in zip(episode.traces, found, strict=True):
             trace.record_reward("empathy", parts["score"])
