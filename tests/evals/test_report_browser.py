@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import xml.etree.ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evals.made_runs import esc_run, sage_run, spoken
+from tests.evals.made_runs import esc_run, judge_study, reward_run, sage_run, spoken
+from tests.studio.material import policy_run
 
 from compeer.corpora import bundled
 from compeer.dialogue import read_rows
@@ -254,3 +256,47 @@ def test_text_has_contrast_in_both_themes() -> None:
             for ground in ("paper", "surface", "wash"):
                 low, high = sorted((light(colours[text]), light(colours[ground])))
                 assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with every kind of figure."""
+    folder = tmp_path_factory.mktemp("figures")
+    reward_run(folder / "before", "before")
+    reward_run(folder / "after", "after", lift=0.3)
+    sage_run(folder / "sage", "after", count=20)
+    policy_run(folder / "grpo", 30)
+    judge_study(folder / "judges")
+    runs = [folder / name for name in ("before", "after", "sage", "grpo", "judges")]
+    return write_report(runs, folder / "out").page
+
+
+def test_every_figure_is_saved_from_a_page_without_a_network(browser: Any, figures: Path, tmp_path: Path) -> None:
+    watched = Watched(browser, figures, offline=True, accept_downloads=True)
+    page = watched.page
+    shown = page.locator("figure").count()
+    assert shown > 20 and page.locator("figure .save >> text=SVG").count() == shown
+    names = page.locator("figure").evaluate_all("all => all.map(one => one.dataset.name)")
+    for name in (names[0], names[3], names[-1]):
+        figure = page.locator(f'figure[data-name="{name}"]')
+        for kind, begins in (("SVG", b"<svg"), ("CSV", b""), ("LaTeX", b"\\begin{table}")):
+            with page.expect_download() as saved:
+                figure.get_by_text(kind, exact=True).click()
+            end = {"SVG": "svg", "CSV": "csv", "LaTeX": "tex"}[kind]
+            assert saved.value.suggested_filename == f"{name}.{end}"
+            saved.value.save_as(tmp_path / "file")
+            assert (tmp_path / "file").read_bytes().startswith(begins)
+            if kind == "SVG":
+                root = xml.etree.ElementTree.fromstring((tmp_path / "file").read_text(encoding="utf-8"))
+                assert "var(" not in (root[0].text or "") and len(root) > 3
+    watched.done()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_nothing_stands_in_the_way_of_a_reader(browser: Any, figures: Path, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    watched = Watched(browser, figures, viewport={"width": width, "height": 860}, color_scheme=scheme, bypass_csp=True)
+    found = axe.Axe().run(watched.page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+    assert watched.page.evaluate("document.documentElement.scrollWidth") == width
+    watched.page.context.close()
