@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import typer
 from tests.people.labelling import ALL_TRUE, Clock, answers, item, start
 
-from compeer.cer.item import QUESTIONS, Labels
+from compeer.cer.item import QUESTIONS, Item, Labels
+from compeer.cli.people import annotate_app
+from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.people.exchange import labelled
 from compeer.people.invitations import Person, pause, people_of
@@ -30,7 +35,7 @@ from compeer.people.quality import (
     set_settings,
 )
 from compeer.people.refusal import Refused
-from compeer.people.store import Store
+from compeer.people.store import Store, open_store
 
 RIGHT: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 WRONG: dict[str, Any] = {**dict.fromkeys(ALL_TRUE, False), "preference": "neither"}
@@ -345,3 +350,36 @@ def test_agreement_has_intervals(store: Store) -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError):
         QualitySettings(**wrong).check()  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    return annotate_app
+
+
+def test_the_commands_know_gold_flags_and_holds(tmp_path: Path, told: Callable[..., str]) -> None:
+    db, gold = str(tmp_path / "a.db"), str(tmp_path / "gold.jsonl")
+    store = open_store(db)
+    _, (anna, ben, _) = start(store, 20)
+    write_rows(gold, [known(n) for n in range(100, 104)])
+    assert "4 gold items were added" in told("known", gold, "--db", db)
+    assert json.loads(told("quality", "--gold-share", "0.25", "--db", db, "--json"))["settings"]["gold_share"] == 0.25
+    work(store, anna, truth)
+    work(store, ben, careless(), seconds=1.0)
+    assert "ben: Median time per item: 1.0 s (items: 10)" in " ".join(told("quality", "--db", db).split())
+    said = " ".join(told("status", "--db", db).split())
+    assert "wait for a decision about labels on hold" in said and "on hold: 10" in said
+    out = str(tmp_path / "out.jsonl")
+    assert "Items with labels on hold, which do not count" in told("export", "--out", out, "--all", "--db", db)
+    held = [
+        one.trace["annotation"]["withheld"]
+        for one in read_rows(out, Item)
+        if "withheld" in one.trace.get("annotation", {})
+    ]
+    assert held and {vote["annotator"] for votes in held for vote in votes} == {"ben"}
+    assert "ben: 10 items released" in told("release", "ben", "--db", db)
+    assert "on hold" in told("hold", "ben", "--reason", "looked odd", "--db", db)
+    assert "discarded" in told("discard", "ben", "--db", db)
+    assert "discarded: 10" in " ".join(told("status", "--db", db).split())
+    assert "[" in told("agreement", "--db", db)
+    store.close()

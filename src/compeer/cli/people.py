@@ -16,7 +16,7 @@ Both groups work on one database of people and share `invite`, `pause` and `stat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +55,12 @@ People = Annotated[list[str], typer.Argument(help="Names of people.", show_defau
 Lease = Annotated[float, typer.Option(min=0.1, help="Minutes after which idle work goes back to the queue.")]
 DrawnSeed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed. Default: drawn.")]
 Format = Annotated[str, typer.Option("--format", help="Format: cer, label-studio or potato.")]
+ADDRESS = "http://127.0.0.1:8030"
+Address = Annotated[str, typer.Option(help="Address of the studio, for the links.")]
+ExportForm = Annotated[
+    str, typer.Option("--format", help="Format: cer, labels-csv, votes-csv, label-studio or potato.")
+]
+Quota = Annotated[int | None, typer.Option(min=1, help="Most comparisons per person. Default: no limit.")]
 Cases = Annotated[Path, typer.Argument(help="Cases, JSON lines.", show_default=False)]
 CaseImages = Annotated[
     Path | None, typer.Option("--images", help="Folder of the pictures. Default: that of the cases.")
@@ -114,13 +120,21 @@ def _add_people_commands(app: typer.Typer, kind: ProjectKind) -> None:
         role: Annotated[str, typer.Option(help="Role: annotator or coordinator.")] = "annotator",
         new_link: Annotated[bool, typer.Option("--new-link", help="Replace a person's link.")] = False,
         revoke: Annotated[bool, typer.Option("--revoke", help="End a person's access; their votes stay.")] = False,
-        address: Annotated[str, typer.Option(help="Address of the studio, for the links.")] = "http://127.0.0.1:8030",
+        address: Address = ADDRESS,
+        languages: Annotated[
+            list[str] | None,
+            typer.Option("--language", help="Language they read: en or zh. Default: all."),
+        ] = None,
+        csv: Annotated[Path | None, typer.Option("--csv", help="Output file for the links as a table.")] = None,
     ) -> None:
-        """Make personal links. Each is shown once: only its hash is kept."""
+        """Make personal links. Each is shown once: only its hash is kept. Whoever has one already uses that."""
         store, project = at.open(kind)
         from compeer.people import invitations
+        from compeer.reasoning.ontology import LANGUAGES
 
         check_choice("--role", role, "annotator", "coordinator")
+        for language in languages or ():
+            check_choice("--language", language, *LANGUAGES)
         if revoke:
             for person in people:
                 invitations.revoke(store, project.id, person)
@@ -129,12 +143,63 @@ def _add_people_commands(app: typer.Typer, kind: ProjectKind) -> None:
         made = [
             invitations.new_link(store, project.id, person)
             if new_link
-            else invitations.invite(store, project.id, person, role)  # type: ignore[arg-type]
+            else invitations.invite(store, project.id, person, role, languages or ())  # type: ignore[arg-type]
             for person in people
         ]
         base = address.rstrip("/")
-        rows = [{"name": one.person.name, "role": one.person.role, "link": f"{base}/enter/{one.token}"} for one in made]
-        _print(rows, at.as_json, [f"{row['name']}: {row['link']}" for row in rows])
+        rows = [
+            {"name": one.name, "role": one.role, "link": f"{base}/enter/{token}" if token else None}
+            for one, token in made
+        ]
+        if csv is not None:
+            from compeer.people.exchange import csv_lines
+
+            linked = [(row["name"], row["link"]) for row in rows if row["link"]]
+            csv.write_text("".join(csv_lines([("name", "link"), *linked])), encoding="utf-8-sig", newline="")
+        _print(rows, at.as_json, [f"{row['name']}: {row['link'] or 'uses the link they have'}" for row in rows])
+
+    @app.command()
+    @option_groups
+    def limits(
+        at: ProjectOptions,
+        people: Annotated[list[str] | None, typer.Argument(help="Names of people. Default: the whole project.")] = None,
+        quota: Annotated[int | None, typer.Option(min=1, help="Most that a person gets. Default: no limit.")] = None,
+        languages: Annotated[
+            list[str] | None, typer.Option("--language", help="Language they read: en or zh; may be repeated.")
+        ] = None,
+    ) -> None:
+        """Limit how much people get, and in which languages."""
+        store, project = at.open(kind)
+        from compeer.errors import UserError
+        from compeer.people import invitations
+        from compeer.people.projects import set_quota
+        from compeer.reasoning.ontology import LANGUAGES
+
+        for language in languages or ():
+            check_choice("--language", language, *LANGUAGES)
+        if languages and not people:
+            raise UserError("Languages are a person's: name the people.")
+        for person in people or ():
+            invitations.set_limits(store, project.id, person, languages=languages, quota=quota)  # type: ignore[arg-type]
+        if not people:
+            set_quota(store, project.id, quota)
+        said = f"{', '.join(people or [project.name])}: {f'at most {quota:,}' if quota else 'no limit'}."
+        _print({"people": people, "quota": quota, "languages": languages}, at.as_json, [said])
+
+    @app.command()
+    @option_groups
+    def remind(at: ProjectOptions, address: Address = ADDRESS) -> None:
+        """Texts to remind people by, ready for e-mail. Nothing is sent."""
+        store, project = at.open(kind)
+        from compeer.people.arena import ArenaQueue
+        from compeer.people.labelling import LabellingQueue
+        from compeer.people.work_queue import reminders
+
+        with store.read() as db:
+            queue = LabellingQueue(store) if kind == "labelling" else ArenaQueue(store)
+            found = reminders(project, queue.people_progress(db, project.id), address)
+        rows = [{"name": one.name, "subject": one.subject, "text": one.text, "mailto": one.mailto} for one in found]
+        _print(rows, at.as_json, [f"{one.name}\n\n{one.text}\n" for one in found] or ["There is no one to remind."])
 
     @app.command()
     @option_groups
@@ -202,6 +267,87 @@ def labelling_status(at: ProjectOptions) -> None:
     at.print_tables(now, lambda: labelling_status(now))
 
 
+@annotate_app.command("quality")
+@option_groups
+def labelling_quality(
+    at: ProjectOptions,
+    gold_share: Annotated[float | None, typer.Option(help="Share of gold items, from 0 to 0.5.")] = None,
+    floor_seconds: Annotated[float | None, typer.Option(help="Shortest plausible median per item, in seconds.")] = None,
+    gold_right: Annotated[float | None, typer.Option(help="Expected share of right answers to gold items.")] = None,
+    kappa: Annotated[float | None, typer.Option(help="Expected kappa with the others.")] = None,
+    hold: Annotated[bool | None, typer.Option("--hold/--no-hold", help="Hold the labels of flagged people.")] = None,
+) -> None:
+    """Speed, gold answers and kappa per person, with flags. Options change what is checked from now on."""
+    store, project = at.open("labelling")
+    import msgspec
+
+    from compeer.people.quality import quality_of_people, set_settings, settings_of
+    from compeer.people.terminal_tables import quality_tables
+
+    given = {"gold_share": gold_share, "floor_seconds": floor_seconds, "gold_right": gold_right, "kappa": kappa,
+             "hold": hold}  # fmt: skip
+    if changed := {name: value for name, value in given.items() if value is not None}:
+        set_settings(store, project.id, msgspec.structs.replace(settings_of(store, project.id), **changed))
+    people = quality_of_people(store, project.id)
+    result = {"settings": settings_of(store, project.id), "people": people}
+    at.print_tables(result, lambda: quality_tables(people))
+
+
+@annotate_app.command("known")
+@option_groups
+def add_known_items(
+    at: ProjectOptions,
+    source: Annotated[Path, typer.Argument(help="CER items with labels, JSON lines.", show_default=False)],
+    use: Annotated[str, typer.Option(help="Use: gold or practice.")] = "gold",
+) -> None:
+    """Add gold items, mixed in blind, or practice items, explained before the first item."""
+    store, project = at.open("labelling")
+    from compeer.cer.item import read_items
+    from compeer.people.quality import add_known
+
+    check_choice("--use", use, "gold", "practice")
+    count = add_known(store, project.id, read_items(source, resolve_images=False), use)  # type: ignore[arg-type]
+    _print({"items": count, "use": use}, at.as_json, [f"{count:,} {use} items were added to {project.name}."])
+
+
+@annotate_app.command("hold")
+@option_groups
+def hold_labels(
+    at: ProjectOptions,
+    people: People,
+    reason: Annotated[str, typer.Option(help="Reason, kept with the hold.")] = "Held by the coordinator",
+) -> None:
+    """Withhold people's labels: they count for nothing until they are released or discarded."""
+    from compeer.people.quality import Flag, hold
+
+    flag = Flag("coordinator", {"words": reason})
+    _decide(at, people, lambda store, project, name: hold(store, project, name, [flag]), "on hold")
+
+
+@annotate_app.command("release")
+@option_groups
+def release_labels(at: ProjectOptions, people: People) -> None:
+    """Count labels that are on hold."""
+    from compeer.people.quality import release
+
+    _decide(at, people, release, "released")
+
+
+@annotate_app.command("discard")
+@option_groups
+def discard_labels(at: ProjectOptions, people: People) -> None:
+    """Discard labels that are on hold. They are kept, never count, and somebody else is asked."""
+    from compeer.people.quality import discard
+
+    _decide(at, people, discard, "discarded")
+
+
+def _decide(at: ProjectOptions, people: list[str], work: Callable[[Store, int, str], int], said: str) -> None:
+    store, project = at.open("labelling")
+    counts = {name: work(store, project.id, name) for name in people}
+    _print(counts, at.as_json, [f"{name}: {count:,} items {said}." for name, count in counts.items()])
+
+
 @annotate_app.command("agreement")
 @option_groups
 def labelling_agreement(
@@ -226,17 +372,26 @@ def labelling_agreement(
 def export_labels(
     at: ProjectOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file; for label-studio and potato a folder.")],
-    form: Format = "cer",
+    form: ExportForm = "cer",
     everything: Annotated[bool, typer.Option("--all", help="Include open items.")] = False,
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names.")] = False,
 ) -> None:
-    """Write the labels. CER items with labels, votes and status; or all items as tasks for another tool."""
+    """Write the labels. CER items with labels, votes and status; tables; or all items as tasks for another tool."""
     store, project = at.open("labelling")
     from compeer.dialogue import write_rows
-    from compeer.people.exchange import labelled
+    from compeer.people.exchange import labelled, labels_table, votes_table
+    from compeer.people.labelling_results import labelling_progress
     from compeer.people.other_tools import write_label_studio, write_potato
 
-    check_choice("--format", form, "cer", "label-studio", "potato")
+    check_choice("--format", form, "cer", "labels-csv", "votes-csv", "label-studio", "potato")
+    if form in ("labels-csv", "votes-csv"):
+        labels = form == "labels-csv"
+        rows = (labels_table(store, project.id, everything=everything, anonymous=anonymous) if labels
+                else votes_table(store, project.id, anonymous=anonymous))  # fmt: skip
+        count = _write_table(out, rows)
+        said = f"{count:,} {'items' if labels else 'answers'} are in {out}."
+        _print({"rows": count, "out": str(out), "format": form}, at.as_json, [said])
+        return
     items = labelled(store, project.id, everything=everything or form != "cer", anonymous=anonymous)
     if form == "cer":
         count = write_rows(out, items)
@@ -245,7 +400,10 @@ def export_labels(
     else:
         count = write_potato(out, items, project.seed, title=project.name)
     if str(out) != "-":
-        _print({"items": count, "out": str(out), "format": form}, at.as_json, [f"{count:,} items are in {out}."])
+        withheld = labelling_progress(store, project.id).withheld
+        said_now = [f"{count:,} items are in {out}."]
+        said_now += [f"Items with labels on hold, which do not count: {withheld:,}."] if withheld else []
+        _print({"items": count, "out": str(out), "format": form, "withheld": withheld}, at.as_json, said_now)
 
 
 @annotate_app.command("import")
@@ -278,6 +436,52 @@ def import_labels(
     said = [f"{done.votes:,} votes on {done.items:,} items were imported; {done.people} people were new."]
     said += [f"  left out, {why}: {count:,}" for why, count in done.left_out.items()]
     _print(done, at.as_json, said)
+
+
+@annotate_app.command("guideline")
+@option_groups
+def guideline(
+    at: ProjectOptions,
+    source: Annotated[
+        Path | None, typer.Argument(help="YAML or JSON with message and questions. Default: print the present one.")
+    ] = None,
+    version: Annotated[str, typer.Option(help="Name of the new version. Default: a number.")] = "",
+) -> None:
+    """Print the guideline, or save a new version of its text."""
+    store, project = at.open("labelling")
+    from msgspec import to_builtins
+
+    from compeer.cer.item import QUESTIONS
+    from compeer.config import dump_yaml, read_yaml
+    from compeer.people.guideline import current_guideline, own_questions, read_guideline, save_guideline
+
+    if source is not None:
+        asked = [*QUESTIONS, *(one.id for one in own_questions(store, project.id))]
+        saved = save_guideline(store, project.id, read_guideline(read_yaml(source), asked), version)
+        _print(saved, at.as_json, [f"The guideline of {project.name} is now version {saved.version}."])
+        return
+    now = current_guideline(store, project.id)
+    _print(now, at.as_json, [f"# version {now.version}", dump_yaml(to_builtins(now.guideline))])
+
+
+@annotate_app.command("questions")
+@option_groups
+def questions(
+    at: ProjectOptions,
+    source: Annotated[Path | None, typer.Argument(help="YAML or JSON. Default: print the present ones.")] = None,
+) -> None:
+    """Print a project's own questions, or set them while nothing has been given out."""
+    store, project = at.open("labelling")
+    from msgspec import to_builtins
+
+    from compeer.config import dump_yaml, read_yaml
+    from compeer.people.guideline import own_questions, read_questions, set_questions
+
+    if source is not None:
+        set_questions(store, project.id, read_questions(read_yaml(source)))
+    now = own_questions(store, project.id)
+    text = dump_yaml({"questions": to_builtins(now)}) if now else "There are no questions beside the paper's four."
+    _print(now, at.as_json, [text])
 
 
 @arena_app.command("cases")
@@ -389,7 +593,8 @@ def create_arena(
     name: Annotated[str, typer.Option("--name", help="Name of the arena.")] = "arena",
     db: Database = DATABASE,
     images: CaseImages = None,
-    votes: Annotated[int, typer.Option(min=1, max=100, help="People per comparison.")] = 1,
+    votes: Annotated[int, typer.Option(min=1, max=100, help="Votes per comparison.")] = 3,
+    quota: Quota = None,
     focus: Annotated[
         str | None, typer.Option(help="Model that all others are compared with, as in the paper. Default: all pairs.")
     ] = None,
@@ -406,7 +611,7 @@ def create_arena(
 
     cases, answers = read_cases(source), read_replies(replies)
     made = create_arena(
-        open_store(db), name, cases, answers, images=images or source.parent, votes=votes,
+        open_store(db), name, cases, answers, images=images or source.parent, votes=votes, quota=quota,
         focus=focus, show_reasoning=show_reasoning, lease_minutes=lease, seed=seed,
     )  # fmt: skip
     left = f" {made.left_out:,} cases that some model has not answered are left out." if made.left_out else ""
@@ -470,17 +675,27 @@ def arena_results(
 @option_groups
 def export_votes(
     at: ProjectOptions,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file: .csv for a table, else JSON lines.")],
     anonymous: Annotated[bool, typer.Option("--anonymous", help="Numbers instead of names, no notes.")] = False,
 ) -> None:
     """Write every vote that counts. Case, the models on both sides, the choice, who, when, how long."""
     store, project = at.open("arena")
     from compeer.dialogue import write_rows
-    from compeer.people.arena_results import counted_votes
+    from compeer.people.arena_results import counted_votes, vote_rows
 
-    count = write_rows(out, counted_votes(store, project.id, anonymous=anonymous))
+    votes = counted_votes(store, project.id, anonymous=anonymous)
+    count = _write_table(out, vote_rows(votes)) if out.suffix == ".csv" else write_rows(out, votes)
     if str(out) != "-":
         _print({"votes": count, "out": str(out)}, at.as_json, [f"{count:,} votes are in {out}."])
+
+
+def _write_table(out: Path, rows: Iterable[Sequence[Any]]) -> int:
+    """Write a table as CSV, for spreadsheets; how many rows it has without its head."""
+    from compeer.people.exchange import csv_lines
+
+    lines = list(csv_lines(rows))
+    out.write_text("".join(lines), encoding="utf-8-sig", newline="")
+    return len(lines) - 1
 
 
 def _model_name(given: str) -> tuple[str, str]:

@@ -608,7 +608,10 @@ def check_person(store: Store, person: Person) -> list[Flag]:
 
 
 def hold(store: Store, project: int, name: str, flags: Sequence[Flag]) -> int:
-    """Withhold what a person has labelled since the last decision about it; returns how many items."""
+    """Withhold what a person has labelled, and return how many items that is.
+
+    By a check this is the work since the last decision about it, by a coordinator's own wish all of it.
+    """
 
     def work(db: Connection) -> int:
         row, now = lock_named(store, db, project, name), store.clock()
@@ -618,7 +621,8 @@ def hold(store: Store, project: int, name: str, flags: Sequence[Flag]) -> int:
         reasons = msgspec.json.encode(list(flags)).decode()
         db.execute(insert(holds).values(annotator=row.id, at=now, reasons=reasons, decision="open"))
         _set_paused(db, row.id, True)
-        since = max((one.decided or 0.0 for one in before), default=0.0)
+        by_hand = any(one.kind == "coordinator" for one in flags)
+        since = 0.0 if by_hand else max((one.decided or 0.0 for one in before), default=0.0)
         return len(_move(store, db, row.id, "done", "withheld", now, since))
 
     return store.write(work)

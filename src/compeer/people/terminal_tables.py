@@ -12,6 +12,7 @@ from compeer.people.arena import ArenaProgress
 from compeer.people.arena_results import OUTCOMES, ArenaResults
 from compeer.people.labelling_results import Agreement, Confirmed, LabellingProgress, PairAgreement
 from compeer.people.protocol import STATUSES
+from compeer.people.quality import PersonQuality
 from compeer.people.work_queue import PersonProgress
 
 _HEADS = {"one": "better", "both": "both good", "neither": "neither", "two": "other better"}
@@ -26,6 +27,8 @@ def labelling_status(now: LabellingProgress) -> list[Table | str]:
         f"{now.project}: {now.items:,} items, {now.closed:,} closed, {now.disputed:,} wait for a third vote, "
         f"{now.begun:,} begun, {now.untouched:,} untouched. Audit: {now.audited:,} of {now.audit_drawn:,} drawn."
     )
+    if now.withheld:
+        head += f" Items that wait for a decision about labels on hold: {now.withheld:,}."
     refused = f"Refused so far: {now.refusals:,}." if now.refusals else ""
     return [head, questions, _people_table(now.people), refused]
 
@@ -39,6 +42,8 @@ def _people_table(people: Sequence[PersonProgress], more: Mapping[str, Sequence[
     table.add_column("")
     for place, one in enumerate(people):
         state = "paused" if one.paused else "" if one.invited else "no link"
+        kept = {"on hold": one.withheld, "discarded": one.discarded}
+        state = ", ".join([state] * bool(state) + [f"{word}: {count:,}" for word, count in kept.items() if count])
         seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
         counts = (f"{count:,}" for count in (one.done, one.held, one.skipped, one.distressed))
         table.add_row(one.name, one.role, *counts, seconds, *(values[place] for values in more.values()), state)
@@ -49,12 +54,15 @@ def agreement_tables(
     found: Agreement, pairs: Sequence[PairAgreement], audit: Mapping[Question, Confirmed]
 ) -> list[Table | str]:
     """What `compeer annotate agreement` prints."""
-    figures = Table("question", "items", "percent", "kappa", "alpha", "AC1", "votes", "labels", box=None)
+    figures = Table("question", "items", "unsure", "percent", "kappa", "alpha", "AC1", "votes", "labels", box=None)
     for name, one in found.questions.items():
         values = ", ".join(f"{value} {count:,}" for value, count in one.values.items() if count)
         labels = ", ".join(f"{value} {count:,}" for value, count in found.labels[name].items() if count)
-        numbers = (_percent(one.percent), *(_number(value) for value in (one.kappa, one.alpha, one.ac1)))
-        figures.add_row(name, f"{one.units:,}", *numbers, values, labels)
+        numbers = (
+            one.figures["percent"].text(1, scale=100),
+            *(one.figures[n].text(2) for n in ("kappa", "alpha", "ac1")),
+        )
+        figures.add_row(name, f"{one.units:,}", f"{one.unsure:,}", *numbers, values, labels)
     between = Table("people", "question", "items", "percent", "kappa", box=None)
     for pair in pairs:
         row = (" and ".join(pair.people), pair.question, f"{pair.items:,}", _percent(pair.percent), _number(pair.kappa))
@@ -63,8 +71,23 @@ def agreement_tables(
     for name, seen in audit.items():
         judged = (_share(seen.judge_agrees, seen.judged), _share(seen.judge_agrees_all, seen.judged_all))
         audits.add_row(name, f"{seen.audited:,}", _share(seen.confirmed, seen.audited), *judged)
-    shown: list[Table | str] = ["First-pass votes:", figures, "\nPerson by person:", between]
+    shown: list[Table | str] = ["First-pass votes, with 95 % intervals:", figures, "\nPerson by person:", between]
     return [*shown, "\nAgreement with the label that stands:", audits]
+
+
+def quality_tables(people: Sequence[PersonQuality]) -> list[Table | str]:
+    """What `compeer annotate quality` prints."""
+    table = Table("name", box=None)
+    for head in ("items", "median seconds", "gold, % right", "kappa with others", "unsure, %"):
+        table.add_column(head, justify="right")
+    table.add_column("")
+    for one in people:
+        seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
+        shares = (one.gold.text(0, scale=100), one.kappa.text(2), one.unsure.text(0, scale=100))
+        table.add_row(one.name, f"{one.items:,}", seconds, *shares, "on hold" if one.on_hold else "")
+    flagged = [one for one in people if one.flags or one.on_hold]
+    said = [f"{one.name}: {flag.text}" for one in flagged for flag in (one.flags or one.holds[0].flags)]
+    return [table, "", *said]
 
 
 def arena_status(now: ArenaProgress) -> list[Table]:
