@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,41 @@ def test_from_items_to_labels(tmp_path: Path, told: Callable[..., str]) -> None:
     assert "There is no project third" in refused("status", "--db", db, "--name", "third")
 
 
+def test_a_project_is_set_up_by_commands(tmp_path: Path, told: Callable[..., str]) -> None:
+    source, db = str(tmp_path / "items.jsonl"), str(tmp_path / "a.db")
+    write_rows(source, [item(n, language="zh" if n else "en") for n in range(2)])
+    told("create", source, "--db", db, "--audit", "0")
+    own = tmp_path / "questions.yaml"
+    own.write_text(
+        "questions:\n- {id: warmth, text: {en: How warm?, zh: 有多温暖？}, answers: [cold, {id: warm, text: Warm}]}\n",
+        encoding="utf-8",
+    )
+    assert "有多温暖" in told("questions", str(own), "--db", db)
+    written = tmp_path / "guideline.yaml"
+    written.write_text(told("guideline", "--db", db).replace("nobody has asked", "no one has asked"), encoding="utf-8")
+    assert "is now version 2" in told("guideline", str(written), "--db", db)
+    assert "no one has asked" in told("guideline", "--db", db).replace("\n", " ")
+    written.write_text("questions: {nosuch: {en: Text}}")
+    assert "There is no question nosuch; there are: history" in refused("guideline", str(written), "--db", db)
+    links = tmp_path / "links.csv"
+    rows = json.loads(told("invite", "anna", "小雨", "--language", "zh", "--csv", str(links), "--db", db, "--json"))
+    assert [row.split(",")[0] for row in links.read_text(encoding="utf-8-sig").splitlines()] == ["name", "anna", "小雨"]
+    assert "at most 1" in told("limits", "anna", "--quota", "1", "--db", db)
+    assert "name the people" in refused("limits", "--language", "zh", "--db", db)
+    store, thinks = open_store(db), {**ALL_TRUE, "preference": "both", "warmth": "warm"}
+    for row in rows:
+        person = sign_in(store, row["link"].rsplit("/", 1)[1]).people[0]
+        assert [one.task.language for one in label_all(store, person, lambda _: thinks)] == ["zh"]
+    store.close()
+    said = told("remind", "--db", db)
+    assert "小雨，你好" in said and "anna" not in said  # who has reached the limit is not reminded
+    out = tmp_path / "labels.csv"
+    assert "1 items" in told("export", "--out", str(out), "--format", "labels-csv", "--db", db)
+    found = list(csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines()))
+    assert [(one["warmth"], one["warmth_status"]) for one in found] == [("warm", "agreed")]
+    assert "10 answers" in told("export", "--out", str(out), "--format", "votes-csv", "--db", db)
+
+
 def test_what_a_person_gets_wrong(tmp_path: Path, told: Callable[..., str]) -> None:
     db = str(tmp_path / "a.db")
     source = tmp_path / "items.jsonl"
@@ -70,7 +106,7 @@ def test_what_a_person_gets_wrong(tmp_path: Path, told: Callable[..., str]) -> N
     assert "already; choose another name" in refused("create", str(source), "--db", db)
     assert "annotator or coordinator" in refused("invite", "anna", "--role", "boss", "--db", db)
     assert "There is no zoe in this project" in refused("pause", "zoe", "--db", db)
-    assert "cer or label-studio or potato" in refused(
+    assert "cer, labels-csv, votes-csv, label-studio or potato" in refused(
         "export", "--out", str(tmp_path / "x"), "--format", "csv", "--db", db
     )
     (tmp_path / "export.json").write_text('[{"data": {}, "annotations": []}]')

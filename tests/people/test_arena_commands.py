@@ -58,7 +58,8 @@ def test_from_conversations_to_the_figure(tmp_path: Path, told: Callable[..., st
     assert next(one.response for one in read_rows(out / "gpt.jsonl", Reply)) == f"I hear you, {names[0]}."
 
     files = [str(out / f"{name}.jsonl") for name in ("ours", "base", "gpt")]
-    said = told("create", source, *files, "--name", "pilot", "--db", db, "--focus", "ours", "--seed", "1")
+    once = ("--focus", "ours", "--seed", "1", "--votes", "1")
+    said = told("create", source, *files, "--name", "pilot", "--db", db, *once)
     assert "10 comparisons of 3 models on 5 cases" in said
     assert "no votes" in told("results", "--db", db)
     links = json.loads(told("invite", "Anna", "--db", db, "--json"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -23,8 +23,8 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, select, update
 
 from compeer.errors import UserError
-from compeer.people.invitations import Person, Role, lock_person, read_people
-from compeer.people.projects import PROJECTS, Pictures, picture_file
+from compeer.people.invitations import Person, Reminder, Role, lock_person, read_people, reminder
+from compeer.people.projects import PROJECTS, Pictures, Project, picture_file
 from compeer.people.refusal import BadAnswers, Refused, refuse
 from compeer.people.store import Store
 from compeer.people.tables import annotators, projects
@@ -403,6 +403,17 @@ class WorkQueue(ABC, Generic[Key, Work]):
     def _logged(self, refusal: Refused) -> Refused:
         self.store.log(refusal)
         return refusal
+
+
+def reminders(project: Project, counts: Iterable[PersonProgress], address: str) -> list[Reminder]:
+    """Texts for the annotators who can come in and have something left to do."""
+    found = []
+    for one in counts:
+        most = project.quota if one.quota is None else one.quota
+        person = Person(one.id, project.id, one.name, one.role, one.paused, one.invited, one.languages, one.quota)
+        if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
+            found.append(reminder(person, project.name, one.done, most, address))
+    return found
 
 
 def clean_note(note: str) -> str:

@@ -346,6 +346,7 @@ def add_files(router: APIRouter, links: RoomLinks) -> None:
                 draw(results_of(store, number), Path(home) / kind)
                 data = (Path(home) / kind).read_bytes()
         media = {"votes.jsonl": "application/jsonl", "votes.csv": "text/csv; charset=utf-8",
-                 "results.json": "application/json", "figure.svg": "image/svg+xml", "figure.png": "image/png"}  # fmt: skip
+                 "results.json": "application/json", "figure.svg": "image/svg+xml",
+                 "figure.png": "image/png"}  # fmt: skip
         headers = {"content-disposition": disposition(f"{found.name}-{kind}")}
         return Response(data, media_type=media[kind], headers=headers)

@@ -14,7 +14,7 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -35,7 +35,7 @@ from compeer.people.invitations import Invitation, Person
 from compeer.people.labelling import LabellingQueue
 from compeer.people.projects import Project, ProjectSummary, is_name_taken, set_quota
 from compeer.people.store import Store
-from compeer.people.work_queue import PersonProgress
+from compeer.people.work_queue import reminders
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.access.gate import log_refusal
@@ -335,17 +335,6 @@ def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -
 def say_in(request: Request) -> Say:
     """The texts in the visitor's language."""
     return pages(request).say[visit(request).language]
-
-
-def reminders(project: Project, counts: Iterable[PersonProgress], address: str) -> list[people.Reminder]:
-    """Texts for the annotators who can come in and have something left to do."""
-    found = []
-    for one in counts:
-        most = project.quota if one.quota is None else one.quota
-        person = Person(one.id, project.id, one.name, one.role, one.paused, one.invited, one.languages, one.quota)
-        if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
-            found.append(people.reminder(person, project.name, one.done, most, address))
-    return found
 
 
 def _cannot_invite(wanted: list[str], known: Sequence[Person], say: Say) -> Mistake | None:
