@@ -63,7 +63,7 @@ def test_a_project_is_set_up_by_commands(tmp_path: Path, told: Callable[..., str
     told("create", source, "--db", db, "--audit", "0")
     own = tmp_path / "questions.yaml"
     own.write_text(
-        "questions:\n- {id: warmth, text: {en: How warm?, zh: 有多温暖？}, answers: [cold, {id: warm, text: Warm}]}\n",
+        "questions:\n- {id: warmth, text: {en: 'How warm?', zh: 有多温暖？}, answers: [cold, {id: warm, text: Warm}]}\n",
         encoding="utf-8",
     )
     assert "有多温暖" in told("questions", str(own), "--db", db)

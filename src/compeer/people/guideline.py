@@ -10,7 +10,7 @@ answered, decided and measured like the others: two votes, a third where they di
 
     questions:
       - id: warmth
-        text: {en: How warm is the better reply?, zh: 较好的回复有多温暖？}
+        text: {en: "How warm is the better reply?", zh: 较好的回复有多温暖？}
         answers:
           - {id: cold, text: Cold}
           - {id: warm, text: {en: Warm, zh: 温暖}}
