@@ -39,7 +39,7 @@ from compeer.dialogue import Dialogue, read, read_rows, write_rows
 from compeer.dialogue.jsonl import decode_dialogue
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
-from compeer.models.request import Request
+from compeer.models.request import Request, instructed
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.ontology import Language, words
 from compeer.reasoning.schema import TAG
@@ -236,8 +236,7 @@ CHECKS_ONLY = Stage(
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
     """What the model is asked about one dialogue."""
     material = as_data({"conversation": shown(dialogue, max_words)})
-    messages = [{"role": "system", "content": PROMPTS[dialogue.language]}, {"role": "user", "content": material}]
-    return Request(messages=messages, max_tokens=300, temperature=0.0)
+    return instructed(PROMPTS[dialogue.language], material, max_tokens=300, temperature=0.0)
 
 
 def shown(dialogue: Dialogue, max_words: int) -> list[dict[str, Any]]:

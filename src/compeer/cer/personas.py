@@ -38,7 +38,7 @@ from compeer.dialogue import Dialogue, read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.embedding import Embed, packaged
-from compeer.models.request import Request
+from compeer.models.request import Request, instructed
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.plotting import ACCENT, INK, QUIET, WARM, drawing, frame
 from compeer.reasoning.ontology import Language
@@ -92,15 +92,8 @@ PROMPTS = prompts("personas")
 def request(dialogue: Dialogue, seed: int | None = None) -> Request:
     """The question for one dialogue."""
     said = [{"speaker": one.speaker, "text": one.text} for one in dialogue.utterances]
-    return Request(
-        messages=[
-            {"role": "system", "content": PROMPTS[dialogue.language]},
-            {"role": "user", "content": as_data({"conversation": said})},
-        ],
-        max_tokens=600,
-        temperature=0.0,
-        seed=seed,
-    )
+    material = as_data({"conversation": said})
+    return instructed(PROMPTS[dialogue.language], material, max_tokens=600, temperature=0.0, seed=seed)
 
 
 async def describe(dialogue: Dialogue, tools: Tools) -> Persona | Reject:

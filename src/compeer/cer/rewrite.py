@@ -38,7 +38,7 @@ from compeer.cer.prompts import as_data, prompts
 from compeer.dialogue import write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import SchemaFailure, ask_json
-from compeer.models.request import Request
+from compeer.models.request import instructed
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning import STEPS, Reasoning, render
 from compeer.reasoning.ontology import STRATEGIES, Language, detect, fold, words
@@ -133,8 +133,9 @@ async def rewrite(
     known = {key: [STRATEGIES.get(one).name(language) for one in text.strategies] for key, text in texts.items()}
     data = {"texts": sent, "strategies": {key: names for key, names in known.items() if names}}
     voices = {"voices": {"seeker": persona.seeker, "supporter": persona.supporter}} if persona else {}
-    request = Request(
-        messages=_messages(PROMPTS[language].format(voices=VOICES[language] if persona else ""), voices | data),
+    request = instructed(
+        PROMPTS[language].format(voices=VOICES[language] if persona else ""),
+        as_data(voices | data),
         max_tokens=512 + len(as_data(sent).encode()) // 2,  # a token for two bytes: twice what English needs
         temperature=0.8,
         seed=tools.rng("rewrite", name).getrandbits(31),
@@ -148,12 +149,8 @@ async def rewrite(
         return Reject(name, "rewrite-shape", "the rewriting is in another language")
     if all(fold(new[key]) == fold(text) for key, text in old.items()):
         return Reject(name, "not-rewritten", "every text came back as it was")
-    check = Request(
-        messages=_messages(CHECKS[language], {"original": data, "rewriting": new}),
-        max_tokens=400,
-        temperature=0.0,
-        seed=tools.seed,
-    )
+    asked = as_data({"original": data, "rewriting": new})
+    check = instructed(CHECKS[language], asked, max_tokens=400, temperature=0.0, seed=tools.seed)
     verdict, _ = await ask_json(tools.models[JUDGE], check, RewriteVerdict)
     failed = {
         "meaning-changed": not verdict.meaning_kept,
@@ -202,10 +199,6 @@ def _shape(keys: tuple[str, ...], wordless: frozenset[str]) -> type[msgspec.Stru
 
     fields = [(key, str) for key in keys]
     return msgspec.defstruct("Rewriting", fields, namespace={"__post_init__": check}, forbid_unknown_fields=True)
-
-
-def _messages(instruction: str, data: Any) -> list[dict[str, Any]]:
-    return [{"role": "system", "content": instruction}, {"role": "user", "content": as_data(data)}]
 
 
 def _requoted(reasoning: Reasoning | None, who: str, notes: Mapping[Any, str]) -> Reasoning | None:

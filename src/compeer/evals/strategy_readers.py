@@ -29,8 +29,9 @@ import numpy as np
 from compeer.dialogue import Dialogue
 from compeer.errors import UserError
 from compeer.evals.language.outputs import Output
-from compeer.models import Model, ModelError, Request
+from compeer.models import Model, ModelError
 from compeer.models.ask import ask_json
+from compeer.models.request import instructed
 from compeer.policy.redundancy import Embed
 from compeer.reasoning.ontology import STRATEGIES, Language
 from compeer.reward.conversation import quote
@@ -141,8 +142,7 @@ def prompt_hash() -> str:
 async def read_strategy(model: Model, before: str, reply: str) -> Any:
     """The judge's `StrategyReading` of one reply; ModelError where it gave none."""
     asked = f"The seeker said:\n{quote(before or '(nothing yet)')}\n\nThe reply:\n{quote(reply)}\n\nWhich strategy?"
-    messages = [{"role": "system", "content": instructions()}, {"role": "user", "content": asked}]
-    request = Request(messages=messages, max_tokens=200, temperature=0.0)
+    request = instructed(instructions(), asked, max_tokens=200, temperature=0.0)
     return (await ask_json(model, request, StrategyReading))[0]
 
 

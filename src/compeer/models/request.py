@@ -74,6 +74,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     adapter: bool = True
 
 
+def instructed(system: str, text: str, **how: Any) -> Request:
+    """The request that shows a model one text under one instruction."""
+    return Request(messages=[{"role": "system", "content": system}, {"role": "user", "content": text}], **how)
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Tokens read, tokens written, and how many of those read came from a prefix cache."""
 

@@ -30,7 +30,7 @@ import msgspec
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.ask import SchemaFailure, ask_json
-from compeer.models.request import Model, ModelError, Request
+from compeer.models.request import Model, ModelError, Request, instructed
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.schema import has_words
 from compeer.reward.conversation import quote
@@ -186,11 +186,9 @@ class Seeker:
         headings, most = _PROMPTS["headings"][language], self.settings.rules.clip
         shown = [f"{headings[turn.speaker]}\n{quote(turn.text)}" for turn in talk]
         task = _PROMPTS["task"][language].format(mood=f"{mood:.0f}", most=f"{most:.0f}" if most is not None else "100")
-        return Request(
-            messages=[
-                {"role": "system", "content": _PROMPTS["role"][language]},
-                {"role": "user", "content": "\n\n".join([headings["talk"], *shown, task])},
-            ],
+        return instructed(
+            _PROMPTS["role"][language],
+            "\n\n".join([headings["talk"], *shown, task]),
             temperature=self.settings.temperature,
             max_tokens=self.settings.max_tokens,
             seed=seed,

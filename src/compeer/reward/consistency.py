@@ -45,7 +45,7 @@ from compeer.cer.rewrite import origin
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
-from compeer.models.request import Request
+from compeer.models.request import Request, instructed
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Progress, Reject, Stage, Tools
 from compeer.pipeline.work import ModelSpec
@@ -180,11 +180,7 @@ def _thinking(item: Item, verdicts: Sequence[str] = ("", "", "")) -> list[str]:
 
 
 def _request(system: str, asked: Sequence[str]) -> Request:
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": system},
-        {"role": "user", "content": "\n\n".join(asked)},
-    ]
-    return Request(messages=messages, temperature=0.0, seed=0, max_tokens=400)
+    return instructed(system, "\n\n".join(asked), temperature=0.0, seed=0, max_tokens=400)
 
 
 class ModelConsistency(msgspec.Struct, frozen=True, kw_only=True):
