@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from compeer.cer.item import PastTurn
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import PromptRecord, RewardSettings, Scored
 from compeer.policy.diversity import self_similarity
 from compeer.policy.grpo.alerts import Alerts, HeldOut
-from compeer.policy.grpo.watch import Share, chosen, curves, likeness, numbers, spark
+from compeer.policy.grpo.watch import Share, WatchedReward, chosen, curves, likeness, numbers, spark
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict
 
@@ -179,3 +182,41 @@ def test_a_resumed_run_compares_with_its_first_evaluation() -> None:
     held.recall([line, {"step": 1, "reward": 1.0}])
     later = {"judge/training": 2.0, "judge/second": 0.1, "judge/gap": 1.9, "judge/gap_error": 0.1}
     assert "Since step 0" in held.see(50, later)[0]
+
+
+def test_samples_say_what_they_answer_and_held_out_prompts_are_sampled_each_time(tmp_path: Path) -> None:
+    """The room Runs shows outputs under their prompt; the same held-out prompts show how the policy changes."""
+    from types import SimpleNamespace
+
+    from compeer.policy.composite import CompositeReward
+    from compeer.training.run import Record, open_run
+
+    class Kind:
+        def judge_all(self, cases: Any) -> list[Judgement]:
+            told = StepVerdict(value=True)
+            return [Judgement(id=case.id, complete=case.complete, steps=(told, told, told)) for case in cases]
+
+    run = open_run(tmp_path / "run", Record(kind="policy", config={}, data={}, base={}, seed=0))
+    watched = WatchedReward(CompositeReward(Kind(), Letters(), group=2), run, samples=2)
+    records = [
+        encoded(PromptRecord(name, "en", (PastTurn("seeker", f"I am {name}."),), "Tell me more.")) for name in "aabb"
+    ]
+
+    def ask(step: int) -> None:
+        watched(
+            completions=["so it goes"] * 4, prompt_record=records, trainer_state=SimpleNamespace(global_step=step),
+            log_metric=lambda name, value: None,
+        )  # fmt: skip
+
+    ask(0)
+    held = HeldOut(Kind(), Kind())
+    for step in (1, 5):
+        held.begin()
+        with watched.held(held):
+            ask(step)
+    run.close()
+    rows = [msgspec.json.decode(line) for line in (tmp_path / "run" / "samples.jsonl").read_bytes().splitlines()]
+    assert [(one["step"], one["prompt_id"], one.get("held_out", False)) for one in rows] == [
+        (1, "a", False), (1, "a", False), (1, "a", True), (1, "a", True), (5, "a", True), (5, "a", True),
+    ]  # fmt: skip
+    assert all(one["prompt"] == [{"speaker": "seeker", "text": "I am a."}] for one in rows)

@@ -8,10 +8,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from tests.evals.made_runs import judge_study, reward_run, sage_run
+from tests.studio.browsing import window
 from tests.studio.material import PROMPTS, REPORT, evaluation, judge_run, policy_run, sample
 from tests.studio.serving import TOKEN, browser_of, csrf, runs_studio
 
@@ -349,13 +351,15 @@ def test_held_out_prompts_come_first_and_old_logs_without_prompts_are_shown(tmp_
     for step in (4, 20):
         told = {"output": "I hear you.", "reward": 1.0, "prompt": [{"speaker": "seeker", "text": "The same."}]}
         run.sample({"step": step, "id": "held", "held_out": True, **told})
-    run.sample({"step": 20, "id": "old", "output": "No prompt.", "reply": "No prompt."})
+    for place in range(2):  # as logs were before
+        run.sample({"step": 20, "id": f"old/{place}", "output": "No prompt.", "reply": "No prompt."})
     samples = SampleLog(tmp_path / "run" / "samples.jsonl")
     samples.catch_up()
     assert samples.spread() == [4, 20], "steps that answer the same prompts"
     rows = by_prompt([(step, samples.at(step)) for step in samples.spread()])
     assert rows[0].id == "held" and [step for step, _ in rows[0].steps] == [4, 20]
-    assert next(one for one in rows if one.id == "old").prompt == []
+    old = next(one for one in rows if one.id == "old")
+    assert old.prompt == [] and len(old.steps[0][1]) == 2
 
 
 def test_an_evaluation_shows_its_transcripts(lab: tuple[httpx.Client, dict[str, str]]) -> None:
@@ -374,6 +378,46 @@ def test_an_evaluation_shows_its_transcripts(lab: tuple[httpx.Client, dict[str, 
     word = client.get(where, params={"q": "parrot"}).text
     assert re.search(r"\b[1-9] of 40", word) and "parrot" in word.split("<article")[1]
     assert "No dialogue fits" in client.get(where, params={"q": XSS}).text
+
+
+def test_every_kind_of_page_is_accessible_and_fits_a_phone(
+    opened: Any, lab: tuple[httpx.Client, dict[str, str]]
+) -> None:
+    """axe-core on what the table of tests/studio/test_accessible.py does not reach: one page for each kind of run."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    client, ids = lab
+    everything = "&".join(f"run={ids[name]}" for name in ("paper", "tau-2", "before", "after", "judges"))
+    pages = [
+        *(f"/runs/{ids[name]}" for name in ("paper", "before", "sage", "judges")),
+        f"/runs/compare?{everything}",
+        "/runs",
+    ]
+    for width, scheme, some in ((1280, "light", pages), (390, "dark", pages[2:5:2])):
+        look = {"viewport": {"width": width, "height": 860}, "color_scheme": scheme}
+        with window(opened, str(client.base_url).rstrip("/"), **look) as (page, wrong):
+            for path in some:
+                page.goto(path)
+                found = axe.run(page).response["violations"]
+                assert [(path, one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+                assert page.evaluate("document.documentElement.scrollWidth") == width, path
+            assert wrong == []
+
+
+def test_ticked_runs_are_compared_and_stay_ticked(opened: Any, lab: tuple[httpx.Client, dict[str, str]]) -> None:
+    client, _ = lab
+    with window(opened, str(client.base_url).rstrip("/")) as (page, wrong):
+        page.goto("/runs")
+        for name in ("paper", "tau-2"):
+            page.get_by_label(f"Select {name} for comparison").check()
+        page.get_by_role("button", name="Compare selected").click()
+        page.wait_for_url("**/runs/compare?run=*")
+        page.get_by_label("Entropy").check()
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url("**metric=entropy**")
+        assert page.locator("figure").count() == 5
+        page.locator("figure svg").first.hover(position={"x": 200, "y": 60})
+        assert re.fullmatch(r"\d+: -?[\d.]+ · -?[\d.]+", page.locator("figure b").first.inner_text())
+        assert wrong == []
 
 
 #: keys as code has them: a_b, a/b, --a, and dictionaries and lists as Python writes them

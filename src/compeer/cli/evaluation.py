@@ -424,7 +424,12 @@ def safety(
 
 @eval_app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of evaluations.", show_default=False)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Folders of evaluations, training runs and judge studies.", show_default=False
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html and report.md.")],
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
     most: Annotated[int, typer.Option(min=0, help="Maximum dialogues per run in the page.")] = 1000,

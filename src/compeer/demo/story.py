@@ -25,7 +25,7 @@ def make_report(folder: DemoFolder) -> StageOutcome:
     from compeer.evals.report import write_report
 
     names = [f"{kind}-{name}" for kind in ("reward", "language") for name in NAMES] + ["control-after"]
-    runs = [folder.path("results", name) for name in names]
+    runs = [folder.path("results", name) for name in names] + [folder.path(name) for name in ("sft", "policy")]
     written = write_report([run for run in runs if run.is_dir()], folder.path("report"), title="COMPEER demo")
     told = f"{written.page}, {written.transcripts} answers to read"
     return StageOutcome(told, {"page": str(written.page.relative_to(folder.home))})

@@ -123,7 +123,9 @@ class WatchedReward:
                 step = trainer_state.global_step + 1
                 prompts = _prompts(prompt_record)
                 for row in chosen([row for share in shares for row in share.rows], self.samples):
-                    self.run.sample({"step": step, **msgspec.to_builtins(row), "prompt": prompts.get(row.id, [])})
+                    asked = row.id.rpartition("/")[0]  # an output's id is its prompt's and its place in the group
+                    about = {"prompt_id": asked, "prompt": prompts.get(asked, [])}
+                    self.run.sample({"step": step, **msgspec.to_builtins(row), **about})
         self.seconds += time.perf_counter() - began - (self.composite.embedder.seconds - embedding)
         return rewards
 
@@ -135,7 +137,7 @@ class WatchedReward:
         for row in self._held.answers[: self.samples]:
             if row.id in prompts:  # of this batch
                 said = {"output": row.output, "reward": row.training, "prompt": prompts[row.id]}
-                self.run.sample({"step": step, "id": row.id, "held_out": True, **said})
+                self.run.sample({"step": step, "id": row.id, "prompt_id": row.id, "held_out": True, **said})
 
     def _share(self, spoken: Sequence[Language]) -> Share:
         rows = list(self._rows)

@@ -17,6 +17,7 @@ import bisect
 import contextlib
 import hashlib
 import os
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -130,7 +131,7 @@ class PromptTurn(msgspec.Struct, frozen=True):
 class ShownSample(msgspec.Struct, frozen=True):
     """One output with its reward and what it answers; `held_out` where the prompt is the same at every step."""
 
-    id: str
+    id: str  # of the prompt
     reply: str
     output: str
     thoughts: list[SampleStep]
@@ -176,6 +177,7 @@ class _Row(msgspec.Struct):
     parts: dict[str, float] = {}
     reward: float | None = None
     failure: str | None = None
+    prompt_id: str = ""
     prompt: list[PromptTurn] = []
     held_out: bool = False
 
@@ -253,7 +255,7 @@ def _sample(line: bytes, language: Language) -> ShownSample:
     ]
     counted: dict[str, Any] = dict.fromkeys(row.problems)
     return ShownSample(
-        id=row.id,
+        id=row.prompt_id or re.sub(r"/\d+$", "", row.id),  # older logs have the place in the group behind it
         reply=row.reply or read.response,
         output=row.output,
         thoughts=thoughts,
