@@ -215,8 +215,7 @@ def openenv(work: Path, judge: str, turns: int) -> None:
             )
             compared("openenv", (support := Support(config, prompts)), replayed(support, played))
         finally:
-            server.terminate()
-            server.wait(20)
+            server.kill()
 
 
 def replayed(
@@ -278,8 +277,7 @@ def openrlhf(work: Path, judge: str, turns: int) -> None:
         ]
         compared("openrlhf", support, replayed(support, played))
     finally:
-        server.terminate()
-        server.wait(20)
+        server.kill()
 
 
 def main() -> None:

@@ -184,6 +184,22 @@ def test_conversations_are_answered_by_the_seeker_and_scored_as_ours(talking: tu
     assert (states[0]["mood"], states[0]["step_count"], states[1]["end"]) == (47, 2, "incomplete")
 
 
+def test_a_session_that_waits_for_its_group_answers_pings(alone: str) -> None:
+    support = Support(alone)
+
+    async def slowly() -> list[float]:
+        async with served(support) as url, aiohttp.ClientSession(url) as http:
+            # OpenEnv's client closes a connection whose pings are not answered
+            clients = [Client(await http.ws_connect("/ws", heartbeat=0.2)) for _ in range(2)]
+            first = asyncio.create_task(clients[0].play([OUTPUTS[0]], prompt_record=RECORD, size=2))
+            await asyncio.sleep(0.8)
+            second = await clients[1].play([OUTPUTS[1]], prompt_record=RECORD, size=2)
+            return [(await first)["reward"], second["reward"]]
+
+    ours = support.reward.score([(GROUPS[0][0], OUTPUTS[:2])])
+    assert asyncio.run(slowly()) == pytest.approx([row.reward for row in ours], abs=1e-6)
+
+
 def test_mistakes_are_named_and_the_session_goes_on(alone: str) -> None:
     support = Support(alone)
 

@@ -25,6 +25,7 @@ from compeer.policy.bridges.files import opened, read, reward_file
 from compeer.policy.composite import PromptRecord, Scored
 from compeer.policy.multi_turn import Exchange, Talk, TalkReward
 from compeer.policy.seeker import SAGE, Seeker
+from compeer.reasoning.ontology import Language
 from compeer.typed import from_json
 
 #: seconds that the first of a group waits for the last; then those that came are scored without the rest
@@ -49,12 +50,20 @@ def read_tasks(path: str) -> list[Task]:
 
 
 class Support:
-    """The seeker and the reward of one configuration, and prompts where a file of them is given."""
+    """The seeker and the reward of one configuration, and prompts where a file of them is given.
 
-    def __init__(self, config: str | None = None, prompts: str | None = None) -> None:
+    Sentence embedders are opened for the languages of the prompts, or for those that are named; others when needed.
+    """
+
+    def __init__(
+        self, config: str | None = None, prompts: str | None = None, *, languages: Sequence[Language] = ()
+    ) -> None:
         settings = read(reward_file(config))
         self.reward, self.group = opened(config), settings.group
         self.tasks = read_tasks(prompts) if prompts else []
+        if self.reward.settings.reweight:
+            # at once and in this thread: a model that is loaded in another one may wait for a lock of tqdm for ever
+            self.reward.embedder.open(languages or sorted({_read(one.prompt_record).language for one in self.tasks}))
         self.seeker: Seeker | None = None
         self.turns, self.rules = 1, SAGE
         self._talks: TalkReward | None = None
@@ -65,10 +74,7 @@ class Support:
 
     def begin(self, prompt_record: str) -> Talk:
         """The conversation that this prompt begins."""
-        try:
-            record = from_json(prompt_record, PromptRecord)
-        except msgspec.MsgspecError as error:
-            raise UserError(f"This is no prompt_record of compeer cer export --format trl-grpo: {error}.") from None
+        record = _read(prompt_record)
         return Talk(language=record.language, history=list(record.history), mood=self.rules.start)
 
     async def answer(self, talk: Talk, output: str, seed: int | None = None) -> str | None:
@@ -87,7 +93,7 @@ class Support:
                 talk.exchanges, talk.end = [Exchange("")], "incomplete"
         outputs = [talk.exchanges[0].output for talk in talks]
         if self._talks is None:
-            return [told(row) for row in self.reward.score([(from_json(prompt_record, PromptRecord), outputs)])]
+            return [told(row) for row in self.reward.score([(_read(prompt_record), outputs)])]
         written = [msgspec.json.encode(talk).decode() for talk in talks]
         rewards = self._talks(None, outputs, [prompt_record] * len(talks), written)
         return [
@@ -99,6 +105,13 @@ class Support:
         """Close what the seeker has opened. The reward stays open: a process opens it once."""
         if self.seeker is not None:
             await self.seeker.model.close()
+
+
+def _read(prompt_record: str) -> PromptRecord:
+    try:
+        return from_json(prompt_record, PromptRecord)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"This is no prompt_record of compeer cer export --format trl-grpo: {error}.") from None
 
 
 def told(row: Scored) -> dict[str, float]:

@@ -199,17 +199,15 @@ def application(support: Support, keys: Sequence[str] = (), patience: float = PA
         socket = web.WebSocketResponse(heartbeat=30, max_msg_size=100 * 2**20)
         await socket.prepare(request)
         waiting.add(socket)
-        held = Session(support, meeting)
-        try:
+        messages: asyncio.Queue[str] = asyncio.Queue()
+        working = asyncio.create_task(_answered(Session(support, meeting), messages, socket))
+        try:  # read on while a step waits for its group: whoever does not read does not answer pings either
             async for message in socket:
-                if message.type is not WSMsgType.TEXT:
-                    continue
-                answer = await _reply(held, message.data)
-                if answer is None:
-                    break
-                await socket.send_str(answer)
+                if message.type is WSMsgType.TEXT:
+                    messages.put_nowait(message.data)
         finally:
             waiting.discard(socket)
+            working.cancel()
             await socket.close()
         return socket
 
@@ -262,6 +260,13 @@ def application(support: Support, keys: Sequence[str] = (), patience: float = PA
     return made
 
 
+async def _answered(session: Session, messages: asyncio.Queue[str], socket: web.WebSocketResponse) -> None:
+    """Answer the messages of one session, one after another."""
+    while (answer := await _reply(session, await messages.get())) is not None:
+        await socket.send_str(answer)
+    await socket.close()
+
+
 async def _reply(session: Session, text: str) -> str | None:
     """The answer to one message of a session; None when it says goodbye."""
     try:
@@ -305,6 +310,7 @@ def main(words: Sequence[str]) -> None:
     options = argparse.ArgumentParser(prog="python -m compeer.policy.bridges.server", description=main.__doc__)
     options.add_argument("config", help="a configuration of compeer policy grpo")
     options.add_argument("prompts", nargs="?", help="prompts, from compeer cer export --format trl-grpo")
+    options.add_argument("--languages", default="en", help="of the prompts that clients bring: en, zh or en,zh")
     options.add_argument("--host", default="127.0.0.1")
     options.add_argument("--port", type=int, default=8030)
     options.add_argument(
@@ -314,7 +320,8 @@ def main(words: Sequence[str]) -> None:
     keys = [key for key in [os.environ.get("COMPEER_API_KEY", "")] if key]
     try:
         require_key_if_exposed(given.host, keys, "COMPEER_API_KEY")
-        support = Support(given.config, given.prompts)
+        named = [] if given.prompts else given.languages.split(",")
+        support = Support(given.config, given.prompts, languages=named)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(serve(support, given.host, given.port, keys, given.patience))
     except UserError as error:

@@ -71,7 +71,7 @@ class SupportEnv(vf.Env[SupportEnvConfig]):  # type: ignore[misc]
     """A group of conversations with one seeker, scored together."""
 
     async def start(self) -> None:
-        self.support = await asyncio.to_thread(Support, self.config.reward)
+        self.support = Support(self.config.reward, self.config.taskset.prompts)
 
     async def stop(self) -> None:
         if support := getattr(self, "support", None):
