@@ -24,7 +24,6 @@ from typing import Any, cast
 
 import msgspec
 
-from compeer.conversation.text_filters import MarkupFilter, StopStrings
 from compeer.dialogue import Speaker, messages, trim, within_words
 from compeer.errors import UserError
 from compeer.models import Model, ModelError, Request, Usage, reason, request_for
@@ -34,6 +33,7 @@ from compeer.reasoning import Control, Event, Parsed, Problem, StreamParser, vio
 from compeer.reasoning.grammar import prefix
 from compeer.reasoning.ontology import Language, detect, words
 from compeer.reasoning.prompt import Length, Think
+from compeer.reasoning.stream import MarkupFilter, StopStrings
 from compeer.safety import Assessment, ConversationGuard, Outcome, ReplyScreen
 from compeer.safety.outgoing import review
 from compeer.safety.reader import reader_of

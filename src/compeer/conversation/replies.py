@@ -22,11 +22,11 @@ from aiohttp import web
 from compeer.conversation.display import STEP_TITLES
 from compeer.conversation.engine import TurnResult, help_shown, safety_fields
 from compeer.conversation.requests import HELP_MARK, NOTICE_MARK, ApiError, AskedTurn
-from compeer.conversation.text_filters import without_foreign_markup, without_markup
 from compeer.http_service import json_response
 from compeer.models import Usage
 from compeer.reasoning import LABELS, STEPS, Event
 from compeer.reasoning.schema import COLON, KEYS
+from compeer.reasoning.stream import without_foreign_markup, without_markup
 from compeer.safety import Assessment
 
 STREAM_HEADERS = {

@@ -4,7 +4,7 @@ ontology    the closed vocabularies, in English and Chinese, with the aliases of
 schema      the three steps, their labels, and the tags around them
 parse       strict reading of a model's output, with a precise diagnosis of what is missing
 render      the way back; refuses what would not parse to the same thing
-stream      the same reading while the output is still being written
+stream      the same reading while the output is still being written; filters of markup and stop strings
 control     pins and given steps
 grammar     what a controlled output may look like: GBNF, regular expression, prefix
 prompt      how a model is asked, in both languages

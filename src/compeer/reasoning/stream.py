@@ -3,10 +3,15 @@
 Feed chunks of any size; events come back as soon as they are certain. Text that may still become a tag
 or a labelled line is held until it is decided, so a tag never reaches a person. The deltas of a complete
 output join to exactly what `parse` finds in the whole.
+
+`MarkupFilter` and `StopStrings` are for what a person is shown of it: fed pieces, they return what is certain and hold
+back what is not decided yet.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -190,3 +195,81 @@ class StreamParser:
         self._started = True
         self._replied = self._replied or kind == "reply"
         return [Event(kind, step, delta)]
+
+
+#: longer than any tag that a reply could hold by mistake; beyond it a "<" is not waited for any more
+LONGEST_MARKUP = 300
+_OPENS = re.compile(r"<(?=[A-Za-z/!?<]|\Z)")  # "<<" too: taking out "<b>" must not close up "<<b>script>"
+_MARKUP = re.compile(rf"<[A-Za-z/!?][^<>]{{0,{LONGEST_MARKUP - 3}}}>")
+_CONTRACT_TAG = re.compile(r"(</?(?:think|history|emotion|strategy)>)")
+
+
+class MarkupFilter:
+    """Removes markup, because a reply is plain words. Whatever looks like a tag (`<script>`, `</div>`, `<!--`) is
+    removed, and a `<` that might still open one gets a blank behind it, so that no client that shows the text as a page
+    can be made to run something. `<3` and `a < b` stay."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str, *, final: bool = False) -> str:
+        """What is certain now. With `final` nothing is held back any more."""
+        text, self._held = self._held + piece, ""
+        if "<" not in text:
+            return text
+        out: list[str] = []
+        place = 0
+        while (opened := _OPENS.search(text, place)) is not None:
+            start = opened.start()
+            out.append(text[place:start])
+            tag = _MARKUP.match(text, start)
+            if tag is not None:
+                place = tag.end()
+            elif not final and len(text) - start < LONGEST_MARKUP and "<" not in text[start + 1 :]:
+                self._held = text[start:]
+                return "".join(out)
+            else:  # no tag, or none that ends: shown, but not as one
+                out.append("< " if start + 1 < len(text) else "<")
+                place = start + 1
+        return "".join(out) + text[place:]
+
+
+def without_markup(text: str) -> str:
+    """A whole text without markup."""
+    return MarkupFilter().feed(text, final=True)
+
+
+def without_foreign_markup(text: str) -> str:
+    """A text about an output: the contract's own tags stay, because the text names them.
+
+    >>> without_foreign_markup("there is no <history> step<script>")
+    'there is no <history> step'
+    """
+    parts = _CONTRACT_TAG.split(text)
+    return "".join(part if place % 2 else without_markup(part) for place, part in enumerate(parts))
+
+
+class StopStrings:
+    """Passes text on up to the first of some stop strings."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self.stops = tuple(stop for stop in stops if stop)
+        self.reached = False
+        self._held = ""
+
+    def feed(self, piece: str, *, final: bool = False) -> str:
+        if self.reached or not self.stops:
+            return "" if self.reached else piece
+        text = self._held + piece
+        cut = min((place for stop in self.stops if (place := text.find(stop)) >= 0), default=-1)
+        if cut >= 0:
+            self.reached, self._held = True, ""
+            return text[:cut]
+        keep = 0 if final else self._undecided(text)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def _undecided(self, text: str) -> int:
+        """How many characters at the end may still become a stop string."""
+        sizes = (size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
+        return max(sizes, default=0)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from compeer.conversation.text_filters import (
-    LONGEST_TAG,
+from compeer.reasoning.stream import (
+    LONGEST_MARKUP,
     MarkupFilter,
     StopStrings,
     without_foreign_markup,
@@ -25,7 +25,7 @@ TEXTS = [
     ("<<b>script>run()", "< script>run()"),
     ("<<<b>script>", "< < script>"),
     ("two < three and <", "two < three and <"),
-    ("<a" + "b" * LONGEST_TAG + ">", "< a" + "b" * LONGEST_TAG + ">"),
+    ("<a" + "b" * LONGEST_MARKUP + ">", "< a" + "b" * LONGEST_MARKUP + ">"),
 ]
 
 
