@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import importlib.util
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.cli.command import environment
 from compeer.models import shipped
 
 ROOT = Path(__file__).parents[1]
+SHIPPED = ROOT / "src/compeer/models/shipped"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_no_page_and_no_message_installs_the_other_package() -> None:
 
 
 def test_metadata_and_citation_name_every_licence(metadata: Message) -> None:
-    cards = sorted(path.parent for path in (ROOT / "src/compeer/models/shipped").glob("*/README.md"))
+    cards = sorted(path.parent for path in SHIPPED.glob("*/README.md"))
     inside = {"apache-2.0", "cc-by-4.0", *(shipped.licence(folder) for folder in cards)}
     assert set(metadata["License-Expression"].lower().split(" and ")) == inside
     files = set(metadata.get_all("License-File", []))
@@ -79,6 +81,49 @@ def test_metadata_and_citation_name_every_licence(metadata: Message) -> None:
         for licence, name in said.items():
             assert (name in text) == (licence in inside), f"{page}: {name}"
         assert "unofficial implementation" in text.lower() and "paper's authors" in text, page
+
+
+def test_pages_say_of_each_adapter_what_its_card_says() -> None:
+    """README names every non-commercial adapter, and none of the others beside it."""
+    cards = {path.parent.name: shipped.licence(path.parent) for path in SHIPPED.glob("*/README.md")}
+    bound = {name for name, licence in cards.items() if "-nc-" in licence}
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    sentence = re.search(r"The (\w+) small adapters[^.]*\.md\), (.*?), have learned from ESConv and are CC BY-NC", text)
+    assert sentence and set(re.findall(r"`([^`]+)`", sentence[2])) == bound
+    assert sentence[1] == {1: "one", 2: "two", 3: "three"}[len(bound)]
+    free = re.search(r"the default supporter \(`([^`]+)`\) CC BY 4\.0", text)
+    assert free and cards[free[1]] == "cc-by-4.0"
+
+
+def test_entries_of_inspects_register_name_tasks_that_are_there() -> None:
+    import yaml
+    from inspect_ai.util import registry_info
+
+    from compeer.evals import tasks
+
+    files = sorted((ROOT / ".github/inspect_register").glob("*/eval.yaml"))
+    named = set()
+    for file in files:
+        entry = yaml.safe_load(file.read_text(encoding="utf-8"))
+        (task,) = entry["tasks"]
+        assert entry["id"] == file.parent.name and (ROOT / task["task_path"]) == Path(tasks.__file__)
+        assert registry_info(getattr(tasks, task["name"])).name == f"compeer/{task['name']}"
+        assert {"full_title", "common_title", "description", "contributors", "source"} <= set(entry)
+        named.add(task["name"])
+    assert named == {"sage", "esc_eval"}
+
+
+def test_verifiers_finds_its_environment_under_the_name_of_the_distribution() -> None:
+    """verifiers imports the module that is called like the package and looks through its `__all__`."""
+    import compeer_esc
+
+    assert set(compeer_esc.__all__) == {"SupportEnv", "SupportTaskset", "main"}
+    if importlib.util.find_spec("verifiers") is None:
+        with pytest.raises(ModuleNotFoundError, match="verifiers"):
+            _ = compeer_esc.SupportEnv
+    else:
+        assert compeer_esc.SupportEnv.__module__ == "compeer.policy.bridges.verifiers"
+    assert not hasattr(compeer_esc, "Other")
 
 
 def test_the_configurations_are_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
