@@ -381,5 +381,5 @@ def test_the_commands_know_gold_flags_and_holds(tmp_path: Path, told: Callable[.
     assert "on hold" in told("hold", "ben", "--reason", "looked odd", "--db", db)
     assert "discarded" in told("discard", "ben", "--db", db)
     assert "discarded: 10" in " ".join(told("status", "--db", db).split())
-    assert "[" in told("agreement", "--db", db)
+    assert "95 % intervals" in told("agreement", "--db", db)
     store.close()
