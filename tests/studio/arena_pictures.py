@@ -43,7 +43,7 @@ def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple
         for model, text in zip(GOOD, texts, strict=True):
             reasoning = item.candidate.reasoning if item.candidate else None
             replies.append(Reply(case=item.id, model=model, response=text, reasoning=reasoning))
-    made = create_arena(store, name, cases, replies, images=home, seed=2, **more)
+    made = create_arena(store, name, cases, replies, images=home, seed=2, **{"votes": 1, **more})
     return made, {reply.response: reply.model for reply in replies}
 
 
@@ -106,8 +106,7 @@ def coordinate(tab: Any, open_one: int, over: int, target: Path, look: str) -> N
 def come_in(tab: Any, token: str) -> None:
     tab.goto(f"/enter/{token}")
     tab.locator("main form button").click()
-    tab.wait_for_url("**/")
-    tab.goto("/arena")
+    tab.wait_for_url("**/arena")
     tab.locator("main form button").click()
     tab.locator("#answer[data-ready], #now h1").first.wait_for()
 

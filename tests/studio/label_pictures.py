@@ -119,8 +119,7 @@ def coordinate(tab: Any, project: int, target: Path, look: str) -> None:
 def begin(tab: Any, token: str, on_welcome: Callable[[], None] = lambda: None) -> None:
     tab.goto(f"/enter/{token}")
     tab.locator("main form button").click()
-    tab.wait_for_url("**/")
-    tab.goto("/label")
+    tab.wait_for_url("**/label")
     on_welcome()
     tab.locator("main form button").click()
     tab.wait_for_url("**/label/work")

@@ -51,9 +51,8 @@ class Player:
     def come_in(self, link: str) -> None:
         self.page.goto(link)
         self.page.get_by_role("button", name="Sign in").click()
-        self.page.wait_for_url("**/")
+        self.page.wait_for_url("**/arena")  # invited to one thing: straight there
         assert self.page.get_by_role("link", name="Label").count() == 0, "invited to the arena, not to labelling"
-        self.page.get_by_role("link", name="Open Arena").click()
         self.page.get_by_text("can be painful").wait_for()
         self.page.get_by_role("button", name="I have read this. Start").click()
         self.ready()
@@ -140,6 +139,9 @@ def coordinate(desk: Any, home: Path, pictures: Path) -> list[str]:
     desk.get_by_label("Or files on this machine").fill(str(home / "cases.jsonl"))
     desk.get_by_label("Replies, one file or folder per line").fill(str(home / "replies"))
     desk.get_by_label("Folder with pictures").fill(str(pictures))
+    desk.locator("main details summary").click()
+    assert desk.get_by_label("Votes per comparison").input_value() == "3"
+    desk.get_by_label("Votes per comparison").fill("1")  # enough here
     desk.get_by_role("button", name="Create arena").click()
     desk.wait_for_url("**/arena/arenas/*")
     assert desk.get_by_role("heading", level=1).inner_text() == "pilot <b>"

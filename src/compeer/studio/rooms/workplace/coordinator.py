@@ -264,7 +264,9 @@ class CoordinatorPages:
             with store.read() as db:
                 counts = self.queue.people_progress(db, number)
             texts = reminders(found, counts, self._base(request))
-            return pages(request).page(request, "workplace/reminders.html", here_is=self.at(number), found=texts)
+            return pages(request).page(
+                request, "workplace/reminders.html", here_is=self.at(number), found=texts, project=found.name
+            )
 
         @router.post(f"{one}/people/{{person}}")
         def change(
