@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command import COMPEER, compeer, environment
 from tests.evals.cast import write_cards
 from tests.evals.played_roles import PeopleServer
-from tests.evals.test_sage_run import inspect
+from tests.evals.test_sage_run import inspect, viewed
 
 from compeer.errors import UserError
 from compeer.evals.esc_eval.evaluate import alternating, case_id, evaluate, load_cards
@@ -102,6 +102,7 @@ def test_inspects_own_commands_rate_two_epochs_and_the_log_again(people: PeopleS
     assert len(people.bodies("seeker")) == 4 * 5, "and nobody talks again"
     rated = json.loads(again.read_text())["samples"]
     assert [sample["scores"]["esc_eval"]["value"] for sample in rated] == scores
+    viewed(people, tmp_path, file)
 
 
 def test_sources_and_languages_can_be_left_out(tmp_path: Path) -> None:

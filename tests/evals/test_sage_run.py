@@ -146,6 +146,13 @@ def inspect(people: PeopleServer, folder: Path, *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def viewed(people: PeopleServer, folder: Path, log: Path) -> None:
+    """`inspect view` makes its page of our log."""
+    inspect(people, folder, "view", "bundle", "--log-dir", str(log.parent), "--output-dir", str(folder / "view"))
+    assert (folder / "view" / "index.html").is_file()
+    assert log.name in (folder / "view" / "logs" / "listing.json").read_text()
+
+
 def test_inspects_own_commands_play_two_epochs_and_score_the_log_again(people: PeopleServer, tmp_path: Path) -> None:
     profiles = write_profiles(tmp_path / "p.jsonl", [profile("a", player="farewell")])
     roles = ["--model", "compeer/openai:listener", "--model-role", "seeker=compeer/openai:seeker"]
@@ -168,6 +175,7 @@ def test_inspects_own_commands_play_two_epochs_and_score_the_log_again(people: P
     scored = json.loads(again.read_text())
     assert [sample["scores"]["sage"]["value"] for sample in scored["samples"]] == moods
     assert len(people.bodies()) == before, "the mood is in the log"
+    viewed(people, tmp_path, file)
 
 
 def test_without_profiles_it_says_where_to_get_them(tmp_path: Path) -> None:
