@@ -15,11 +15,12 @@ import httpx
 import msgspec
 import pytest
 from tests.people.arena_material import cases, replies
+from tests.studio.browsing import window
 from tests.studio.labelling import Page, begin, hand_in, item
 from tests.studio.serving import TOKEN, begin_in, browser_of, csrf, enter, studio
 
 from compeer.people.arena import create_arena
-from compeer.people.guideline import current_guideline, own_questions
+from compeer.people.guideline import current_guideline, own_questions, read_questions, set_questions
 from compeer.people.invitations import invite, people_of
 from compeer.people.labelling import create_project
 from compeer.people.labelling_results import records
@@ -258,3 +259,32 @@ def test_a_coordinator_of_one_project_gets_no_link_to_others(store: Store, addre
         refused = send(desk, here, f"{here}/people/{anna}", action="link")
         assert refused.status_code == 422 and "/enter/" not in refused.text and "do not coordinate" in refused.text
         assert "/enter/" in send(desk, here, f"{here}/people/{ben}", action="link").text
+
+
+def test_a_preview_by_keyboard_and_links_as_a_file(opened: Any, store: Store, address: str, tmp_path: Path) -> None:
+    """In a browser: an own question is answered by keys like the others, and the table of links can be saved."""
+    number = project(store)
+    own = [{"id": "warmth", "text": "How warm?", "answers": ["cold", "plain", "mild", "warm", "hot"]}]
+    set_questions(store, number, read_questions(own))
+    with window(opened, address) as (page, wrong):
+        page.goto(f"/enter/{TOKEN}")
+        page.get_by_role("button", name="Sign in").click()
+        page.goto(f"/label/projects/{number}")
+        page.get_by_role("link", name="Preview").click()
+        page.locator("form[data-ready]").wait_for()
+        for key in "11135":
+            page.keyboard.press(key)
+        assert page.locator("fieldset[data-question=warmth] input:checked").get_attribute("value") == "hot"
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/preview?at=2")
+        assert all(not record.votes for record in records(store, number))
+        page.goto(f"/label/projects/{number}")
+        page.get_by_label("Names, one per line").fill("Dora\n小雨")
+        page.get_by_role("button", name="Create links").click()
+        with page.expect_download() as saving:
+            page.get_by_role("link", name="Download links (CSV)").click()
+        saving.value.save_as(tmp_path / "links.csv")
+        saved = (tmp_path / "links.csv").read_text(encoding="utf-8-sig").splitlines()
+        assert saving.value.suggested_filename == "pilot-links.csv"
+        assert [one.split(",")[0] for one in saved] == ["name", "Dora", "小雨"]
+        assert wrong == []
