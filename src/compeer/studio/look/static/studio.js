@@ -1,4 +1,5 @@
-// What every page can do: the theme without a reload, posting with the page's token, closing help, quiet refreshing.
+// What every page can do: the theme without a reload, posting with the page's token, closing help, scrolling wide tables
+// and long texts by keyboard, quiet refreshing.
 // Everything works without it, only with a reload.
 
 /** Post a form or an object to this studio. Resolves to the Response. */
@@ -26,6 +27,16 @@ document.addEventListener("keydown", (event) => {
   help.querySelector("summary").focus();
   event.stopImmediatePropagation(); // closes nothing else
 });
+
+/** What scrolls takes the focus, so that arrow keys reach all of it; what fits need not. */
+const scrollers = new ResizeObserver((changed) => {
+  for (const { target } of changed) {
+    const scrolls = target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight;
+    if (scrolls) target.tabIndex = 0;
+    else if (target.tabIndex === 0) target.removeAttribute("tabindex");
+  }
+});
+for (const one of document.querySelectorAll(".scroll:not([tabindex]), .pane:not([tabindex])")) scrollers.observe(one);
 
 /** Elements with data-live="seconds" are fetched again and exchanged when they have changed and nobody is using them. */
 async function refresh() {
