@@ -286,6 +286,9 @@ def test_every_figure_is_saved_from_a_page_without_a_network(browser: Any, figur
             assert saved.value.suggested_filename == f"{name}.{end}"
             saved.value.save_as(tmp_path / "file")
             assert (tmp_path / "file").read_bytes().startswith(begins)
+            if kind == "LaTeX":  # nothing of it is lost in its address
+                table = (tmp_path / "file").read_text(encoding="utf-8")
+                assert table.endswith("\\end{tabular}\n\\end{table}\n") and table.count("\\\\\n") > 2
             if kind == "SVG":
                 root = xml.etree.ElementTree.fromstring((tmp_path / "file").read_text(encoding="utf-8"))
                 assert "var(" not in (root[0].text or "") and len(root) > 3

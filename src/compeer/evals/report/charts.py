@@ -474,7 +474,7 @@ def heat(
     left, top, tall = min(200.0, 20 + max(map(_wide, rows))), 42, 28
     width = max(NARROW, min(WIDTH, round(left + 96 * len(columns))))
     wide = (width - left - 4) / len(columns)
-    parts = [text(left - 8, 16, axes[0], "", "end"), text(left, 16, axes[1])]
+    parts = [text(left - 8, 16, f"{axes[0]} ↓", "", "end"), text(left, 16, f"{axes[1]} →")]
     parts += [
         text(left + wide * (at + 0.5), top - 8, called[: max(4, int(wide / 6.4))], "name", "middle")
         for at, called in enumerate(columns)

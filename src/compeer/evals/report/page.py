@@ -51,6 +51,7 @@ STEP_NAMES = {
     "en": {"history": "History", "emotion": "Emotion", "strategy": "Strategy"},
     "zh": {"history": "历史", "emotion": "情绪", "strategy": "策略"},
 }
+_PLAIN = " ,;:/$&()*+-=@[]^_{}|\\"
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -258,7 +259,8 @@ def _side_by_side(tables: list[ReportTable]) -> list[tuple[bool, list[ReportTabl
 def _file_address(chart: Chart, kind: str) -> str:
     """A figure's file as a data address; the drawing itself is in the page already."""
     kinds = {"csv": "text/csv", "tex": "application/x-tex"}
-    return f"data:{kinds[kind]};charset=utf-8,{quote(chart.file(kind))}" if kind in kinds else ""
+    # a browser leaves these characters as they are, and the page stays smaller
+    return f"data:{kinds[kind]};charset=utf-8,{quote(chart.file(kind), safe=_PLAIN)}" if kind in kinds else ""
 
 
 def _file(name: str) -> str:
