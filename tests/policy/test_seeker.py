@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from compeer.policy.multi_turn import (
     summary,
 )
 from compeer.policy.prompts import Prompt, demonstration, encoded, prompt_of
-from compeer.policy.seeker import RLVER, SAGE, MoodRules, Reaction, Seeker, course, outcome
+from compeer.policy.seeker import RLVER, SAGE, MoodRules, Reaction, Seeker, moved, outcome
 from compeer.reasoning import parse
 
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -46,6 +46,11 @@ def prompts() -> list[Prompt]:
 
 def outputs() -> list[str]:
     return [text for item in items() if (text := demonstration(item))]
+
+
+def course(changes: Iterable[float], rules: MoodRules = SAGE) -> list[float]:
+    """The mood after each change, from the start."""
+    return list(accumulate(changes, lambda mood, change: moved(mood, change, rules), initial=rules.start))[1:]
 
 
 @pytest.mark.skipif(not RELEASED.exists(), reason="the released SAGE log is not here")

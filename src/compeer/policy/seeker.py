@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,18 +73,6 @@ def moved(value: float, change: float, rules: MoodRules = SAGE) -> float:
         change = max(-rules.clip, min(rules.clip, change))
     after = min(rules.top, value + change)
     return float(after if rules.floor is None else max(rules.floor, after))
-
-
-def course(changes: Iterable[float], rules: MoodRules = SAGE) -> list[float]:
-    """The value after each change, from the start.
-
-    >>> course([-5, 20, 3])
-    [35.0, 45.0, 48.0]
-    """
-    values = [rules.start]
-    for change in changes:
-        values.append(moved(values[-1], change, rules))
-    return values[1:]
 
 
 def outcome(value: float, rules: MoodRules = SAGE) -> Outcome | None:
