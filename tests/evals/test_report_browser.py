@@ -17,6 +17,7 @@ from tests.studio.material import policy_run
 from compeer.corpora import bundled
 from compeer.dialogue import read_rows
 from compeer.evals.report import write_report
+from compeer.evals.report.charts import FOLDER
 from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
 from compeer.evals.sage.mood import figures as sage_figures
 
@@ -241,21 +242,38 @@ def test_it_fits_a_phone_and_every_table_scrolls_inside_itself(browser: Any, rep
     watched.done()
 
 
+def light(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_series_are_seen_and_the_words_in_tinted_cells_can_be_read() -> None:
+    css = (FOLDER / "static" / "charts.css").read_text(encoding="utf-8")
+    series = re.findall(r"--own: light-dark\((#\w+), (#\w+)\)", css)
+    assert len(series) == 6
+    for pair in series:
+        for colour, surface, ink in zip(pair, ("#FFFFFF", "#201E1B"), ("#25221E", "#ECE7DF"), strict=True):
+            assert contrast(colour, surface) >= 3, colour
+            mixed = [0.45 * int(colour[at : at + 2], 16) + 0.55 * int(surface[at : at + 2], 16) for at in (1, 3, 5)]
+            cell = "#" + "".join(f"{round(part):02x}" for part in mixed)  # the strongest tint of `heat`
+            assert contrast(cell, ink) >= 4.5, colour
+
+
 def test_text_has_contrast_in_both_themes() -> None:
     css = (Path(__file__).parents[2] / "src/compeer/evals/report/page.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root(?:\[data-theme=\"dark\"\])? \{(.*?)\}", css, re.DOTALL)[:2]
-
-    def light(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     for block in blocks:
         colours = dict(re.findall(r"--([\w-]+): (#[0-9A-F]{6})", block))
         for text in ("ink", "quiet", "accent", "warm-text"):
             for ground in ("paper", "surface", "wash"):
-                low, high = sorted((light(colours[text]), light(colours[ground])))
-                assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)
+                assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
 
 
 @pytest.fixture(scope="module")

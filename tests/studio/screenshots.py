@@ -38,6 +38,8 @@ def main(target: Path) -> None:
                 "runs": "/runs",
                 "run": found["policy/paper-seed-3"],
                 "evaluation": found["evaluations/sage-base"],
+                "compare": "/runs/compare?"
+                + "&".join(f"run={found[name].rpartition('/')[2]}" for name in ("policy/paper-seed-3", "policy/tau-2")),
                 "error": "/nothing",
             }
             for look, options in LOOKS.items():

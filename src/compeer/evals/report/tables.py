@@ -276,6 +276,8 @@ def value_text(figure: Figure, *, signed: bool = False) -> str:
 
     >>> value_text(Figure("Success", 7.0, n=100)), value_text(Figure("adherence", 0.98, 0.9, 1.0))
     ('7', '0.980')
+    >>> value_text(Figure("echo", -0.0004, -0.1, 0.1), signed=True)
+    '+0.000'
     """
     value = figure.value or 0.0
     if figure.low is None and value == int(value) and not signed:
@@ -297,7 +299,8 @@ def span(figure: Figure, *, signed: bool = False) -> str:
 def _number(value: float, figure: Figure, signed: bool) -> str:
     """Three digits for a figure that lives between -1 and 1 with its interval, else two."""
     most = max(abs(one) for one in (figure.value, figure.low, figure.high) if one is not None)
-    return f"{value:{'+' if signed else ''}.{3 if most <= 1 else 2}f}"
+    digits = 3 if most <= 1 else 2
+    return f"{round(value, digits) + 0.0:{'+' if signed else ''}.{digits}f}"  # never "-0.00"
 
 
 def _paper_columns(group: RunGroup) -> ReportTable:

@@ -107,11 +107,12 @@ class EvaluationFigures:
     def of(self, founds: Sequence[RunFolder], say: Say) -> list[Chart]:
         """The figures of these runs together; none where a file cannot be read."""
         key = (say.language, *((one.path, files_state(one)) for one in founds))
-        if key not in self._kept:
-            self._kept[key] = self._made(founds, say)
+        made = self._kept.get(key)
+        if made is None:
+            made = self._kept[key] = self._made(founds, say)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-        return self._kept[key]
+        return made
 
     def _made(self, founds: Sequence[RunFolder], say: Say) -> list[Chart]:
         made: list[Chart] = []

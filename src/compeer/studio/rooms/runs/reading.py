@@ -404,12 +404,13 @@ class RunLibrary:
     def transcripts(self, found: RunFolder) -> list[Transcript]:
         """The dialogues of an evaluation, as far as they can be read; the last one looked at is kept."""
         about = _stat(found.path / TRANSCRIPTS)
-        if self._read is None or self._read[:2] != (found.path, about):
+        kept = self._read  # another request may exchange it
+        if kept is None or kept[:2] != (found.path, about):
             dialogues: list[Transcript] = []
             with contextlib.suppress(UserError, OSError, EOFError):  # half written, or none
                 dialogues.extend(load_transcripts(found.path))
-            self._read = (found.path, about, dialogues)
-        return self._read[2]
+            kept = self._read = (found.path, about, dialogues)
+        return kept[2]
 
     def results_of(self, found: RunFolder) -> list[tuple[RunFolder, EvaluationResult]]:
         """Evaluations of a training run: below its folder, or of a model that lies in it."""

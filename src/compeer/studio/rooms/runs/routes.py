@@ -101,7 +101,7 @@ def routes(settings: StudioSettings) -> APIRouter:
             metrics=[(name, named(name, say), name in chosen) for name in known],
             differing=_differing(library, founds),
             others=[one for one in others if one.kind != "report"][:200] if len(founds) < COMPARED else [],
-            without={one.id: urlencode([("run", other.id) for other in founds if other != one]) for one in founds},
+            without={one.id: _address([other for other in founds if other != one], metric) for one in founds},
         )
 
     @router.get("/figure.{kind}")
@@ -205,6 +205,12 @@ def _metrics(runs: Sequence[TrainedRun]) -> list[str]:
     """Every metric of these runs, the main ones first."""
     logs = [run.metrics for run in runs]
     return list(dict.fromkeys([*main_metrics(logs), *sorted(name for log in logs for name in log.columns)]))
+
+
+def _address(founds: Sequence[RunFolder], metrics: Sequence[str] | None) -> str:
+    """The address that shows these runs in the same metrics."""
+    shown = [("run", one.id) for one in founds] + [("metric", name) for name in metrics or ()]
+    return f"/runs/compare?{urlencode(shown)}"
 
 
 def _files(founds: Sequence[RunFolder]) -> Callable[[Chart, str], str]:
