@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import typer
+from sqlalchemy import select
 from tests.people.labelling import ALL_TRUE, Clock, answers, item, start
 
 from compeer.cer.item import QUESTIONS, Item, Labels
@@ -18,8 +19,9 @@ from compeer.cli.people import annotate_app
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.people.exchange import labelled
+from compeer.people.guideline import read_questions, set_questions
 from compeer.people.invitations import Person, pause, people_of
-from compeer.people.labelling import AssignedItem
+from compeer.people.labelling import AssignedItem, create_project
 from compeer.people.labelling_results import agreement, labelling_progress
 from compeer.people.quality import (
     CheckedQueue,
@@ -36,6 +38,7 @@ from compeer.people.quality import (
 )
 from compeer.people.refusal import Refused
 from compeer.people.store import Store, open_store
+from compeer.people.tables import items
 
 RIGHT: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 WRONG: dict[str, Any] = {**dict.fromkeys(ALL_TRUE, False), "preference": "neither"}
@@ -382,4 +385,15 @@ def test_the_commands_know_gold_flags_and_holds(tmp_path: Path, told: Callable[.
     assert "discarded" in told("discard", "ben", "--db", db)
     assert "discarded: 10" in " ".join(told("status", "--db", db).split())
     assert "95 % intervals" in told("agreement", "--db", db)
+    store.close()
+
+
+def test_gold_items_ask_the_projects_own_questions_too(tmp_path: Path) -> None:
+    """An item without them would give gold away."""
+    store = open_store(tmp_path / "a.db")
+    project = create_project(store, "trial", [item(n) for n in range(2)]).project.id
+    set_questions(store, project, read_questions([{"id": "warmth", "text": "Warm?", "answers": ["yes", "no"]}]))
+    add_known(store, project, [item(7, labels=Labels(history=True, preference="candidate"))], "gold")
+    with store.read() as db:
+        assert {row.questions for row in db.execute(select(items))} == {"history,emotion,strategy,preference,warmth"}
     store.close()

@@ -155,13 +155,13 @@ def create_project(
     return CreatedProject(project_by_number(store, store.write(work)), len(usable), len(given) - len(usable))
 
 
-def item_row(project: int, position: int, item: Item) -> dict[str, Any]:
-    """A row of `items` that nobody has been given yet."""
+def item_row(project: int, position: int, item: Item, own: Iterable[str] = ()) -> dict[str, Any]:
+    """A row of `items` that nobody has been given yet. `own`: the questions of the project's own."""
     return {
         "project": project,
         "name": item.id,
         "position": position,
-        "questions": ",".join(questions_for(item)),
+        "questions": ",".join([*questions_for(item), *own]),
         "content": msgspec.json.encode(item).decode(),
         "images": msgspec.json.encode(_picture_paths(item)).decode(),
         "stage": "first",

@@ -134,7 +134,8 @@ def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> in
         there = {row.name: row.id for row in db.execute(query)}
         last = db.execute(select(func.max(items.c.position)).where(items.c.project == project)).scalar() or 0
         new = [one for one in wanted if one.id not in there]
-        insert_rows(db, items, [item_row(project, last + n, one) for n, one in enumerate(new, start=1)])
+        own = own_answers(db.execute(select(projects).where(projects.c.id == project)).one())
+        insert_rows(db, items, [item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)])
         there |= {row.name: row.id for row in db.execute(query)}
         for one in wanted:
             _set_known(db, project, there[one.id], use, _labels(one), str(one.trace.get("explanation", "")))

@@ -179,7 +179,10 @@ class AnnotatorPages:
             if found is not None:
                 return self.show(request, me, found, done=done)
             mine = queue.mine(me)
+            about = project_by_number(links.store, me.project)
+            most = about.quota if me.quota is None else me.quota
             values: dict[str, Any] = {"mine": mine, "paused": me.paused, "undo_form": secrets.token_urlsafe(16)}
+            values["full"] = most is not None and mine.done >= most  # they have done all that they should
             return pages(request).page(request, f"{self.room}/idle.html", **values, **queue.idle(me, mine))
 
         @router.get(f"{one}/skip")
