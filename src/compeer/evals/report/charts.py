@@ -258,9 +258,8 @@ def curves(
 ) -> Chart:
     """Lines over one another. `square` is for shares against shares: both axes from 0 to 1, with the diagonal."""
     width, height, left, bottom, top = (NARROW, 280, 40, 40, 24) if square else (WIDTH, 210, 52, 34, 10)
-    across, up = bounds(one.xs for one in lines), bounds(one.ys for one in lines)
-    x = Scale(*((0.0, 1.0) if square else across), left, width - 10)
-    y = Scale(*((0.0, 1.0) if square else up), height - bottom, top)
+    x = Scale(*((0.0, 1.0) if square else bounds(one.xs for one in lines)), left, width - 10)
+    y = Scale(*((0.0, 1.0) if square else bounds(one.ys for one in lines)), height - bottom, top)
     parts = []
     for at in y.ticks(4):
         parts += [line(left, y(at), width - 10, y(at), "grid"), text(left - 6, y(at) + 4, short(at), "", "end")]
@@ -275,9 +274,8 @@ def curves(
         if len(one.xs) > len(few.steps):
             there, back = path_of(x, y, few.steps, few.highs), path_of(x, y, few.steps[::-1], few.lows[::-1])
             inside.insert(0, tag("polygon", class_="band", points=f"{there} {back}"))
-        for size, place in zip(one.sizes, path_of(x, y, one.xs, one.ys).split(), strict=bool(one.sizes)):
-            cx, cy = place.split(",")
-            inside.append(tag("circle", class_="dot", cx=cx, cy=cy, r=size))
+        for size, across, up in zip(one.sizes, one.xs, one.ys, strict=False):
+            inside.append(tag("circle", class_="dot", cx=x(across), cy=y(up), r=size))
         parts.append(tag("g", tag("title", one.name) + Markup("").join(inside), class_=f"s{one.colour % COLOURS}"))
         rows += zip([one.name] * len(few.steps), few.steps, few.means, few.lows, few.highs, strict=True)
     whole = all(low == mean == high for _, _, mean, low, high in rows)
