@@ -1,12 +1,12 @@
 """The environments of docs/environments.md, driven by the tools they are for. Each runs in the tool's own environment.
 
-    compeer reward serve --model embedded --port 8020             # here: the judge
+    python -m tests.reward.rule_judge --port 8020                 # here: a judge by rule, or compeer reward serve
     VERIFIERS/bin/python -m runs.environments verifiers WORK      # verifiers 0.4.0 and compeer
     OPENENV/bin/python -m runs.environments openenv WORK          # openenv 0.10.0 and compeer
     OPENRLHF/bin/python -m runs.environments openrlhf WORK        # openrlhf 0.11.2 (--no-deps) and compeer
 
 The policy and the seeker are a scripted endpoint behind a real port: four outputs to each prompt, in turn, and a seeker
-who likes questions. The judge is a real one. Every reward is compared with `CompositeReward` or `TalkReward` on the
+who likes questions. The judge is a service of its own. Every reward is compared with `CompositeReward` or `TalkReward` on the
 same group in this process. WORK gets the configuration, the prompts and what the tool wrote.
 """
 
