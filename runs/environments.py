@@ -6,8 +6,8 @@
     OPENRLHF/bin/python -m runs.environments openrlhf WORK        # openrlhf 0.11.2 (--no-deps) and compeer
 
 The policy and the seeker are a scripted endpoint behind a real port: four outputs to each prompt, in turn, and a seeker
-who likes questions. The judge is a service of its own. Every reward is compared with `CompositeReward` or `TalkReward` on the
-same group in this process. WORK gets the configuration, the prompts and what the tool wrote.
+who likes questions. The judge is a service of its own. Every reward is compared with `CompositeReward` or `TalkReward`
+on the same group in this process. WORK gets the configuration, the prompts and what the tool wrote.
 """
 
 from __future__ import annotations
