@@ -273,7 +273,7 @@ def test_help_is_in_reach_on_every_page_without_a_script(opened: Any, studio: Ru
 
 
 def test_home_and_talk_say_the_same_about_what_is_kept(opened: Any, studio: Running) -> None:
-    sentence = "A conversation stays in memory only. It is gone when you delete it, after two hours without a message"
+    sentence = "A conversation stays in memory only. It is gone when you delete it, after two hours without use"
     with window(opened, studio.address) as (page, _):
         for path in ("/", "/talk"):
             page.goto(path)
@@ -356,7 +356,7 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
         page.get_by_role("button", name="Show all").click()
         assert len(reply(page)) > 11_000
         supporter.manner = "nothing"
-        send(page, "Still there?")
+        send(page, "What do you think of my garden?")
         assert "sent nothing." in page.locator(".turn").last.inner_text()
         for manner, status in (("cut", 200), ("raw", 400)):
             supporter.manner, supporter.text, supporter.status = manner, "broken", status
