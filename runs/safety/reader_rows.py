@@ -3,13 +3,14 @@
 Row: {"id", "language", "messages": [{"role", "content"}, ..., the person's last], "level", "source"}. Levels are those
 of `compeer.safety.reader`. Sources:
 
-    examples/reader_*.txt            conversations written for this, one per line, labelled at several messages
+    examples/reader_*.txt            conversations written for this, one per line, labelled at several messages;
+                                     some with several endings
     examples/reader_labels.tsv       single messages of the other examples, each with a level (file, line, level)
     examples/conversations_en.tsv    messages of one person without replies
-    cases/first-*, cases/second-*    sets that were opened in November 2026
+    cases/first-*, second-*, third-* sets that were opened in November 2026
 
-A fifth of the written conversations and of the second set (by hash of the first message, so that versions of one story
-stay together) goes to dev.jsonl, on which thresholds are set. Nothing is read from any corpus.
+A fifth of the written conversations and of the second set, and half of the third (by hash of the first message, so that
+versions of one story stay together), go to dev.jsonl, on which thresholds are set. Nothing is read from any corpus.
 """
 
 from __future__ import annotations
@@ -45,20 +46,24 @@ def written() -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
-            texts: list[str] = []
-            found = 0
-            for part in line.split(" || "):
-                mark = _MARK.search(part)
-                texts.append(_MARK.sub("", part).strip())
-                if not mark:
-                    continue
-                if len(texts) % 2 == 0:
-                    raise SystemExit(f"{file.name}:{number}: a level stands at a supporter's message")
-                found += 1
-                name = f"{file.stem}-{number:03d}-{len(texts)}"
-                yield _row(name, language, _messages(texts), LEVEL[mark[1]], "written")
-            if not found or len(texts) % 2 == 0:
-                raise SystemExit(f"{file.name}:{number}: no level at the last message")
+            *shared, last = line.split(" || ")
+            for way, ending in enumerate(last.split(" ## ")):
+                yield from _cut(f"{file.stem}-{number:03d}", language, [*shared, ending], way)
+
+
+def _cut(name: str, language: str, parts: list[str], way: int) -> Iterator[dict[str, Any]]:
+    """One conversation after each message that has a level; of several endings the shared beginning once."""
+    texts: list[str] = []
+    for part in parts:
+        mark = _MARK.search(part)
+        texts.append(_MARK.sub("", part).strip())
+        if mark and len(texts) % 2 == 0:
+            raise SystemExit(f"{name}: a level stands at a supporter's message")
+        if mark and (not way or len(texts) == len(parts)):
+            ending = f"-{way}" if way else ""
+            yield _row(f"{name}-{len(texts)}{ending}", language, _messages(texts), LEVEL[mark[1]], "written")
+    if not _MARK.search(parts[-1]) or len(texts) % 2 == 0:
+        raise SystemExit(f"{name}: no level at the last message")
 
 
 def single() -> Iterator[dict[str, Any]]:
@@ -104,10 +109,10 @@ def opened() -> Iterator[dict[str, Any]]:
 
 def held_out(row: dict[str, Any]) -> bool:
     """Whether thresholds are set on this row, and nothing is learned from it."""
-    if row["source"] != "written" and not row["source"].startswith("second"):
+    if row["source"] != "written" and not row["source"].startswith(("second", "third")):
         return False
     first = row["messages"][0]["content"].lower().rstrip("!.… ")
-    return hashlib.sha256(first.encode()).digest()[0] % 5 == 0
+    return hashlib.sha256(first.encode()).digest()[0] % (2 if row["source"].startswith("third") else 5) == 0
 
 
 def _new(row: dict[str, Any], known: dict[str, str]) -> bool:

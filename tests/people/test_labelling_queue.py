@@ -8,8 +8,19 @@ import pytest
 from sqlalchemy import select
 from tests.people.labelling import ALL_TRUE, Clock, answers, item, label_all, start
 
-from compeer.people.invitations import invite, pause, revoke
+from compeer.errors import UserError
+from compeer.people.guideline import (
+    Guideline,
+    QuestionGuide,
+    current_guideline,
+    guideline_versions,
+    read_questions,
+    save_guideline,
+    set_questions,
+)
+from compeer.people.invitations import invite, pause, revoke, set_limits
 from compeer.people.labelling import LabellingQueue, create_project
+from compeer.people.labelling_results import agreement, records
 from compeer.people.refusal import Refused
 from compeer.people.store import Store
 from compeer.people.tables import items, leases, refusals, skips, votes
@@ -198,3 +209,26 @@ def test_the_queue_agrees_with_the_votes_after_undoing(store: Store) -> None:
     ]
     third = LabellingQueue(store).next(cleo)
     assert third is not None and third.task.questions == ("history",)
+
+
+def test_own_questions_limits_and_the_guideline_on_both_databases(store: Store) -> None:
+    project, (anna, ben, cleo) = start(store, 3)
+    own = [{"id": "warmth", "text": {"en": "How warm?"}, "answers": ["cold", "mild", "warm"]}]
+    set_questions(store, project.id, read_questions(own))
+    set_limits(store, project.id, "anna", languages=("en",), quota=2)
+    thinks: dict[str, Any] = {**ALL_TRUE, "preference": "both"}
+    assert len(label_all(store, anna, lambda _: {**thinks, "warmth": "cold"})) == 2
+    saved = save_guideline(store, project.id, Guideline(questions={"warmth": {"en": QuestionGuide("Think twice.")}}))
+    assert saved.version == "2" and current_guideline(store, project.id) == saved
+    assert [one.version for one in guideline_versions(store, project.id)] == ["2", "1"]
+    assert save_guideline(store, project.id, saved.guideline) == saved, "what is the same makes no version"
+    label_all(store, ben, lambda _: {**thinks, "warmth": "warm"}, most=2)
+    third = label_all(store, cleo, lambda _: {**thinks, "warmth": "mild"}, most=2)
+    assert [one.task.questions for one in third] == [("warmth",)] * 2, "a third is asked what is disputed alone"
+    record = next(records(store, project.id))
+    assert record.verdicts["warmth"].status == "dropped"  # type: ignore[index]
+    assert {one.vote.annotator: one.vote.guideline for one in record.votes} == {"anna": "1", "ben": "2", "cleo": "2"}
+    found = agreement(store, project.id).questions["warmth"]  # type: ignore[index]
+    assert (found.units, found.percent) == (2, 0.0) and list(found.values) == ["cold", "mild", "warm"]
+    with pytest.raises(UserError, match="only the texts"):
+        set_questions(store, project.id, [])

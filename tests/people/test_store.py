@@ -5,17 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, text
-from tests.people.labelling import ALL_TRUE, label_all, start
+from tests.people.labelling import ALL_TRUE, Clock, item, label_all, start
 
 from compeer.errors import UserError
 from compeer.people.arena import ArenaQueue
 from compeer.people.invitations import invite, revoke, sign_in
-from compeer.people.labelling import LabellingQueue
+from compeer.people.labelling import LabellingQueue, create_project
 from compeer.people.labelling_results import labelling_progress
 from compeer.people.store import NEWEST, VERSION_TABLE, open_store
 from compeer.people.tables import metadata
@@ -75,6 +76,38 @@ def test_a_database_of_the_landed_version_keeps_its_links_and_votes(tmp_path: Pa
     revoke(store, arena.people[0].project, "anna")
     assert invite(store, arena.people[0].project, "anna").token is None
     assert len(sign_in(store, "anna-labels-link-of-the-landed-version").people) == 2
+    store.close()
+
+
+def test_a_postgresql_database_of_the_landed_version_is_brought_up_to_date(postgres_server: Any, clock: Clock) -> None:
+    """The same on PostgreSQL, where what the landed version did not have can be taken away again."""
+    database = postgres_server.database()
+    store = open_store(database, clock=clock)
+    project = create_project(store, "trial", [item(0), item(1, language="zh")], audit_share=0.0).project
+    invited = invite(store, project.id, "anna")
+    label_all(store, invited.person, lambda _: {**ALL_TRUE, "preference": "both"}, most=1)
+
+    def back(db: Connection) -> None:
+        db.execute(text("UPDATE annotators SET token = (SELECT token FROM accounts WHERE id = annotators.account)"))
+        for name in ("account", "quota"):
+            db.execute(text(f"ALTER TABLE annotators DROP COLUMN {name}"))
+        for name in ("quota", "questions", "quality"):
+            db.execute(text(f"ALTER TABLE projects DROP COLUMN {name}"))
+        for name in ("items", "arena_cases"):
+            db.execute(text(f"ALTER TABLE {name} DROP COLUMN language"))
+        for name in ("accounts", "guidelines", "known_answers", "practice_answers", "holds"):
+            db.execute(text(f"DROP TABLE {name}"))
+        db.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0002'"))
+
+    store.write(back)
+    store.close()
+    store = open_store(database, clock=clock)
+    with store.read() as db:
+        context = MigrationContext.configure(db, opts={"version_table": VERSION_TABLE, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == [] and context.get_current_revision() == NEWEST
+    anna = sign_in(store, invited.token or "").people[0]
+    more = LabellingQueue(store).next(anna)
+    assert more is not None and more.task.language == "zh" and labelling_progress(store, project.id).people[0].done == 1
     store.close()
 
 

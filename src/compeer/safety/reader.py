@@ -18,8 +18,8 @@ How they are put together:
   sure, and for watch where it is not;
 - asked about safety, and with a reader that sees less than is kept in mind, risk comes down (`eased`).
 
-`UNASKED` and `ASKED` are the one place for all numbers, and say how they were set. Where no model reads, a small network
-does (`SmallReader`, English only); Chinese is read by lexicon, network and rules alone.
+`UNASKED`, `ASKED` and `CARE` are the one place for all numbers, by language, and say how they were set. Where no model
+reads, small networks do (`SmallReader`). In Chinese they also doubt what only the grams of a message found (`heed`).
 """
 
 # patterns are kept on the line of what they stand for
@@ -40,8 +40,8 @@ from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.reasoning.ontology import words
 from compeer.safety.context import Reading
-from compeer.safety.levels import Finding, Level, Risk, at_least, lower, worst
-from compeer.safety.network import conversation_odds
+from compeer.safety.levels import SUSPECTED, Finding, Level, Risk, at_least, lower, worst
+from compeer.safety.network import conversation_odds, sentence_odds
 from compeer.safety.normalise import fold
 
 #: the words of the answer; what is read is the first token of each
@@ -123,10 +123,19 @@ def taught() -> dict[str, Any]:
 
 
 class SmallReader:
-    """The network of whole conversations that is shipped (`network.conversation_odds`), for English."""
+    """The networks that are shipped. Chinese: one on sentence vectors (`network.sentence_odds`). English: that one and one
+    of word pieces (`network.conversation_odds`), by their geometric mean; on conversations of an author whom neither had
+    met the area under the curve was 0.89 for each and 0.94 for both."""
 
     async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
-        return None if language == "zh" else Odds(*conversation_odds(messages))
+        by_vectors = sentence_odds(messages, language)
+        if language == "zh":
+            return None if by_vectors is None else Odds(*by_vectors)
+        by_pieces = conversation_odds(messages)
+        if by_vectors is None:
+            return Odds(*by_pieces)
+        both = [(one * other) ** 0.5 for one, other in zip(by_vectors, by_pieces, strict=True)]
+        return Odds(*(one / sum(both) for one in both))
 
 
 def question(
@@ -150,36 +159,47 @@ class Thresholds(msgspec.Struct, frozen=True):
     harmless: float
 
 
-#: Set on development data alone (November 2026). Unasked: high and emergency let 1 % each of 272 harmless conversations
-#: of ESConv train through; watch is not raised, because it raised 3 of 60 that nothing else did, and nothing is
-#: overruled, because hints were lost. After a question about safety, which those conversations hardly hold: what is
-#: likelier than not. They are those of the small network; a model that reads needs its own.
-UNASKED = Thresholds(watch=1.1, high=0.93, some_emergency=0.2, emergency=0.5, other=0.75, harmless=1.1)
-ASKED = Thresholds(watch=0.5, high=0.5, some_emergency=0.3, emergency=0.4, other=0.6, harmless=0.9)
+class Care(msgspec.Struct, frozen=True):
+    """From which probability on a reply is not the model's, or is read as a whole, though the level is not raised.
+    `unsettling`: of high, emergency and other danger together; no unchecked model answers. `uneasy`: of the same, and
+    `uneasy_at_all`: of anything but none; the model's reply is read as a whole (`outgoing.unfit_when_uneasy`)."""
 
+    unsettling: float
+    uneasy: float
+    uneasy_at_all: float
+
+
+#: Set in November 2026 on dev.jsonl of `runs/safety/reader_rows.py`, with half of the third set in it, and for Chinese
+#: on conversations of open CER, SMILE, CPsyCounD and EmoLLM that were not learned from. Unasked, watch is not raised by
+#: the reader. English overrules nothing unasked, because hints were lost; Chinese does (`heed`). They are those of the
+#: small networks; a model that reads needs its own.
+UNASKED = {
+    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.3, emergency=0.4, other=0.6, harmless=1.1),
+    "zh": Thresholds(watch=1.1, high=0.7, some_emergency=0.4, emergency=0.6, other=0.6, harmless=0.5),
+}
+ASKED = {
+    "en": Thresholds(watch=0.5, high=0.5, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.7),
+    "zh": Thresholds(watch=0.45, high=0.45, some_emergency=0.4, emergency=0.5, other=0.5, harmless=0.65),
+}
+CARE = {"en": Care(0.6, 0.15, 0.4), "zh": Care(0.6, 0.15, 0.4)}
 
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
 
 
-#: of high, emergency and other danger together: from here on no unchecked model answers the message, though the level
-#: is not raised. Reached by 2.9 % of the person's messages in harmless conversations of ESConv train
-UNSETTLING = 0.6
+def _spoken(language: str) -> str:
+    return "zh" if language == "zh" else "en"
 
 
-#: of the same, and of anything but none: from here on the reply of an unchecked model is read as a whole before it is
-#: shown (`outgoing.unfit_when_uneasy`)
-UNEASY, UNEASY_AT_ALL = 0.15, 0.4
-
-
-def uneasy(odds: Odds) -> bool:
+def uneasy(odds: Odds, language: str = "en") -> bool:
     """Whether a model's reply to this message is read as a whole before it is shown."""
-    return odds.high + odds.emergency + odds.other >= UNEASY or 1 - odds.none >= UNEASY_AT_ALL
+    care = CARE[_spoken(language)]
+    return odds.high + odds.emergency + odds.other >= care.uneasy or 1 - odds.none >= care.uneasy_at_all
 
 
-def unsettling(odds: Odds) -> bool:
+def unsettling(odds: Odds, language: str = "en") -> bool:
     """Whether a message is better answered by listening than by a model that nobody has checked."""
-    return odds.high + odds.emergency + odds.other >= UNSETTLING
+    return odds.high + odds.emergency + odds.other >= CARE[_spoken(language)].unsettling
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -188,36 +208,52 @@ class Told(msgspec.Struct, frozen=True):
     level: Level = "none"
     other: bool = False
     sure: bool = False
+    unsure_kind: str = "hint"  # what a hint is that only the network of single messages heard
 
 
-def told_by(odds: Odds, *, asked: bool = False) -> Told:
+def told_by(odds: Odds, *, asked: bool = False, language: str = "en") -> Told:
     """The level that these probabilities stand for. `asked`: the last message answers a question about safety.
 
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
     """
-    at = ASKED if asked else UNASKED
+    at = (ASKED if asked else UNASKED)[_spoken(language)]
     if odds.emergency >= at.emergency:
         return Told("emergency")
     if odds.other >= at.other:
         return Told("high", other=True)
     if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
         return Told("high")
-    return Told("watch" if 1 - odds.none >= at.watch else "none", sure=odds.none >= at.harmless)
+    # English hints are rarely wrong; in Chinese they first ask how the person is
+    unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
+    return Told("watch" if 1 - odds.none >= at.watch else "none", False, odds.none >= at.harmless, unsure)
 
 
-def heed(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], *, asked: bool, risk: Risk) -> Reading:
+def heed(
+    reading: Reading, plain: Finding, told: Told, texts: Sequence[str], *, asked: bool, risk: Risk, over: bool = False
+) -> Reading:
     """A reading, with what the reader says. `plain`: what the lexicon alone finds. `texts`: the person's last messages,
-    this one last. `asked`: it answers a question about safety. `risk`: what is known from before it."""
+    this one last. `asked`: it answers a question about safety. `risk`: what is known from before it.
+    `over`: all that was told so far is of the past."""
     if reading.said_no and (told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
         return reading
-    if reading.question == "taken" and reading.explained:
-        return reading  # what was taken is read by rules
+    if reading.question == "taken" and (reading.explained or at_least(reading.finding.level, told.level)):
+        return reading  # what was taken is read by rules; the reader can only raise it
     if at_least(risk.level, told.level) and told.level != "none" and not told.other:
         told = Told()  # known already: the reader sees all that was said, not this message alone
-    if not asked and told.level == "none":
-        return reading
     finding = reading.finding
+    said_over = finding.past or (over and (reading.answer == "no" or (finding.level == "none" and not asked)))
+    if told.level == "high" and not told.other and said_over:
+        return reading  # that it is over is read by grammar
+    if not asked and told.level == "none":
+        if at_least(plain.level, "watch") or set(finding.kinds) - {"hint"} or at_least(finding.level, "high"):
+            return reading
+        if told.sure:  # only the network of single messages heard something
+            return msgspec.structs.replace(reading, finding=Finding(denied=finding.denied))
+        if finding.level == "none":
+            return reading
+        return msgspec.structs.replace(reading, finding=msgspec.structs.replace(finding, kinds=(told.unsure_kind,)))
+    only_suspected = not at_least(risk.level, "high") and set(risk.kinds) <= SUSPECTED  # nothing was told
     kept = plain.level
     if told.sure and asked:
         kept = lower(kept)
@@ -243,9 +279,9 @@ def heed(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], *, 
     question, answer = reading.question, reading.answer
     if asked and at_least(told.level, "high") and question != "safe_now":
         answer = "yes" if question else answer
-    elif asked and told.sure and not at_least(risk.level, "high"):
+    elif asked and told.sure and only_suspected:
         question, answer = ("safe_now", "yes") if question == "safe_now" else (question or "desire", "no")
-    explained = level == "none" and (reading.explained or (asked and told.sure))
+    explained = level == "none" and (reading.explained or (asked and told.sure and only_suspected))
     return msgspec.structs.replace(reading, finding=made, question=question, answer=answer, explained=explained)
 
 
