@@ -57,6 +57,28 @@ def test_broken_output_is_told_as_far_as_it_can_be_read(
     assert not OPENS_A_TAG.search(json.dumps(told["steps"]))
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "text", "told"),
+    [
+        ("are you a robot?", "Ha. No, I am not a robot. And you?", "Ha. I'm a program, an AI, not a person. And you?"),
+        ("is this a real person?", "Yes, I’m a real person.", "I'm a program, an AI, not a person."),
+        ("你是真人吗？", "是的，我是真人。你呢？", "我是程序，是人工智能，不是真人。你呢？"),
+        ("你是机器人吗？", "我不是机器人。", "我是程序，是人工智能，不是真人。"),
+        ("are you a robot?", "Yes, I'm a program, not a person.", "Yes, I'm a program, not a person."),
+        ("my ex called me cold", "You are not a robot. I'm not a person who judges.", "You are not a robot. I'm not a person who judges."),
+    ],
+)  # fmt: skip
+def test_a_model_that_claims_to_be_a_person_is_corrected(
+    server: Server, supporter: Supporter, asked: str, text: str, told: str, stream: bool
+) -> None:
+    supporter.manner, supporter.text = "says", THINKING + text
+    body = hello(messages=[{"role": "user", "content": asked}])
+    answer: Any = server.client().chat.completions.create(**body, stream=stream)
+    deltas = [chunk.choices[0].delta for chunk in answer] if stream else [answer.choices[0].message]
+    assert "".join(delta.content or "" for delta in deltas).strip() == told
+
+
 def test_endless_text_is_cut_and_the_model_let_go(server: Server, supporter: Supporter) -> None:
     supporter.manner, supporter.text = "endless", "and so on " * 20
     chunks = streamed(server)

@@ -18,6 +18,7 @@ thinking is shown at all, and a model that fails is answered for: the conversati
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
@@ -41,6 +42,35 @@ from compeer.safety.screen import ready
 
 #: characters of one answer, five times what the contract needs; a model that never stops is cut here
 LONGEST = 12_000
+
+
+#: a sentence in which a model claims to be a person, and what stands in its place
+_CLAIMS_TO_BE_HUMAN = re.compile(
+    r"[^.!?\n]*\bi(?:'m| am) (?:not (?:just )?(?:an? )?"
+    r"(?:(?:robot|chatbot|bot)\b|(?:machine|program|computer|ai)\b(?! \w))"
+    r"|(?:an? )?(?:(?:real|actual|living) )?(?:human(?: being)?|person)\b(?! \w))[^.!?\n]*[.!?]*"
+    r"|[^。！？\n]*我(?:并)?(?:不是(?:一个|一台)?(?:机器人|机器|程序|人工智能|AI)|(?:就|当然)?是(?:一个)?(?:真人|人类|真实的人|活人))"
+    r"[^。！？\n]*[。！？]*",
+    re.IGNORECASE,
+)
+_HONEST: dict[Language, str] = {
+    "en": "I'm a program, an AI, not a person.",
+    "zh": "我是程序，是人工智能，不是真人。",
+}
+
+
+def honest(text: str, language: Language) -> str:
+    """A reply in which the model does not claim to be a person: small models do, when they are asked.
+
+    >>> honest("No, I’m not a robot. How was your day?", "en"), honest("I'm a program, not a person.", "en")
+    ("I'm a program, an AI, not a person. How was your day?", "I'm a program, not a person.")
+    """
+    found = _CLAIMS_TO_BE_HUMAN.sub(lambda claim: _leading_space(claim[0]) + _HONEST[language], text.replace("’", "'"))
+    return found if found != text.replace("’", "'") else text
+
+
+def _leading_space(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
 
 
 class HistoryTurn(msgspec.Struct, frozen=True):
@@ -200,6 +230,7 @@ class TurnWriter:
         self.ending = Ending()
         self.pieces = 0
         self._cut: Problem | None = None
+        self._corrected: list[tuple[str, str]] = []  # what the model said, and what was said in its place
         self._outcome = Outcome()
         self._error: str | None = None
 
@@ -252,6 +283,9 @@ class TurnWriter:
             problems.insert(0, self._cut)
         ended = self.ending.finish == "length" and not self._stops.reached
         raw = self._parser.raw
+        for old, new in self._corrected:
+            raw = raw.replace(old.strip(), new.strip())
+            parsed = msgspec.structs.replace(parsed, response=parsed.response.replace(old.strip(), new.strip()))
         withheld = self.assessment.urgent or outcome.replaced is not None
         if withheld or outcome.hidden:
             why = (
@@ -393,8 +427,11 @@ class TurnWriter:
 
     def _say(self, text: str) -> Iterator[Event]:
         if text:
-            self.shown += text
-            yield Event("reply", None, text)
+            said = honest(text, self.request.language)
+            if said != text:
+                self._corrected.append((text, said))
+            self.shown += said
+            yield Event("reply", None, said)
 
 
 async def _first_piece(pieces: AsyncGenerator[str, None], known: str, seconds: float | None) -> str | None:
