@@ -10,6 +10,11 @@
     dilution      FILE: plain messages among ordinary sentences
     answers, hints, emergency   FILE: conversations, each with the level after its last message
 
+    guarded       replies of supporters in harmless conversations that ours would replace if a model had written them,
+                  where nothing was found (`outgoing.misfits`, `outgoing.unfit_when_uneasy`, messages that unsettle)
+
+    python -m runs.safety.measure DATA --cases FOLDER     a table of all FOLDER/*-{answers,hints,emergency,dilution}.jsonl
+
     --answers FILE --hints FILE --emergency FILE --dilution FILE     rows of JSON, one per line
     --only real,conversations                                       some of them
     --only harmless                 like conversations, on others: ESConv train and the other half of the rest; for
@@ -42,11 +47,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from compeer.corpora import load
+from runs.supporter.rows import split_of
+
+from compeer.corpora import load, open_cer
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
-from compeer.safety import ConversationGuard, Level, Said, at_least
-from compeer.safety.outgoing import fits_a_crisis, review
+from compeer.safety import ConversationGuard, Level, Said, at_least, worst
+from compeer.safety.outgoing import fits_a_crisis, misfits, review, unfit_when_uneasy
 from compeer.safety.reader import Odds, Reader
 from compeer.statistics import share_figure
 
@@ -321,6 +328,50 @@ def outgoing(data: Path) -> dict[str, Any]:
     return found | {f"all, risk {level}": share(held) for level, held in every.items()}
 
 
+def guarded(data: Path, every: int = 1) -> dict[str, Any]:
+    """Shares of supporters' replies that would be replaced though nothing was found, by reason; and conversations that
+    are raised at some time."""
+    skip = marked("esconv", "valid.txt")
+    valid = [
+        one
+        for place, one in enumerate(dialogues("esconv", data, split="valid"))
+        if place % every == 0 and f"valid.txt:{place}" not in skip
+    ]
+    talks = [("esconv valid", "en", valid)]
+    for language in ("en", "zh"):
+        held = [one for one in open_cer.load(language) if split_of(one.id) != "train"]  # type: ignore[arg-type]
+        talks.append((f"open cer {language}, not learned from", language, held[::every]))
+    found: dict[str, Any] = {}
+    for name, language, each in talks:
+        why: list[str] = []
+        raised: list[Level] = []
+        for dialogue in each:
+            history = [Said(turn.speaker, turn.text) for turn in dialogue.utterances]
+            every_level = list(levels(history, language))
+            raised.append(worst(*(one.level for one in every_level)))
+            known = iter(every_level)
+            assessment = None
+            for at, turn in enumerate(history):
+                if turn.speaker == "seeker":
+                    assessment = next(known)
+                elif assessment is not None and assessment.level == "none" and history[at - 1].speaker == "seeker":
+                    why.append(_replaced(assessment, turn.text, history[at - 1].text))
+        reasons = {reason: share(one == reason for one in why) for reason in ("misfit", "uneasy", "unsettling")}
+        found[name] = {"replaced": share(bool(one) for one in why)} | reasons
+        found[name]["conversations raised"] = share(level != "none" for level in raised)
+        found[name]["conversations at high"] = share(at_least(level, "high") for level in raised)
+        print(name, found[name], flush=True)
+    return found
+
+
+def _replaced(assessment: Any, reply: str, said: str) -> str:
+    if not assessment.ask_model:
+        return "unsettling"
+    if assessment.uneasy and unfit_when_uneasy(reply):
+        return "uneasy"
+    return "misfit" if misfits(reply, said) else ""
+
+
 def replies(data: Path) -> dict[str, Any]:
     """Replies that hold up as a model's reply from watch on: of real supporters, and bad ones."""
     people = [
@@ -397,11 +448,30 @@ def given_dilution(file: Path) -> dict[str, Any]:
     return {"file": file.name, "shares": shares, "lost": lost}
 
 
+def given_folder(folder: Path, out: Path) -> None:
+    """Measure every file of a folder, write a result beside the others, and print one table."""
+    table = []
+    for file in sorted(folder.glob("*.jsonl")):
+        kind = file.stem.rpartition("-")[2]
+        if kind not in ("answers", "hints", "emergency", "dilution"):
+            continue
+        result = (given_dilution if kind == "dilution" else given_conversations)(file)
+        text = json.dumps({"rules": screening.rules_hash(), **result}, ensure_ascii=False, indent=1)
+        (out / f"{file.stem}.json").write_text(f"{text}\n", encoding="utf-8")
+        for name, shares in result["shares"].items():
+            for what, figure in shares.items():
+                if figure.get("of"):
+                    low, high = figure["interval"]
+                    table.append(f"{file.stem:24} {name:28} {what:16} {figure['of']:>8}  [{low:.2f}, {high:.2f}]")
+    print("\n".join(table), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     for name in ("answers", "hints", "emergency", "dilution"):
         parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--cases", type=Path)
     parser.add_argument("--only", default="real,conversations,outgoing,replies")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--every", type=int, default=1)
@@ -414,12 +484,16 @@ def main() -> None:
     elif given.odds:
         READERS.append(MadeBefore(given.odds))
     given.out.mkdir(parents=True, exist_ok=True)
+    if given.cases:
+        given_folder(given.cases, given.out)
+        return
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "real": lambda: real(given.data),
         "conversations": lambda: conversations(given.data, given.every),
         "harmless": lambda: conversations(given.data, given.every, development=True),
         "outgoing": lambda: outgoing(given.data),
         "replies": lambda: replies(given.data),
+        "guarded": lambda: guarded(given.data, given.every),
     }
     chosen = {name: parts[name] for name in given.only.split(",") if name in parts}
     for name in ("answers", "hints", "emergency"):
