@@ -26,6 +26,7 @@ from compeer.people.labelling_results import agreement, labelling_progress
 from compeer.people.quality import (
     CheckedQueue,
     Flag,
+    ItemAddresses,
     QualitySettings,
     add_known,
     discard,
@@ -119,6 +120,15 @@ def test_gold_is_mixed_in_and_nobody_can_tell(store: Store) -> None:
     assert now.items == 40 and now.closed + now.disputed == 40, "gold is no item to label"
     assert not any(one.id.startswith("known") for one in labelled(store, project.id, everything=True))
     assert agreement(store, project.id).questions["history"].units == 40
+
+
+def test_addresses_do_not_tell_what_was_added_last(store: Store) -> None:
+    start(store, 1)
+    addresses = ItemAddresses(store)
+    shown = [addresses.shown(number) for number in range(1, 200)]
+    assert [addresses.number(one) for one in shown] == list(range(1, 200)) and len(set(shown)) == 199
+    later = sum(one > max(shown[:150]) for one in shown[150:])
+    assert shown != sorted(shown) and later < 10 and addresses.number(2**40) == 0
 
 
 def test_gold_can_be_undone_skipped_and_taken_up_again_like_any_item(store: Store, clock: Clock) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.people.labelling import LABELS
+from tests.people.test_quality import known
 from tests.studio.browsing import PHONE, chromium, window
 from tests.studio.labelling import item, png
 from tests.studio.serving import studio
@@ -16,6 +17,7 @@ from tests.studio.serving import studio
 from compeer.cer.item import Candidate, PastTurn
 from compeer.people.invitations import invite
 from compeer.people.labelling import LabellingQueue, create_project
+from compeer.people.quality import ItemAddresses, add_known
 from compeer.people.store import Store, open_store
 from compeer.people.tables import skips, votes
 from compeer.reasoning import Reasoning
@@ -182,6 +184,57 @@ def plain(page: Any) -> None:
     assert wide <= shown, f"{page.url} is {wide} wide"
 
 
+def test_the_turn_that_is_judged_is_in_sight_and_everything_has_a_key_and_a_name(
+    opened: Any, address: str, store: Store
+) -> None:
+    said = [PastTurn(("seeker", "supporter")[n % 2], f"Turn {n}. " + "A long story. " * 12) for n in range(21)]
+    made = create_project(store, "p", [item(n, history=tuple(said)) for n in range(2)])
+    token = invite(store, made.project.id, "Anna").token
+    in_sight = """() => {
+      const pane = document.querySelector(".pane").getBoundingClientRect();
+      const last = document.querySelector(".pane .turn:last-child .said").getBoundingClientRect();
+      return last.top >= Math.max(pane.top, 0) && last.bottom <= Math.min(pane.bottom, innerHeight);
+    }"""
+    for size in ({}, {"viewport": PHONE}):
+        with window(opened, address, **size) as (page, wrong):
+            come_in(page, token)
+            page.locator("#answers[data-ready]").wait_for()
+            assert page.evaluate(in_sight), "the last turn, not the oldest"
+            above = page.get_by_role("button", name="More above")
+            assert above.is_visible()
+            above.click()
+            above.wait_for(state="hidden")  # at the top there is nothing more above
+            assert not wrong
+    with window(opened, address) as (page, wrong):
+        come_in(page, token)
+        page.locator("#answers[data-ready]").wait_for()
+        assert page.get_by_role("region", name="Conversation").count() == 1
+        assert page.get_by_role("complementary", name="Guideline").count() == 1
+        for name, answers in (
+            ("History", ["True", "False", "Unsure"]),
+            ("Replies", ["A is better", "B is better", "Both", "Neither", "Unsure"]),
+        ):
+            group = page.get_by_role("form", name="Questions").get_by_role("group", name=name)
+            assert [group.get_by_role("radio", name=one).count() for one in answers] == [1] * len(answers), name
+        for name in ("Submit", "Undo"):
+            assert page.get_by_role("button", name=name).count() == 1
+        for key in "u2u3":
+            page.keyboard.press(key)
+        chosen = "[...document.querySelectorAll('#answers input:checked')].map((one) => one.value)"
+        assert page.evaluate(chosen) == ["unsure", "false", "unsure", "both"]
+        page.keyboard.press("z")  # taken back, and its question has the focus
+        assert page.evaluate("document.activeElement.name") == "preference" and len(page.evaluate(chosen)) == 3
+        page.keyboard.press("u")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        page.locator("#answers[data-ready]").wait_for()
+        assert not wrong
+    with store.read() as db:
+        assert [row.answer for row in db.execute(votes.select().order_by(votes.c.id))] == [
+            "unsure", "false", "unsure", "unsure",
+        ]  # fmt: skip
+
+
 def test_every_page_on_a_phone_in_chinese_with_names_for_everything(opened: Any, address: str, store: Store) -> None:
     made = create_project(store, "p", [item(n) for n in range(5)], audit_share=0.5)
     people = [invite(store, made.project.id, name) for name in ("安娜", "Ben", "Cleo")]
@@ -194,19 +247,24 @@ def test_every_page_on_a_phone_in_chinese_with_names_for_everything(opened: Any,
             dict.fromkeys(("history", "emotion", "strategy"), n == 0) | {"preference": "both"},
         )
     home = f"/label/projects/{made.project.id}"
+    add_known(store, made.project.id, [known(9)], "practice")
+    own, other = (f"/label/items/{ItemAddresses(store).shown(number)}" for number in (1, 4))
     mine = [
         "/label",
         "/label/work",
         "/label/rest",
         "/label/mine",
-        "/label/items/1",
-        "/label/items/4",
-        "/label/items/1/skip",
+        "/label/practice",
+        own,
+        other,
+        f"{own}/skip",
     ]
     theirs = [
         "/label",
         "/label/new",
         home,
+        f"{home}/quality",
+        f"{home}/quality/item?name=known-9",
         f"{home}/agreement",
         f"{home}/disagreements",
         f"{home}/disagreements?page=9",
@@ -216,7 +274,7 @@ def test_every_page_on_a_phone_in_chinese_with_names_for_everything(opened: Any,
         visited = [(path, look(page, path)) for path in mine]
         page.get_by_role("button", name="退出").click()
         visited += [(path, look(page, path)) for path in theirs]
-        assert [path for path, status in visited if status != 200] == ["/label/items/4"]
+        assert [path for path, status in visited if status != 200] == [other]
         assert [one for one in wrong if "403" not in one] == []
 
 

@@ -349,6 +349,41 @@ def _drawn(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
+class ItemAddresses:
+    """Numbers of items as a page's address shows them, shuffled by the seed of the first project.
+
+    Gold items are often added last, and their own numbers would tell them from the others.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store, self._key = store, b""
+
+    def shown(self, number: int) -> int:
+        """The number for an address."""
+        left, right = number >> 16, number & 0xFFFF
+        for step in range(4):
+            left, right = right, left ^ self._mix(step, right)
+        return left << 16 | right
+
+    def number(self, shown: int) -> int:
+        """The item's number; 0 for what cannot be one."""
+        if not 0 <= shown < 2**32:
+            return 0
+        left, right = shown >> 16, shown & 0xFFFF
+        for step in reversed(range(4)):
+            left, right = right ^ self._mix(step, left), left
+        return left << 16 | right
+
+    def _mix(self, step: int, half: int) -> int:
+        if not self._key:
+            with self.store.read() as db:
+                seed = db.execute(select(projects.c.seed).order_by(projects.c.id).limit(1)).scalar()
+            if seed is None:
+                return 0
+            self._key = f"address\x1f{seed}\x1f".encode()
+        return int.from_bytes(hashlib.sha256(self._key + bytes([step]) + half.to_bytes(2, "big")).digest()[:2], "big")
+
+
 # what the work of a person looks like
 
 

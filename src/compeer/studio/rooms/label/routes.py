@@ -31,7 +31,7 @@ from compeer.people.labelling_results import LabellingProgress, agreement, label
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_summaries
 from compeer.people.protocol import STATUSES, UNSURE, Unsure
-from compeer.people.quality import CheckedQueue
+from compeer.people.quality import CheckedQueue, ItemAddresses
 from compeer.people.store import Store
 from compeer.people.work_queue import OwnProgress
 from compeer.reward.verdict import CHOICES, Choice
@@ -72,13 +72,13 @@ from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
-    annotator = AnnotatorPages(links, LabelRoomQueue(links.store), settings)
-    queue = CheckedQueue(links.store)
+    room = LabelRoomQueue(links.store)
+    annotator, queue = AnnotatorPages(links, room, settings), room.queue
     coordinator = CoordinatorPages(
         links, settings, "projects", lambda store: project_summaries(store, "labelling"), queue
     )
     router = workplace_router(annotator, coordinator)
-    add_labelling(router, links.store, annotator)
+    add_labelling(router, annotator, room)
     add_projects(router, links.store, coordinator)
     add_export(router, links)
     agreement_pages.add(router, links)
@@ -153,7 +153,11 @@ class LabelRoomQueue:
     things = "items"
 
     def __init__(self, store: Store) -> None:
-        self.store, self.queue = store, CheckedQueue(store)
+        self.store, self.queue, self.addresses = store, CheckedQueue(store), ItemAddresses(store)
+
+    def number(self, key: str | int) -> int:
+        """The number of an item by what stands in its address."""
+        return self.addresses.number(item_number(str(key)))
 
     def mine(self, me: Person) -> OwnProgress:
         return self.queue.own_progress(me)
@@ -165,10 +169,11 @@ class LabelRoomQueue:
         return self.queue.next(me)
 
     def view(self, me: Person, key: str) -> AssignedItem:
-        return self.queue.view(me, item_number(key))
+        return self.queue.view(me, self.number(key))
 
     def sheet(self, me: Person, found: AssignedItem) -> dict[str, Any]:
-        return shown_sheet(self.store, me.project, found)
+        values = shown_sheet(self.store, me.project, found)
+        return values | {"address": f"/label/items/{self.addresses.shown(found.item)}"}
 
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
         finished = self.queue.is_finished(me.project)
@@ -181,16 +186,16 @@ class LabelRoomQueue:
         }
 
     def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
-        self.queue.skip(me, item_number(key), reason, distress=distress, form=form)
+        self.queue.skip(me, self.number(key), reason, distress=distress, form=form)
 
     def undo(self, me: Person, form: str) -> AssignedItem | None:
         return self.queue.undo(me, form=form)
 
     def holder(self, members: Sequence[Person], key: str) -> Person | None:
-        return self.queue.holder(members, item_number(key))
+        return self.queue.holder(members, self.number(key))
 
     def picture(self, me: Person, key: str, which: int) -> Path:
-        return self.queue.picture(me, item_number(key), which)
+        return self.queue.picture(me, self.number(key), which)
 
 
 async def own_answers(request: Request) -> dict[str, str]:
@@ -199,14 +204,14 @@ async def own_answers(request: Request) -> dict[str, str]:
     return {name.removeprefix(_OWN_FIELD): value for name, value in sent.items() if name.startswith(_OWN_FIELD)}
 
 
-def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
+def add_labelling(router: APIRouter, annotator: AnnotatorPages, room: LabelRoomQueue) -> None:
     """The annotator's pages that only labelling has."""
-    asking, queue = annotator.asking, CheckedQueue(store)
+    asking, queue, number = annotator.asking, room.queue, room.number
 
     @router.get("/items/{item}")
     def look(request: Request, item: int) -> Response:
         me = asking(request, item)
-        return annotator.show(request, me, queue.view(me, item))
+        return annotator.show(request, me, queue.view(me, number(item)))
 
     @router.post("/items/{item}")
     def hand_in(
@@ -230,7 +235,7 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         if preference is not None:
             answers["preference"] = preference
         given = GivenAnswers(answers | own, guideline)
-        queue.submit(me, item, given, seconds=took(seconds, shown), note=note, form=form)
+        queue.submit(me, number(item), given, seconds=took(seconds, shown), note=note, form=form)
         return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
     @router.post("/items/{item}/draft")
@@ -240,13 +245,13 @@ def add_labelling(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
             raise RequestRefused(422, "invalid", "a draft of another form")
-        kept = queue.save_draft(me, item, answers, note=note, seconds=float(seconds))
+        kept = queue.save_draft(me, number(item), answers, note=note, seconds=float(seconds))
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
     def own(request: Request) -> Response:
         me = annotator.links.annotator(request)
-        found = [(one, _when(one.finished)) for one in queue.handed_in(me)]
+        found = [(one, _when(one.finished), room.addresses.shown(one.item)) for one in queue.handed_in(me)]
         return pages(request).page(
             request, "label/mine.html", found=found, mine=queue.own_progress(me), practised=queue.practice(me)
         )
