@@ -28,7 +28,8 @@ def main() -> None:
     class Look(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
             local = sum(getattr(weight, "_local_tensor", weight).numel() for weight in model.parameters())
-            print(f"sharded: {local} of {sum(weight.numel() for weight in model.parameters())}", file=sys.stderr)
+            whole = sum(weight.numel() for weight in model.parameters())
+            sys.stderr.write(f"sharded: {local} of {whole}\n")  # one write: two processes share the pipe
 
     begin = transformers.Trainer.__init__
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def test_two_processes_share_the_weights_and_choose_the_best_checkpoint(tiny_mod
     code, stdout, stderr = sharded(config, tmp_path / "two", STATE_DICT=launcher["fsdp_state_dict_type"])
     assert code == 0, stderr[-3000:]
     told = msgspec.json.decode(stdout)  # one process speaks
-    held = {tuple(map(int, line.split()[1::2])) for line in stderr.splitlines() if line.startswith("sharded: ")}
+    held = {(int(local), int(whole)) for local, whole in re.findall(r"sharded: (\d+) of (\d+)\n", stderr)}
     assert held and all(local < 0.6 * whole for local, whole in held), "each process holds about half"
     alone = train(read_config(config, [f"out={tmp_path / 'one'}"]), quiet=True)
     assert told["best_step"] == alone["best_step"] == 3
