@@ -41,7 +41,7 @@ THIRD = {
     "strategy": "Affirm what they just did; it was hard.",
 }
 ZH = {
-    "history": "对方今早刚被裁员，觉得自己一无是处，还没有人问过发生了什么。",
+    "history": "对方今天刚被裁员，不知道怎么跟家里开口，还没有人问过发生了什么。",
     "emotion": "话说得很平，底下是难过，也有在家人面前的羞愧。",
     "strategy": "现在给建议太早，先问一个开放的问题，让对方知道有人在听。",
 }
@@ -103,7 +103,7 @@ def main(target: Path) -> None:
             shoot(page, "first-phone")
             said(supporter, "这一下打击很大，而且就发生在今天。今天对你来说是怎样的一天？", ZH, stage="exploration",
                  sentiment="negative", emotion="sadness", intensity=4, strategy="question")  # fmt: skip
-            send(page, "我今天被裁员了，觉得自己一点用都没有。")
+            send(page, "我今天被裁员了，不知道怎么跟家里说。")
             shoot(page, "conversation-phone")
             page.get_by_role("button", name="为什么").click()
             shoot(page, "panel-phone")
