@@ -3,7 +3,8 @@
     trl-sft         prompt and completion in messages: the reference with its reasoning, in the contract
     trl-preference  prompt, chosen, rejected in messages, for DPO and for reward models
     trl-grpo        prompt in messages; `reference` and `prompt_record` beside it, for reward functions
-    trl-prm         prompt as text, completions (the three steps) and labels: stepwise supervision
+    trl-prm         prompt as text, completions (the three steps) and labels: TRL's stepwise supervision, for which 1.16
+                    has no trainer any more
     openai          messages, the form of OpenAI's fine-tuning
     sharegpt        conversations of human and gpt, with the system prompt beside them
 
