@@ -238,7 +238,7 @@ def test_limits_and_reminders(store: Store, address: str) -> None:
         assert changed.status_code == 303
         assert (people_of(store, number)[0].languages, people_of(store, number)[0].quota) == (("en",), 2)
         shown = html.unescape(desk.get(f"{here}/reminders").text)
-        assert "mailto:anna%40example.org?subject=" in shown and "You have done 1 of 2." in shown
+        assert "mailto:anna%40example.org?subject=" in shown and "You have done 1 of 2, and" in shown
         assert "小雨，你好" in shown and "3 条中的 0 条" in shown and token not in shown
         hand_in(client, Page(client.get("/label/work").text), ALL)
         assert "You have done your share" in client.get("/label/work").text, "two were enough for anna"

@@ -238,23 +238,22 @@ def lock_person(store: Store, db: Connection, person: Person, form: str = "") ->
     return _read(db, row.id)
 
 
-_REMINDERS: dict[Language, str] = {
-    "en": """Hello {name},
-
-this is a friendly reminder of "{project}". You have done {done}. There is more waiting for you.
-
-To continue, open your personal link. It begins with {address}/enter/ . If you cannot find it, tell me and I will send
-you a new one. If something keeps you from going on, or if what you read weighs on you, please tell me as well.
-
-Thank you!""",
-    "zh": """{name}，你好：
-
-想提醒你一下“{project}”。你已经完成 {done}，后面还有一些等着你。
-
-请用你的专属链接继续，它以 {address}/enter/ 开头。找不到的话告诉我，我再发你一个新的。
-如果暂时没法继续，或者内容读得难受，也请告诉我。
-
-谢谢！""",
+_REMINDERS: dict[Language, tuple[str, ...]] = {
+    "en": (
+        "Hello {name},",
+        'this is a friendly reminder of "{project}". You have done {done}, and there is more waiting for you.',
+        "To continue, please open your personal link ({address}/enter/…). If you cannot find it, tell me and I will "
+        "send you a new one.",
+        "If something keeps you from going on, or if what you read weighs on you, please tell me as well.",
+        "Thank you!",
+    ),
+    "zh": (
+        "{name}，你好：",
+        "想提醒你一下“{project}”。你已经完成 {done}，后面还有一些等着你。",
+        "请用你的专属链接继续（{address}/enter/…）。找不到的话告诉我，我再发你一个新的。",
+        "如果暂时没法继续，或者内容读得难受，也请告诉我。",
+        "谢谢！",
+    ),
 }
 
 
@@ -276,7 +275,7 @@ def reminder(person: Person, project: str, done: int, most: int | None, address:
     """The text for one person, in Chinese for who reads Chinese alone. `most` is their quota, if they have one."""
     language: Language = "zh" if person.languages == ("zh",) else "en"
     counts = {"en": (f"{done:,} so far", f"{done:,} of {most}"), "zh": (f"{done:,} 条", f"{most} 条中的 {done:,} 条")}
-    text = _REMINDERS[language].format(
+    text = "\n\n".join(_REMINDERS[language]).format(
         name=person.name, project=project, done=counts[language][most is not None], address=address.rstrip("/")
     )
     return Reminder(person.name, {"en": f"Reminder: {project}", "zh": f"提醒：{project}"}[language], text)
