@@ -152,7 +152,8 @@ def test_hostile_text_shows_as_text_everywhere(opened: Any, address: str, store:
             assert texts == [HOSTILE, LONG, HOSTILE]
             replies = page.eval_on_selector_all(".pair .said", "all => all.map((one) => one.textContent)")
             assert sorted(replies) == sorted([f"CAND {HOSTILE}", LONG])
-            page.wait_for_function("document.querySelector('img.shot').naturalWidth === 300")
+            shot = page.locator("img.shot").first  # above, out of sight: it comes when it is scrolled to
+            assert shot.evaluate("async (one) => (one.scrollIntoView(), await one.decode(), one.naturalWidth)") == 300
             plain(page)
             page.locator("#note").fill(HOSTILE.replace("\x07", ""))
             page.locator(".ask input[value=true]").evaluate_all("all => all.forEach((one) => one.click())")

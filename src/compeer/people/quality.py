@@ -23,6 +23,7 @@ import hashlib
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -639,7 +640,8 @@ def check_person(store: Store, person: Person) -> list[Flag]:
             lowest = min(accused, key=lambda one: one.kappa.value or 0.0, default=found)
     if not lowest.flags or lowest.on_hold:
         return []
-    hold(store, person.project, lowest.name, lowest.flags)
+    with suppress(UserError):  # somebody else's answer was checked at the same moment
+        hold(store, person.project, lowest.name, lowest.flags)
     return lowest.flags if lowest.id == person.id else []
 
 
