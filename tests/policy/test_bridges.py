@@ -215,6 +215,7 @@ def test_the_reward_is_named_by_a_file_or_the_environment(tmp_path: Path, monkey
 def test_the_bridges_need_neither_trl_nor_torch() -> None:
     code = (
         "import sys; import compeer.policy.bridges.ms_swift as a, compeer.policy.bridges.verl as b;"
+        "import compeer.policy.bridges.server, compeer.policy.bridges.trl;"
         "print([name for name in ('trl', 'torch', 'transformers', 'datasets') if name in sys.modules], a.register())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
