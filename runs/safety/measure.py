@@ -13,7 +13,7 @@
     guarded       replies of supporters in harmless conversations that ours would replace if a model had written them,
                   where nothing was found (`outgoing.misfits`, `outgoing.unfit_when_uneasy`, messages that unsettle)
 
-    python -m runs.safety.measure DATA --cases FOLDER     a table of all FOLDER/*-{answers,hints,emergency,dilution}.jsonl
+    python -m runs.safety.measure DATA --cases FOLDER     a table of FOLDER/*-{answers,hints,emergency,dilution}.jsonl
 
     --answers FILE --hints FILE --emergency FILE --dilution FILE     rows of JSON, one per line
     --only real,conversations                                       some of them

@@ -162,7 +162,7 @@ def test_the_small_network_reads_conversations(history: list[str], level: str) -
 
 
 def test_a_message_that_unsettles_is_answered_by_listening_and_raises_nothing() -> None:
-    found = levels(Scripted(relapsed=Odds(0.3, 0.05, 0.45, 0.15, 0.05)), "relapsed")[0]
+    found = levels(Scripted(relapsed=Odds(0.3, 0.05, 0.5, 0.1, 0.05)), "relapsed")[0]
     assert found.level == "none" and found.banner is None and not found.ask_model
     assert found.reply is not None and found.reply.situation == "listening"
     _, outcome = ConversationGuard(country="US").screen(found).finish()

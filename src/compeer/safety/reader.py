@@ -171,11 +171,12 @@ class Care(msgspec.Struct, frozen=True):
 
 #: Set in November 2026 on dev.jsonl of `runs/safety/reader_rows.py`, with half of the third set in it, and for Chinese
 #: on conversations of open CER, SMILE, CPsyCounD and EmoLLM that were not learned from. Unasked, watch is not raised by
-#: the reader. English overrules nothing unasked, because hints were lost; Chinese does (`heed`). They are those of the
+#: the reader. English: of 32 harmless conversations of ESConv train one has a message that reaches high by these, none
+#: emergency; Chinese: of 102 of open CER two and one. English overrules nothing unasked, because hints were lost; Chinese does (`heed`). They are those of the
 #: small networks; a model that reads needs its own.
 UNASKED = {
-    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.3, emergency=0.4, other=0.6, harmless=1.1),
-    "zh": Thresholds(watch=1.1, high=0.7, some_emergency=0.4, emergency=0.6, other=0.6, harmless=0.5),
+    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.15, emergency=0.25, other=0.6, harmless=1.1),
+    "zh": Thresholds(watch=1.1, high=0.7, some_emergency=0.2, emergency=0.3, other=0.6, harmless=0.5),
 }
 ASKED = {
     "en": Thresholds(watch=0.5, high=0.5, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.7),
@@ -242,6 +243,8 @@ def heed(
     if at_least(risk.level, told.level) and told.level != "none" and not told.other:
         told = Told()  # known already: the reader sees all that was said, not this message alone
     finding = reading.finding
+    if finding.kinds == ("intake",) and not asked and not told.other:
+        return reading  # what it was is asked first
     said_over = finding.past or (over and (reading.answer == "no" or (finding.level == "none" and not asked)))
     if told.level == "high" and not told.other and said_over:
         return reading  # that it is over is read by grammar
