@@ -182,7 +182,9 @@ ASKED = {
     "en": Thresholds(watch=0.5, high=0.5, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.7),
     "zh": Thresholds(watch=0.45, high=0.45, some_emergency=0.4, emergency=0.5, other=0.5, harmless=0.65),
 }
-CARE = {"en": Care(0.6, 0.15, 0.4), "zh": Care(0.6, 0.15, 0.4)}
+#: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
+#: (`runs.safety.measure --only guarded`)
+CARE = {"en": Care(0.6, 0.25, 0.5), "zh": Care(0.6, 0.3, 0.5)}
 
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
