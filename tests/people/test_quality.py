@@ -265,10 +265,10 @@ def test_released_labels_count_as_before_and_only_later_work_is_checked(store: S
 
 
 def test_kappa_flags_who_disagrees_with_everybody_and_not_the_others(store: Store) -> None:
-    project, people = start(store, 160, "anna ben cleo dora")
+    project, people = start(store, 100, "anna ben cleo dora")
     set_settings(store, project.id, QualitySettings(gold_share=0.0))
     thinking = [careful(1), careful(2), careful(3), lambda one: {q: not v if isinstance(v, bool) else "neither" for q, v in truth(one).items()}]  # fmt: skip
-    for _ in range(30):  # in turn, a few items at a time
+    for _ in range(20):  # in turn, a few items at a time
         for person, thinks in zip(people, thinking, strict=True):
             work(store, person, thinks, most=4)
     found = by_name(store, project.id)
