@@ -100,7 +100,7 @@ _GLAD = re.compile(
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)|(?:无法|不能|没办法)(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
+    r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)|(?:无法|不能|没办法)(?:[为给]?[您你])?(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
     re.IGNORECASE,
 )
 _DEATH = re.compile(

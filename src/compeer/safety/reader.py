@@ -175,7 +175,7 @@ class Care(msgspec.Struct, frozen=True):
 #: emergency; Chinese: of 102 of open CER two and one. English overrules nothing unasked, because hints were lost; Chinese does (`heed`). They are those of the
 #: small networks; a model that reads needs its own.
 UNASKED = {
-    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.15, emergency=0.25, other=0.6, harmless=1.1),
+    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.3, emergency=0.4, other=0.6, harmless=1.1),
     "zh": Thresholds(watch=1.1, high=0.7, some_emergency=0.2, emergency=0.3, other=0.6, harmless=0.5),
 }
 ASKED = {
