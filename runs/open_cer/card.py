@@ -1,0 +1,220 @@
+"""The counted parts of open CER's card, and the picture of its grid.
+
+    python -m runs.open_cer.card          writes both into `corpora/open_cer`, after rows were added or edited
+
+`README.md` is written by hand except between `<!-- NAME: counted -->` and `<!-- end -->`. There stand tables and ten
+moments, made here from the files; `tests/corpora/test_open_cer.py` makes them again and compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from statistics import quantiles
+from typing import Any
+
+from compeer.cer.item import Item
+from compeer.corpora import open_cer
+from compeer.plotting import ACCENT, INK, PAPER, QUIET, drawing, frame
+from compeer.reasoning import STEPS, Reasoning
+from compeer.reasoning.ontology import LANGUAGES, STAGES, STRATEGIES, words
+from runs.open_cer.grid import COURSES, SITUATIONS, plan
+from runs.supporter.rows import moments, split_of
+
+CARD = open_cer.FOLDER / "README.md"
+PICTURE = open_cer.FOLDER / "grid.png"
+KINDS = tuple(dict.fromkeys(kind for course in COURSES for kind in course))
+_NAMES = {"en": "English", "zh": "Chinese"}
+_COUNTED = re.compile(r"(<!-- (\w+): counted -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@cache
+def moments_in(language: str) -> tuple[Item, ...]:
+    return tuple(moments(open_cer.load(language)))  # type: ignore[arg-type]
+
+
+def reasoning_of(item: Item) -> Reasoning:
+    assert item.reference_reasoning is not None, item.id
+    return item.reference_reasoning
+
+
+def table(head: str, rows: Iterable[tuple[str, Callable[[str], str | int]]]) -> list[str]:
+    """A row per entry, a column per language."""
+    lines = [f"| {head} | English | Chinese |", "|---|---|---|"]
+    for name, value in rows:
+        shown = (value(language) for language in LANGUAGES)
+        lines.append(f"| {name} | " + " | ".join(f"{one:,}" if isinstance(one, int) else one for one in shown) + " |")
+    return [*lines, ""]
+
+
+def sizes() -> list[str]:
+    """How much there is, by part and by split."""
+
+    def contrasted(language: str) -> Counter[str]:
+        own = {item.id.removeprefix("open-cer/"): reasoning_of(item).label("strategy") for item in moments_in(language)}
+        others = (one for one in open_cer.contrasts(language) if one.strategy != own[one.of])  # type: ignore[arg-type]
+        return Counter(one.of for one in others)
+
+    def rows(pattern: str) -> int:
+        return sum(len(path.read_text("utf-8").splitlines()) for path in open_cer.FOLDER.glob(pattern))
+
+    return table(
+        "",
+        [
+            ("conversations", lambda language: rows(f"{language}-?.jsonl")),
+            ("single moments", lambda language: rows(f"{language}[0-9].jsonl")),
+            ("supporter turns with three-step reasoning", lambda language: len(moments_in(language))),
+            *(
+                (
+                    f"of these for {split}",
+                    lambda language, split=split: sum(split_of(one.dialogue) == split for one in moments_in(language)),
+                )
+                for split in ("train", "valid", "test")
+            ),
+            ("contrasted answers under other strategies", lambda language: rows(f"contrast-{language}*.jsonl")),
+            (
+                "moments that have three of them",
+                lambda language: sum(count >= 3 for count in contrasted(language).values()),
+            ),
+            ("moments of crisis, kept apart", lambda language: rows(f"crisis-{language}[0-9].jsonl")),
+        ],
+    )
+
+
+def labels() -> list[str]:
+    """Turns by stage, strategy, intensity and emotion."""
+    lines = []
+    found = {
+        name: {one: Counter(reasoning_of(item).label(name) for item in moments_in(one)) for one in LANGUAGES}
+        for name in ("stage", "strategy", "intensity", "emotion")
+    }
+    common = sum(found["emotion"].values(), Counter())
+    orders: dict[str, Iterable[Any]] = {
+        "stage": STAGES.ids,
+        "strategy": STRATEGIES.ids,
+        "intensity": range(1, 6),
+        "emotion": [name for name, _ in sorted(common.items(), key=lambda one: (-one[1], str(one[0])))],
+    }
+    for name, order in orders.items():
+        counts = found[name]
+        lines += table(
+            name, ((str(value), lambda one, value=value, counts=counts: counts[one][value]) for value in order)
+        )
+    return lines
+
+
+def lengths() -> list[str]:
+    """Quartiles of the lengths, and how far into a conversation a moment lies."""
+
+    def spread(measure: Callable[[Item], int]) -> Callable[[str], str]:
+        def shown(language: str) -> str:
+            found = [measure(item) for item in moments_in(language)]
+            low, middle, high = quantiles(found, n=4)
+            return f"{low:.0f} / {middle:.0f} / {high:.0f} (at most {max(found)})"
+
+        return shown
+
+    def thinking(item: Item) -> int:
+        return sum(len(words(reasoning_of(item).text(step))) for step in STEPS)
+
+    before = [("1", 1, 1), ("2 to 3", 2, 3), ("4 to 5", 4, 5), ("6 to 9", 6, 9), ("10 and more", 10, 999)]
+    return table(
+        "length, quartiles",
+        [
+            ("words of a reply", spread(lambda item: len(words(item.reference)))),
+            ("words of the thinking", spread(thinking)),
+            ("words of the person's last turn", spread(lambda item: len(words(item.history[-1].text)))),
+        ],
+    ) + table(
+        "turns before the reply",
+        (
+            (name, lambda one, low=low, high=high: sum(low <= len(item.history) <= high for item in moments_in(one)))
+            for name, low, high in before
+        ),
+    )
+
+
+def planned() -> list[str]:
+    """Conversations of the second part by situation, and their moments by kind, as planned."""
+    rows = plan()
+    situations = Counter((row[0][:2], row[1]) for row in rows)
+    kinds = Counter((row[0][:2], kind) for row in rows for kind in row[5].split(" > "))
+    return table(
+        "situation", ((one, lambda language, one=one: situations[language, one]) for one in SITUATIONS)
+    ) + table("kind of moment", ((one, lambda language, one=one: kinds[language, one]) for one in KINDS))
+
+
+def shown() -> list[str]:
+    """Ten moments in full, five per language: those whose names have the smallest hash, so nobody chose them."""
+    lines = []
+    for language in LANGUAGES:
+        drawn = sorted(moments_in(language), key=lambda item: hashlib.sha256(f"card {item.id}".encode()).hexdigest())
+        for item in drawn[:5]:
+            lines += [f"**{item.id.removeprefix('open-cer/')}** ({_NAMES[language]})", ""]
+            speakers = {"seeker": "person", "supporter": "supporter"}
+            for turn in item.history:
+                lines += [f"> {speakers[turn.speaker]}: " + turn.text.replace("\n", "  \n> "), ">"]
+            reasoning = reasoning_of(item)
+            values = {
+                name: reasoning.label(name) for name in ("stage", "sentiment", "emotion", "intensity", "strategy")
+            }
+            lines[-1] = ""
+            lines += [f"- {step}: {reasoning.text(step)}" for step in STEPS]
+            lines += ["- " + ", ".join(f"{name} {value}" for name, value in values.items())]
+            lines += [f"- **reply: {item.reference}**".replace("\n", " "), ""]
+    return lines
+
+
+PARTS: dict[str, Callable[[], list[str]]] = {
+    "sizes": sizes,
+    "labels": labels,
+    "lengths": lengths,
+    "planned": planned,
+    "moments": shown,
+}
+
+
+def counted_again(card: str) -> str:
+    """The card with its counted parts made from the files as they are now."""
+    return _COUNTED.sub(lambda found: "\n".join([found[1], *PARTS[found[2]](), found[3]]), card)
+
+
+def draw_grid() -> None:
+    """Which situations meet which kinds of moment, per language."""
+    rows = plan()
+    with drawing(PICTURE, 11, 10.5, font_size=8) as figure:
+        panels: Any = figure.subplots(1, 2, sharey=True)
+        for axes, language in zip(panels, LANGUAGES, strict=True):
+            counts = Counter(
+                (row[1], kind) for row in rows if row[0].startswith(language) for kind in row[5].split(" > ")
+            )
+            frame(axes, f"{_NAMES[language]}: moments planned")
+            cells = [[counts[situation, kind] for kind in KINDS] for situation in SITUATIONS]
+            from matplotlib.colors import LinearSegmentedColormap
+
+            axes.imshow(cells, aspect="auto", cmap=LinearSegmentedColormap.from_list("", [PAPER, ACCENT]), vmin=0)
+            for row, line in enumerate(cells):
+                for column, count in enumerate(line):
+                    if count:
+                        axes.text(column, row, count, ha="center", va="center", fontsize=7,
+                                  color=PAPER if count > 2 else INK)  # fmt: skip
+            axes.set_xticks(range(len(KINDS)), KINDS, rotation=60, ha="right")
+            axes.set_yticks(range(len(SITUATIONS)), SITUATIONS)
+            for side in ("left", "bottom"):
+                axes.spines[side].set_color(QUIET)
+    from PIL import Image
+
+    with Image.open(PICTURE) as drawn:  # few colours: a third of the size
+        drawn.convert("RGB").quantize(24).save(PICTURE, optimize=True)
+
+
+def main() -> None:
+    CARD.write_text(counted_again(CARD.read_text("utf-8")), "utf-8")
+    draw_grid()
+
+
+if __name__ == "__main__":
+    main()
