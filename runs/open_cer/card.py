@@ -16,7 +16,7 @@ from functools import cache
 from statistics import quantiles
 from typing import Any
 
-from compeer.cer.item import Item
+from compeer.cer.item import Item, read_items
 from compeer.corpora import open_cer
 from compeer.plotting import ACCENT, INK, PAPER, QUIET, drawing, frame
 from compeer.reasoning import STEPS, Reasoning
@@ -34,6 +34,11 @@ _COUNTED = re.compile(r"(<!-- (\w+): counted -->\n).*?(<!-- end -->)", re.DOTALL
 @cache
 def moments_in(language: str) -> tuple[Item, ...]:
     return tuple(moments(open_cer.load(language)))  # type: ignore[arg-type]
+
+
+@cache
+def contrasts_in(language: str) -> tuple[open_cer.Contrast, ...]:
+    return tuple(open_cer.contrasts(language))  # type: ignore[arg-type]
 
 
 def reasoning_of(item: Item) -> Reasoning:
@@ -55,7 +60,7 @@ def sizes() -> list[str]:
 
     def contrasted(language: str) -> Counter[str]:
         own = {item.id.removeprefix("open-cer/"): reasoning_of(item).label("strategy") for item in moments_in(language)}
-        others = (one for one in open_cer.contrasts(language) if one.strategy != own[one.of])  # type: ignore[arg-type]
+        others = (one for one in contrasts_in(language) if one.strategy != own[one.of])
         return Counter(one.of for one in others)
 
     def rows(pattern: str) -> int:
@@ -74,7 +79,11 @@ def sizes() -> list[str]:
                 )
                 for split in ("train", "valid", "test")
             ),
-            ("contrasted answers under other strategies", lambda language: rows(f"contrast-{language}*.jsonl")),
+            ("contrasted answers under other strategies", lambda language: len(contrasts_in(language))),
+            (
+                "of these read by a second reader",
+                lambda language: sum(bool(one.second_reader) for one in contrasts_in(language)),
+            ),
             (
                 "moments that have three of them",
                 lambda language: sum(count >= 3 for count in contrasted(language).values()),
@@ -147,6 +156,14 @@ def planned() -> list[str]:
     ) + table("kind of moment", ((one, lambda language, one=one: kinds[language, one]) for one in KINDS))
 
 
+def attacks() -> list[str]:
+    """Attack items by kind."""
+    items = read_items(open_cer.FOLDER / "attacks.jsonl")
+    kinds = Counter((item.trace["attack"], item.language) for item in items)
+    names = dict.fromkeys(kind for kind, _ in kinds)
+    return table("attack", ((kind, lambda one, kind=kind: kinds[kind, one]) for kind in names))
+
+
 def shown() -> list[str]:
     """Ten moments in full, five per language: those whose names have the smallest hash, so nobody chose them."""
     lines = []
@@ -170,6 +187,7 @@ def shown() -> list[str]:
 
 PARTS: dict[str, Callable[[], list[str]]] = {
     "sizes": sizes,
+    "attacks": attacks,
     "labels": labels,
     "lengths": lengths,
     "planned": planned,

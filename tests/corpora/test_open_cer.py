@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from runs.open_cer.card import CARD, PICTURE, counted_again
+from runs.open_cer.card import CARD, PARTS, PICTURE, counted_again
 from runs.open_cer.grid import plan
+from runs.supporter.rows import split_of
 from tests.cli.command import compeer
 
 from compeer.cer.duplicates import Signatures
-from compeer.cer.item import Item, items_at
+from compeer.cer.item import Item, items_at, read_items
 from compeer.corpora import load, open_cer
 from compeer.dialogue import Dialogue, Utterance
 from compeer.dialogue import turns as merged_turns
+from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import STRATEGIES, fits, words
+from compeer.reward.attack import usable
 
 DIALOGUES = list(open_cer.load())
 PRIVATE = re.compile(
@@ -146,7 +149,9 @@ def test_crisis_is_apart_and_marked() -> None:
 
 def test_readings_cover_every_file() -> None:
     files = {
-        path.stem for path in open_cer.FOLDER.glob("*.jsonl") if not path.stem.startswith(("crisis-", "contrast-"))
+        path.stem
+        for path in open_cer.FOLDER.glob("*.jsonl")
+        if not path.stem.startswith(("crisis-", "contrast-", "attacks"))
     }
     readings = {
         path.stem: json.loads(path.read_text("utf-8")) for path in (open_cer.FOLDER / "readings").glob("*.json")
@@ -196,10 +201,37 @@ def test_more_varied_than_esconv(data: Path) -> None:
     assert distinct_2(ours) >= distinct_2([" ".join(same)])
 
 
+def test_attacks_stand_at_test_moments_with_the_verdict_that_they_deserve() -> None:
+    """Sixty-four bad answers that a judge must see through; moment and reference are those of the corpus as it is now."""
+    attacks = list(read_items(open_cer.FOLDER / "attacks.jsonl"))
+    kinds = Counter((item.language, item.trace["attack"]) for item in attacks)
+    assert len({item.id for item in attacks}) == len(attacks) == len(usable(attacks))
+    assert kinds.total() >= 60 and sum(count for (one, _), count in kinds.items() if one == "zh") >= 20
+    assert set(kinds) == {
+        (one, kind) for one in ("en", "zh") for kind in ("shuffled", "other", "generic", "turned", "flattery")
+    }
+    assert min(kinds.values()) >= 4
+    moments = {item.id: item for dialogue in DIALOGUES for item in _moments(dialogue)}
+    for item in attacks:
+        moment = moments[item.id.split("/attack-")[0]]
+        assert split_of(item.dialogue) == item.split == "test", item.id
+        assert (item.history, item.reference, item.reference_reasoning) == (
+            moment.history,
+            moment.reference,
+            moment.reference_reasoning,
+        ), f"{item.id}: the moment was edited; bring the attack up to date"
+        assert item.candidate is not None and item.candidate.response != item.reference
+        assert item.label_source == "author" and item.labels.preference == "reference"
+        kept = item.candidate.reasoning, item.reference_reasoning
+        for step in STEPS:  # a step of the moment's own author is true, an attacked one is not
+            same = len({one.text(step) for one in kept if one is not None}) == 1
+            assert getattr(item.labels, step) is same, f"{item.id} {step}"
+
+
 def test_the_card_is_counted_from_the_files() -> None:
     card = CARD.read_text("utf-8")
     assert counted_again(card) == card, "rows were added or edited; run `python -m runs.open_cer.card`"
-    for part in ("sizes", "labels", "lengths", "planned", "moments"):
+    for part in PARTS:
         assert f"<!-- {part}: counted -->" in card
     assert counted_again(card.replace("| exploration | ", "| exploration | 1")) == card
     assert card.index("Limits first") < card.index("## What it is")
