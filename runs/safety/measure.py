@@ -340,7 +340,7 @@ def guarded(data: Path, every: int = 1) -> dict[str, Any]:
     talks = [("esconv valid", "en", valid)]
     for language in ("en", "zh"):
         held = [one for one in open_cer.load(language) if split_of(one.id) != "train"]  # type: ignore[arg-type]
-        talks.append((f"open cer {language}, not learned from", language, held[::every]))
+        talks.append((f"open cer {language}, valid and test", language, held[::every]))
     found: dict[str, Any] = {}
     for name, language, each in talks:
         why: list[str] = []
