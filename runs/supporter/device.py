@@ -1,15 +1,19 @@
 """What runs on the GPU machine: de-quantise the base, train LoRA adapters, sample, and read next-word probabilities.
 
     python device.py dequantise GGUF TOKENIZER OUT [SIZE]
-    python device.py train JOB.json        {"base", "rows", "out", "rank", "rate", "epochs", "batch", "seed", "start"}
-    python device.py sample JOB.json       {"base", "adapter", "sets": [[prompts, most]], "before": […], "out", "batch"}
-    python device.py score JOB.json        {"base", "adapter", "prompts": […], "answers", "out"}
+    python device.py train JOB.json     {"base", "rows", "out", "rank", "rate", "epochs", "batch", "seed", "save_at"}
+    python device.py sample JOB.json    {"engine", "base", "sets": [{"name", "prompts", "most", "adapter"}], "out"}
+    python device.py score JOB.json     {"base", "adapter", "prompts": […], "answers", "out"}
 
-An adapter may still be in training: it is waited for. `before` is answered by the base alone.
+Every job may have `seconds`: it stops itself 20 s before they are over (`spare`), with what is there saved. `sample`
+appends to `out`/NAME.jsonl after every batch and, started again, leaves out what is there. A set whose adapter is still
+in training comes later; one whose training failed (`adapter`.failed) is left out. `engine`: `vllm`, or `hf` where there
+is none (a regular expression in a prompt is then not kept). `remote.py` says when what runs.
 
 It needs torch, transformers, peft, and the `gguf` package beside it, and nothing of compeer.
 Rows are {"messages": […], "answer": text}, or {"messages": […]} with several assistant turns marked `"learn": true`;
-prompts are {"id", "messages", "temperature", "seed", "prefix"}. Everything is ChatML.
+prompts are {"id", "messages", "temperature", "n", "prefix", "regex"}; what else stands in them comes back with the
+output, `n` outputs have the ids ID~0, ID~1 and so on. Everything is ChatML.
 
 Why not the package's own trainer: a vocabulary of 152,000 words makes the loss the largest part of a step, and half of
 the tokens are prompt. Here the head sees learnt tokens only, rows of like length stand together, and there is no
@@ -67,7 +71,7 @@ def dequantise(file: str, tokenizer: str, out: str, size: str = "0") -> None:
         mark = Path(f"{file}.at")
         return int(mark.read_text() or 0) if int(size) and mark.exists() else 1 << 60
 
-    while int(size) and (not Path(f"{file}.at").exists() or arrived() < 40_000_000):
+    while int(size) and (not Path(f"{file}.at").exists() or arrived() < min(40_000_000, int(size))):
         time.sleep(0.2)
     reader = GGUFReader(file)
 
@@ -108,8 +112,8 @@ def dequantise(file: str, tokenizer: str, out: str, size: str = "0") -> None:
         "rope_theta": float(value("qwen2.rope.freq_base")),
         "vocab_size": tensors["model.embed_tokens.weight"].shape[0],
         "tie_word_embeddings": "lm_head.weight" not in tensors,
-        "bos_token_id": 151643,
-        "eos_token_id": 151645,
+        "bos_token_id": None,
+        "eos_token_id": int(value("tokenizer.ggml.eos_token_id")),
         "use_sliding_window": False,
     }
     folder = Path(out)
@@ -117,7 +121,8 @@ def dequantise(file: str, tokenizer: str, out: str, size: str = "0") -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
     for name in Path(tokenizer).iterdir():
-        shutil.copyfile(name, folder / name.name)
+        if name.is_file():
+            shutil.copyfile(name, folder / name.name)
     (folder / "done").touch()
     say("de-quantised", sum(one.numel() for one in tensors.values()), "parameters")
 
@@ -133,14 +138,26 @@ def open_base(base: str) -> tuple[Any, Any]:
 
 
 def merged(model: Any, adapter: str | None) -> Any:
-    """The base with an adapter merged in, once its training has written its record."""
+    """The base with an adapter merged in."""
     if not adapter:
         return model
     from peft import PeftModel
 
-    while not (Path(adapter) / "job.json").exists():
-        time.sleep(0.2)
     return PeftModel.from_pretrained(model, adapter).merge_and_unload().eval()
+
+
+class Clock:
+    """The time of a job: `over` once what comes next (`ahead` seconds) would not end in time."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.began = time.time()
+        self.limit = job.get("seconds", float("inf")) - job.get("spare", 20)
+
+    def taken(self) -> float:
+        return time.time() - self.began
+
+    def over(self, ahead: float = 0.0) -> bool:
+        return self.taken() + ahead >= self.limit
 
 
 # --- tokens --------------------------------------------------------------------------------------------------------
@@ -176,7 +193,7 @@ def train(job: dict[str, Any]) -> None:
     import torch
     from peft import LoraConfig, PeftModel, get_peft_model
 
-    seed = job.get("seed", 0)
+    clock, seed = Clock(job), job.get("seed", 0)
     random.seed(seed)
     torch.manual_seed(seed)
     model, tokenizer = open_base(job["base"])
@@ -220,23 +237,14 @@ def train(job: dict[str, Any]) -> None:
             chunks = [window[at : at + batch] for at in range(0, len(window), batch)]
             random.shuffle(chunks)
             order += [at for chunk in chunks for at in chunk]
-    say(
-        "rows",
-        len(rows),
-        "steps",
-        steps,
-        "tokens",
-        sum(len(row[0]) for row in rows),
-        "learnt",
-        sum(sum(row[1]) for row in rows),
-    )
-    began, seen, skipped, saves = time.time(), 0, 0, {int(share * steps): share for share in job.get("save_at", [])}
+    say("rows", len(rows), "steps", steps, "tokens", sum(len(row[0]) for row in rows))
+    began, seen, skipped, told = time.time(), 0, 0, 0.0
+    saves = {max(1, int(share * steps)): share for share in job.get("save_at", [])}
     core = model.base_model.model
-    limit = job.get(
-        "seconds", float("inf")
-    )  # a lent machine goes back on time: the rate falls with whichever is nearer
+    waited = clock.taken()  # the rate falls with the steps or with the time, whichever is nearer its end
+    step = 0
     for step in range(steps):
-        done = max(step / steps, (time.time() - began) / limit)
+        done = max(step / steps, (clock.taken() - waited) / max(1.0, clock.limit - waited))
         if done >= 1:
             say("out of time after", step, "steps")
             break
@@ -252,7 +260,7 @@ def train(job: dict[str, Any]) -> None:
         told = 0.0
         for part in micro:
             longest = max(len(row[0]) for row in part)
-            ids = torch.full((len(part), longest), 151643)
+            ids = torch.full((len(part), longest), tokenizer.pad_token_id)
             mark = torch.zeros((len(part), longest), dtype=torch.bool)
             weight = torch.zeros((len(part), longest))
             for at, (tokens, learnt, scale) in enumerate(part):
@@ -278,103 +286,187 @@ def train(job: dict[str, Any]) -> None:
         if step % 10 == 0 or step + 1 == steps:
             say(f"step {step + 1}/{steps} loss {told:.4f} {seen / (time.time() - began):.0f} tokens/s")
         if step + 1 in saves:
-            model.save_pretrained(f"{job['out']}-{saves[step + 1]:g}")
-    model.save_pretrained(job["out"])
-    half(job["out"])
-    (Path(job["out"]) / "job.json").write_text(
-        json.dumps(
-            {
-                **job,
-                "steps": steps,
-                "seconds_taken": round(time.time() - began, 1),
-                "rows_used": len(rows),
-                "not_finite": skipped,
-                "last_loss": told,
-            },
-            indent=1,
-        ),
-        "utf-8",
-    )
-    say("saved", job["out"])
+            save(model, f"{job['out']}-{saves[step + 1]:g}", {**job, "step": step + 1, "steps": steps})
+    numbers = {"rows_used": len(rows), "not_finite": skipped, "last_loss": told, "step": step + 1, "steps": steps}
+    save(model, job["out"], {**job, **numbers, "seconds_taken": round(time.time() - began, 1)})
 
 
-def half(folder: str) -> None:
-    """The saved adapter in bfloat16: half the size, and what is shipped."""
+def save(model: Any, out: str, job: dict[str, Any]) -> None:
+    """The adapter in bfloat16 (half the size, and what is shipped) with its record; the folder is there at once."""
+    import shutil
+
     import torch
     from safetensors.torch import load_file, save_file
 
-    file = Path(folder) / "adapter_model.safetensors"
+    folder = Path(f"{out}.part")
+    model.save_pretrained(folder)
+    file = folder / "adapter_model.safetensors"
     tensors = {name: one.to(torch.bfloat16).contiguous() for name, one in load_file(file).items()}
     save_file(tensors, file, metadata={"format": "pt"})
+    (folder / "job.json").write_text(json.dumps(job, indent=1), "utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    folder.rename(out)
+    say("saved", out)
 
 
 # --- sampling ------------------------------------------------------------------------------------------------------
 
 
 def sample(job: dict[str, Any]) -> None:
-    """One output per prompt; rows of like length together, each with its own temperature.
+    """Outputs for each set, batch by batch; what is written stays, and a second run goes on behind it."""
+    clock = Clock(job)
+    tell = json.loads(Path(job["regexes"]).read_text("utf-8")) if job.get("regexes") else {}
+    engine = {"vllm": VllmEngine, "hf": TransformersEngine}[job.get("engine", "vllm")](job, tell)
+    say("engine ready after", round(clock.taken()), "s")
+    out = Path(job["out"])
+    out.mkdir(parents=True, exist_ok=True)
+    waiting, last = list(job["sets"]), 0.0
+    while waiting and not clock.over(last):
+        ready = [one for one in waiting if not one.get("adapter") or (Path(one["adapter"]) / "job.json").exists()]
+        if not ready:
+            waiting = [one for one in waiting if not Path(f"{one['adapter']}.failed").exists()]
+            time.sleep(0.5)
+            continue
+        one = ready[0]
+        path = out / f"{one['name']}.jsonl"
+        rows = unanswered(one["prompts"], path)
+        batch, began, written = one.get("batch", job.get("batch", 512)), time.time(), 0
+        with path.open("a", encoding="utf-8") as file:
+            for at in range(0, len(rows), batch):
+                if clock.over(last):
+                    say("out of time:", one["name"], at, "of", len(rows))
+                    return
+                part, started = rows[at : at + batch], time.time()
+                for row, (text, ended, tokens) in zip(
+                    part, engine.write(part, one.get("adapter"), one.get("most", 512)), strict=True
+                ):
+                    written += tokens
+                    told = {key: row[key] for key in row if key not in ("messages", "prefix", "n")} | {
+                        "set": one["name"],
+                        "output": row.get("prefix", "") + text,
+                        "ended": ended,
+                        "tokens": tokens,
+                    }
+                    file.write(json.dumps(told, ensure_ascii=False) + "\n")
+                file.flush()
+                last = time.time() - started
+                rate = written / (time.time() - began)
+                say(f"{one['name']} {at + len(part)}/{len(rows)} {rate:.0f} tokens/s, {clock.taken():.0f} s")
+        waiting.remove(one)
+    say("sampled" if not waiting else f"without {[one['name'] for one in waiting]}")
+    if waiting:
+        raise SystemExit(4)
 
-    Words with less than a fiftieth of the likeliest one's probability are left out. A sorted nucleus over 152,000 words
-    took most of the time of a step.
-    """
-    import torch
-    from transformers import LogitsProcessor, LogitsProcessorList
 
-    class Heat(LogitsProcessor):  # type: ignore[misc]
-        def __init__(self, heats: Any) -> None:
-            self.heats = heats[:, None]
+def unanswered(prompts: str, path: Path) -> list[dict[str, Any]]:
+    """The prompts without an output yet; a line that a kill has cut off is taken away."""
+    done = set()
+    if path.exists():
+        whole = path.read_bytes()
+        if not whole.endswith(b"\n"):
+            path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+        done = {row["id"] for row in rows_of(path)}
+    every = [
+        {**row, "id": f"{row['id']}~{place}"} if row.get("n", 1) > 1 else row
+        for row in rows_of(prompts)
+        for place in range(row.get("n", 1))
+    ]
+    return [row for row in every if row["id"] not in done]
 
-        def __call__(self, input_ids: Any, scores: Any) -> Any:
-            scores = scores.float() / self.heats
-            least = scores.max(-1, keepdim=True).values + math.log(job.get("min_p", 0.02))
-            return scores.masked_fill(scores < least, -1e9)
 
-    def write(model: Any, file: str, most: int) -> None:
-        prompts = [
-            (row, encoded(rendered(row["messages"], row.get("prefix", "")), tokenizer)[0]) for row in rows_of(file)
-        ]
-        prompts.sort(key=lambda one: len(one[1]))
-        batch, began, written = job.get("batch", 640), time.time(), 0
-        for at in range(0, len(prompts), batch):
-            part = prompts[at : at + batch]
-            longest = max(len(ids) for _, ids in part)
-            ids = torch.full((len(part), longest), 151643)
-            mask = torch.zeros((len(part), longest), dtype=torch.long)
-            for place, (_, tokens) in enumerate(part):
-                ids[place, longest - len(tokens) :] = torch.tensor(tokens)
-                mask[place, longest - len(tokens) :] = 1
-            heats = torch.tensor([max(0.01, row.get("temperature", 0.7)) for row, _ in part], device=model.device)
-            made = model.generate(
-                input_ids=ids.to(model.device),
-                attention_mask=mask.to(model.device),
-                max_new_tokens=most,
-                do_sample=True,
-                temperature=1.0,
-                top_k=0,
-                top_p=1.0,
-                logits_processor=LogitsProcessorList([Heat(heats)]),
-                eos_token_id=151645,
-                pad_token_id=151643,
-            )[:, longest:]
-            for (row, _), tokens in zip(part, made.tolist(), strict=True):
-                ended = 151645 in tokens
-                kept = tokens[: tokens.index(151645)] if ended else [one for one in tokens if one != 151643]
-                written += len(kept)
-                text = row.get("prefix", "") + tokenizer.decode(kept, skip_special_tokens=False)
-                told = {key: row[key] for key in row if key != "messages"}
-                told |= {"output": text, "ended": ended, "tokens": len(kept)}
-                out.write(json.dumps(told, ensure_ascii=False) + "\n")
-            out.flush()
-            say(f"{file} {at + len(part)}/{len(prompts)} {written / (time.time() - began):.0f} tokens/s")
+class VllmEngine:
+    """vLLM with adapters switched per batch. Eager, because capturing CUDA graphs takes two minutes of a lent machine;
+    a fixed cache, because a training beside it changes the free memory that vLLM would measure."""
 
-    model, tokenizer = open_base(job["base"])
-    torch.manual_seed(job.get("seed", 0))
-    with Path(job["out"]).open("w", encoding="utf-8") as out, torch.inference_mode():
-        for file, most in job.get("before", []):
-            write(model, file, most)
-        model = merged(model, job.get("adapter"))
-        for file, most in job["sets"]:
-            write(model, file, most)
+    def __init__(self, job: dict[str, Any], regexes: dict[str, str]) -> None:
+        from vllm import LLM, SamplingParams
+        from vllm.lora.request import LoRARequest
+        from vllm.sampling_params import StructuredOutputsParams
+
+        self.params, self.lora, self.structured, self.regexes = (
+            SamplingParams, LoRARequest, StructuredOutputsParams, regexes,
+        )  # fmt: skip
+        self.min_p, self.numbers = job.get("min_p", 0.02), {}
+        self.model = LLM(
+            model=job["base"], dtype="bfloat16", enable_lora=True, max_lora_rank=job.get("rank", 8), max_loras=2,
+            enforce_eager=True, gpu_memory_utilization=job.get("memory", 0.2), max_model_len=4096, max_num_seqs=512,
+            kv_cache_memory_bytes=job.get("cache", 16_000_000_000), seed=job.get("seed", 0),
+        )  # fmt: skip
+        self.tokenizer = self.model.get_tokenizer()
+
+    def write(self, rows: list[dict[str, Any]], adapter: str | None, most: int) -> list[tuple[str, bool, int]]:
+        prompts, params = [], []
+        for row in rows:
+            ids = encoded(rendered(row["messages"], row.get("prefix", "")), self.tokenizer)[0]
+            prompts.append({"prompt_token_ids": ids})
+            kept = self.structured(regex=self.regexes[row["regex"]]) if row.get("regex") else None
+            params.append(
+                self.params(temperature=row.get("temperature", 0.7), min_p=self.min_p, max_tokens=most,
+                            structured_outputs=kept)
+            )  # fmt: skip
+        number = self.numbers.setdefault(adapter, len(self.numbers) + 1)
+        lora = self.lora(Path(adapter).name, number, adapter) if adapter else None
+        made = self.model.generate(prompts, params, lora_request=lora, use_tqdm=False)
+        first = [one.outputs[0] for one in made]
+        return [(one.text, one.finish_reason == "stop", len(one.token_ids)) for one in first]
+
+
+class TransformersEngine:
+    """`generate` of transformers: slow, everywhere. Words with less than a fiftieth of the likeliest one's probability
+    are left out; a sorted nucleus over 152,000 words took most of the time of a step."""
+
+    def __init__(self, job: dict[str, Any], regexes: dict[str, str]) -> None:
+        import torch
+
+        self.model, self.tokenizer = open_base(job["base"])
+        self.end = self.tokenizer.convert_tokens_to_ids(END)
+        self.min_p, self.known = job.get("min_p", 0.02), set[str]()
+        torch.manual_seed(job.get("seed", 0))
+
+    def use(self, adapter: str) -> str:
+        from peft import PeftModel
+
+        name = Path(adapter).name.replace(".", "_")
+        if not self.known:
+            self.model = PeftModel.from_pretrained(self.model, adapter, adapter_name=name).eval()
+        elif name not in self.known:
+            self.model.load_adapter(adapter, name)
+        self.known.add(name)
+        self.model.set_adapter(name)
+        return name
+
+    def write(self, rows: list[dict[str, Any]], adapter: str | None, most: int) -> list[tuple[str, bool, int]]:
+        from contextlib import nullcontext
+
+        import torch
+        from transformers import LogitsProcessor, LogitsProcessorList
+
+        least = math.log(self.min_p)
+
+        class Heat(LogitsProcessor):  # type: ignore[misc]
+            def __call__(self, input_ids: Any, scores: Any) -> Any:
+                scores = scores.float() / heats
+                return scores.masked_fill(scores < scores.max(-1, keepdim=True).values + least, -1e9)
+
+        if adapter:
+            self.use(adapter)
+        prompts = [encoded(rendered(row["messages"], row.get("prefix", "")), self.tokenizer)[0] for row in rows]
+        longest, pad, device = max(map(len, prompts)), self.tokenizer.pad_token_id, self.model.device
+        ids = torch.tensor([[pad] * (longest - len(one)) + one for one in prompts], device=device)
+        mask = torch.tensor([[0] * (longest - len(one)) + [1] * len(one) for one in prompts], device=device)
+        heats = torch.tensor([[max(0.01, row.get("temperature", 0.7))] for row in rows], device=device)
+        bare = self.model.disable_adapter() if self.known and not adapter else nullcontext()
+        with torch.inference_mode(), bare:
+            made = self.model.generate(
+                input_ids=ids, attention_mask=mask, max_new_tokens=most, do_sample=True, temperature=1.0, top_k=0,
+                top_p=1.0, logits_processor=LogitsProcessorList([Heat()]), eos_token_id=self.end, pad_token_id=pad,
+            )[:, longest:].tolist()  # fmt: skip
+        found = []
+        for tokens in made:
+            ended = self.end in tokens
+            kept = tokens[: tokens.index(self.end)] if ended else [one for one in tokens if one != pad]
+            found.append((self.tokenizer.decode(kept, skip_special_tokens=False), ended, len(kept)))
+        return found
 
 
 def score(job: dict[str, Any]) -> None:
@@ -392,6 +484,7 @@ def score(job: dict[str, Any]) -> None:
     ]
     model = merged(model, job.get("adapter"))
     budget, began = job.get("tokens", 40000), time.time()
+    Path(job["out"]).parent.mkdir(parents=True, exist_ok=True)
     with Path(job["out"]).open("w", encoding="utf-8") as out, torch.inference_mode():
         for prompts in files:
             prompts.sort(key=lambda one: len(one[1]))
@@ -403,7 +496,7 @@ def score(job: dict[str, Any]) -> None:
                 part = prompts[at:end]
                 at = end
                 longest = max(len(ids) for _, ids in part)
-                ids = torch.full((len(part), longest), 151643)
+                ids = torch.full((len(part), longest), tokenizer.pad_token_id)
                 for place, (_, tokens) in enumerate(part):
                     ids[place, : len(tokens)] = torch.tensor(tokens)
                 hidden = model.model(input_ids=ids.to(model.device), use_cache=False).last_hidden_state
@@ -411,7 +504,12 @@ def score(job: dict[str, Any]) -> None:
                 logits = model.lm_head(hidden[torch.arange(len(part), device=model.device), last]).float()
                 shares = torch.softmax(logits[:, firsts], -1).tolist()
                 for (name, _), values in zip(part, shares, strict=True):
-                    out.write(json.dumps({"id": name, "odds": [round(one, 5) for one in values]}) + "\n")
+                    out.write(
+                        json.dumps(
+                            {"id": name, "set": Path(job["out"]).stem, "odds": [round(one, 5) for one in values]}
+                        )
+                        + "\n"
+                    )
             out.flush()
             say("scored", len(prompts), f"after {time.time() - began:.1f} s")
 

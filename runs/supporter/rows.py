@@ -1,6 +1,7 @@
 """Open CER as rows to learn from and prompts to answer, for `device.py`.
 
     from runs.supporter.rows import moments, split_of, learning_rows, prompt
+    from runs.supporter.rows import arm_rows, candidate_prompts, reading_moments      # what `session.py pack` sends
 
 A moment is a supporter turn with written reasoning. Splits are by dialogue and fixed by a hash of its id: about 20 % of
 the dialogues are for test and 14 % for validation, whatever is added later. Nothing is learned from either.
@@ -12,13 +13,16 @@ import hashlib
 import random
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from compeer.cer.item import Item, chat_history, items_at
-from compeer.corpora import open_cer
+from compeer.corpora import esconv, open_cer
 from compeer.dialogue import Dialogue, turns
 from compeer.reasoning import Control, Pins, Reasoning, render, system_prompt
-from compeer.reasoning.prompt import Think
+from compeer.reasoning.grammar import after_prefix, plan, prefix, regex
+from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, sentiment_of
+from compeer.reasoning.prompt import Think, steered
 
 LABELS = ("stage", "emotion", "intensity", "strategy")
 
@@ -48,15 +52,18 @@ def prompt(
 ) -> list[dict[str, Any]]:
     """The messages that ask for an answer at this moment."""
     control = Control(pins) if pins else Control()
-    return [
+    asked: list[dict[str, Any]] = [
         {"role": "system", "content": system_prompt(item.language, control, length, think)},  # type: ignore[arg-type]
         *chat_history(item),
     ]
+    if think == "off":  # a pinned strategy is then said at the end of the conversation
+        asked[-1] = {**asked[-1], "content": steered(asked[-1]["content"], item.language, control)}
+    return asked
 
 
-def drawn_pins(reasoning: Reasoning, rng: random.Random) -> Pins:
+def drawn_pins(reasoning: Reasoning, rng: random.Random, strategy: float = 0.75) -> Pins:
     """Any subset of the labels, the strategy most often: what a person pins."""
-    chosen = {label for label in LABELS if rng.random() < (0.75 if label == "strategy" else 0.25)} or {"strategy"}
+    chosen = {label for label in LABELS if rng.random() < (strategy if label == "strategy" else 0.25)} or {"strategy"}
     values = {label: reasoning.label(label) for label in chosen}
     return Pins(**values)
 
@@ -80,6 +87,7 @@ def learning_rows(
     pinned: float = 0.5,
     brief: float = 0.12,
     off: float = 0.12,
+    strategy: float = 0.75,
 ) -> list[dict[str, Any]]:
     """Rows for `device.py train`: an item, the reasoning and the reply that are to be learned."""
     rng = random.Random(seed)
@@ -87,8 +95,151 @@ def learning_rows(
     for item, reasoning, reply in answers:
         draw = rng.random()
         think: Think = "off" if draw < off else "brief" if draw < off + brief else "full"
-        pins = drawn_pins(reasoning, rng) if rng.random() < pinned else None
+        pins = drawn_pins(reasoning, rng, strategy) if rng.random() < pinned else None
         kept = shortened(reasoning) if think == "brief" else reasoning
         output = reply.strip() if think == "off" else render(kept, reply.strip())
         rows.append({"id": name_of(item), "messages": prompt(item, pins=pins, think=think), "answer": output})
     return rows
+
+
+# --- what the arms of a round learn from ---------------------------------------------------------------------------
+
+#: the brief instruction, and what the arm without the strategy step is told instead
+TWO_STEPS = {
+    "Think in three steps, history, emotion and strategy,": "Think in two steps, history and emotion,",
+    "先按 history、emotion、strategy 三步思考": "先按 history、emotion 两步思考",
+}
+
+
+def half_of(dialogue: str) -> str:
+    """a or b: the halves of the train split, so that a model can be sampled where it has not learned."""
+    return "ab"[int(hashlib.sha256(f"half {dialogue}".encode()).hexdigest(), 16) % 2]
+
+
+def contrasted(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
+    """The contrasted answers of these moments: history and emotion step as written, another strategy and reply."""
+    known = {name_of(item): item for item in items}
+    for one in open_cer.contrasts():
+        item = known.get(one.of)
+        if item is None or item.reference_reasoning is None:
+            continue
+        written = item.reference_reasoning
+        steps = {step: written.text(step) for step in ("history", "emotion")} | {"strategy": one.strategy_step}
+        labels = {label: written.label(label) for label in ("stage", "sentiment", "emotion", "intensity")}
+        yield item, Reasoning.of(steps, labels | {"strategy": one.strategy}, item.language), one.reply
+
+
+def arm_rows(kind: str, items: list[Item], *, seed: int) -> list[dict[str, Any]]:
+    """What an arm learns: `steps`, `reply` or `two-steps`; the contrasted answers always with their strategy pinned.
+
+    The answers are the same in all three; `two-steps` is `steps` without the strategy step, pins stay in the prompt.
+    """
+    own = [(item, item.reference_reasoning, item.reference) for item in items if item.reference_reasoning]
+    off = {"brief": 0.0, "off": 1.0} if kind == "reply" else {}
+    others = learning_rows(contrasted(items), seed=seed + 1, pinned=1, strategy=1, **off)
+    rows = [*learning_rows(own, seed=seed, **off), *others]
+    random.Random(seed).shuffle(rows)
+    return [_without_strategy(row) for row in rows] if kind == "two-steps" else rows
+
+
+def _without_strategy(row: dict[str, Any]) -> dict[str, Any]:
+    if not row["answer"].startswith("<think>"):
+        return row
+    answer = re.sub(r"<strategy>.*?</strategy>\n", "", row["answer"], flags=re.DOTALL)
+    return {**row, "messages": in_two_steps(row["messages"]), "answer": answer}
+
+
+def in_two_steps(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages that ask for the history and the emotion step alone."""
+    told = messages[0]["content"]
+    for three, two in TWO_STEPS.items():
+        told = told.replace(three, two)
+    if told == messages[0]["content"]:
+        raise ValueError("the brief instruction has changed: TWO_STEPS must follow it")
+    return [{**messages[0], "content": told}, *messages[1:]]
+
+
+# --- where the models are asked -------------------------------------------------------------------------------------
+
+#: pins of the base's candidates; each is a regular expression of its own, which takes 20 s to compile
+PINNED_IN_GRAMMAR = ("question", "self-disclosure", "providing suggestions")
+
+
+def misfit(item: Item, rng: random.Random, strategies: tuple[str, ...] | None = None) -> Pins:
+    """A pin that does not fit this moment: a strategy that nobody wrote here, or an emotion of the other kind."""
+    written = item.reference_reasoning
+    if written is None:
+        raise ValueError(f"{item.id} has no written reasoning")
+    if strategies is None and rng.random() < 0.4:
+        kind = sentiment_of(str(written.label("emotion")))
+        return Pins(emotion=rng.choice([one.id for one in EMOTIONS if sentiment_of(one.id) != kind]))
+    used = {one.strategy for one in open_cer.contrasts() if one.of == name_of(item)} | {written.label("strategy")}
+    every = strategies or tuple(one.id for one in STRATEGIES)
+    return Pins(strategy=rng.choice([one for one in every if one not in used] or list(every)))
+
+
+def candidate_prompts(items: list[Item], counts: dict[str, int], seed: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """Prompts by generator (base, half-a, half-b and their early states), and the regular expressions of the base.
+
+    A moment of the train split is answered by the half that has not learned from it. Every moment comes once before
+    any comes twice. Three in ten have a pin that does not fit, one in ten one that does.
+    """
+    rng = random.Random(seed)
+    found: dict[str, list[dict[str, Any]]] = {}
+    expressions: dict[str, str] = {}
+    for split, count in counts.items():
+        here = [item for item in items if split_of(item.dialogue) == split]
+        order = [item for _ in range(count // max(1, len(here)) + 1) for item in rng.sample(here, len(here))]
+        for number, item in enumerate(order[:count]):
+            kind = ("base", "early", "late")[number % 3]
+            half = {"a": "b", "b": "a"}[half_of(item.dialogue)] if split == "train" else rng.choice("ab")
+            generator = {"base": "base", "early": f"half-{half}-0.3", "late": f"half-{half}"}[kind]
+            draw, pins = rng.random(), None
+            if draw < 0.3:
+                pins = misfit(item, rng, PINNED_IN_GRAMMAR if kind == "base" else None)
+            elif draw < 0.4 and kind != "base" and item.reference_reasoning:
+                pins = drawn_pins(item.reference_reasoning, rng, 1)
+            row = {
+                "id": f"{item.id}~1-{number:04d}",
+                "moment": item.id,
+                "generator": generator,
+                "temperature": rng.choice((0.3, 0.6, 0.9, 1.2)),
+                "pin": dict(pins.items()) if pins else {},
+                "pin_fits": None if pins is None else draw >= 0.3,
+                "messages": prompt(item, pins=pins, length="full" if kind == "base" else "brief"),
+            }
+            if kind == "base":
+                parts = plan(item.language, Control(pins) if pins else Control())
+                name = f"{item.language} {'free' if pins is None else pins.strategy}"
+                expressions[name] = regex(after_prefix(parts))
+                row |= {"prefix": prefix(parts), "regex": name}
+            found.setdefault(generator, []).append(row)
+    return found, expressions
+
+
+def reading_moments(folder: Path, seed: int) -> dict[str, list[Item]]:
+    """Moments for blind reading: choice (40 ESConv valid, 20 Chinese), confirm (150 and 60), no dialogue in both.
+
+    The Chinese ones are open CER's validation and test dialogues. One moment per dialogue of ESConv's while they last.
+    """
+    rng = random.Random(seed)
+    english: dict[str, list[Item]] = {}
+    for one in esconv.load(folder):
+        if isinstance(one, Dialogue) and "valid" in one.id and not one.crisis:
+            places = range(2, sum(turn.speaker == "supporter" for turn in turns(one)))
+            english[one.id] = [item for item in items_at(one, places) if item.history[-1].speaker == "seeker"]
+    names = sorted(english)
+    rng.shuffle(names)
+    mine = [item for item in moments(open_cer.load("zh")) if item.history[-1].speaker == "seeker"]
+    chosen = {}
+    for name, few, split, chinese, part in (
+        ("choice", 40, "valid", 20, names[: len(names) // 4]),
+        ("confirm", 150, "test", 60, names[len(names) // 4 :]),
+    ):
+        drawn: list[Item] = []
+        pools = {one: rng.sample(english[one], len(english[one])) for one in part}
+        while len(drawn) < few and any(pools.values()):
+            drawn += [pools[one].pop() for one in part if pools[one]]
+        ours = [item for item in mine if split_of(item.dialogue) == split]
+        chosen[name] = drawn[:few] + rng.sample(ours, min(chinese, len(ours)))
+    return chosen
