@@ -94,13 +94,13 @@ _CHEERS = re.compile(
 #: what a person says who may be congratulated
 _GLAD = re.compile(
     r"\b(?:good|great|better|best|happy|happier|glad|love\w*|lovely|fun|funny|nice|excit\w+|proud|pass(?:ed|es)?|won|win|accepted|offer\w*|finally|thank\w*|yay|yes|yeah|sure|lol|lmao|ha(?:ha)+|enjoy\w*|birthday|married|wedding|engaged|baby|pregnan\w+|hired|promot\w+|improv\w+|reliev\w+|relief|"
-    r"hop(?:e|ing|eful)|made it|finish\w*|manag\w+|helps?|helped|helpful|helping|works|worked|able|will|i'?ll|plan\w*|try|trying|tried|gonna|going to|idea|interest\w*|start\w*|hobb\w+|music|friends?|supportive|support|talk\w*|learn\w*|graduat\w+|got (?:the|a|an|my|in|into|it)|welcome|agree|appreciate|calm\w*|well|okay|ok|fine|cool|awesome|amazing|"
-    r"holiday|vacation|dog|cat|puppy|kitten|walk\w*|exercis\w*|yoga|gym|read\w*|movie|game|cook\w*|bak\w+|garden\w*|christmas|sober|clean|safe)\b|:\)|[!]|😊|😄|😂|🎉|❤"
-    r"|好(?!累|难|烦|痛|苦|怕|想死|像|几|多|久|不|吗)|开心|高兴|不错|喜欢|成功|考上|通过|过了|谢|哈哈|棒|赢|终于|进步|期待|希望|放松|舒服|轻松|愿意|打算|试试|可以|行|嗯|对|是的|明白|知道了|感激|帮助|有用|笑|爱",
+    r"hop(?:e|ing|eful)|made it|finish\w*|manag\w+|helps?|helped|helpful|helping|works|worked|able|will|i'?ll|plan\w*|try|trying|tried|gonna|going to|idea|interest\w*|start\w*|hobb\w+|music|friends?|supportive|support|talk\w*|learn\w*|graduat\w+|got (?:the|a|an|my|in|into|it)|welcome|agree|appreciate|calm\w*|well|(?:i'?m|feel\w*|doing|was|is|are|be|it's|its) (?:okay|ok|fine)|cool|awesome|amazing|"
+    r"holiday|vacation|dog|cat|first (?:steps?|words?|day|time|date|place|prize)|daughters?|sons?|kids?|grand\w+|niece|nephew|scored|goal|raise|bonus|new (?:job|house|flat|home|car|bike|friend\w*)|moved? in|born|anniversary|surpris\w+|concert|trip|party|cake|garden|team|puppy|kitten|walk\w*|exercis\w*|yoga|gym|read\w*|movie|game|cook\w*|bak\w+|garden\w*|christmas|sober|clean|safe)\b|:\)|[!]|😊|😄|😂|🎉|❤"
+    r"|好(?!累|难|烦|痛|苦|怕|想死|像|几|多|久|不|吗)|开心|高兴|不错|喜欢|成功|考上|通过|过了|谢|哈哈|棒|赢|终于|进步|期待|希望|放松|舒服|轻松|愿意|打算|试试|第一次|女儿|儿子|孩子|宝宝|生日|结婚|录取|录用|升职|涨工资|奖|回家|新家|旅行|拿到|学会|可以|行|嗯|对|是的|明白|知道了|感激|帮助|有用|笑|爱",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)|(?:无法|不能|没办法)(?:[为给]?[您你])?(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
+    r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)[^.!?]{0,40}\b(?:can't|cannot|can not|unable|not able)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)[^。！？]{0,20}(?:无法|不能|没法)|(?:无法|不能|没办法)(?:[为给]?[您你])?(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
     re.IGNORECASE,
 )
 _DEATH = re.compile(
