@@ -183,8 +183,9 @@ def language_of(history: Sequence[HistoryTurn]) -> Language:
 
 def help_shown(assessment: Assessment) -> list[str]:
     """The lines of help that a person sees whatever the model does: all at high and above, one at watch."""
-    if assessment.urgent:
-        return [*(assessment.banner or "").split("\n"), *assessment.lines]
+    if assessment.urgent:  # the number to call comes first, whether or not the emergency was recognised as one
+        banner, lines = (assessment.banner or "").split("\n"), assessment.lines
+        return [*lines[:1], *banner, *lines[1:]] if assessment.level == "high" else [*banner, *lines]
     if assessment.banner is None:
         return []
     return [" ".join([assessment.banner, *assessment.lines[1:2]])]  # the first line is the emergency number

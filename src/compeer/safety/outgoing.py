@@ -103,6 +103,13 @@ _REFUSES = re.compile(
     r"\bi(?:'m| am)? (?:sorry,? but i )?(?:can(?:'t|not)|am not able to|am unable to|won't) (?:assist|help|fulfil|comply|provide|engage|continue|do that|answer that|respond|support (?:that|this))|\bas an? (?:ai|artificial|language model|assistant)[^.!?]{0,40}\b(?:can't|cannot|can not|unable|not able)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|助手)[^。！？]{0,20}(?:无法|不能|没法)|(?:无法|不能|没办法)(?:[为给]?[您你])?(?:提供|协助|帮助你|帮你|满足|回答|回应|继续)",
     re.IGNORECASE,
 )
+#: acts that a program cannot do, and a secrecy that nobody may promise
+_PROMISES = re.compile(
+    r"\bi(?:'ll| will| can| am going to|'m going to) (?:not |never )?(?:share|tell|contact|call|text|email|visit|meet|send (?:someone|help)|come (?:over|to)|inform|notify|report)\b(?! me| you)"
+    r"|\bi won't (?:tell|share)|\b(?:keep|stays?) (?:this |it |that )?(?:a secret|between us|confidential)"
+    r"|我(?:会|可以|马上|这就|能)(?:尽快|立刻|马上)?(?:去)?(?:联系|通知|报警|打电话|发短信|去找|去看你|陪你去|上门)|我(?:会|不会)(?:替你)?(?:保密|告诉(?:别人|任何人))",
+    re.IGNORECASE,
+)
 _DEATH = re.compile(
     r"\b(?:suicid\w*|kill(?:ing)? your ?self|end(?:ing)? (?:your|my|one's) (?:own )?life|tak(?:e|ing) your (?:own )?life|your (?:own )?death|you (?:should |will |would |could |can |may |might |must )?die\b|to die\b|dying\b|better off dead|self[- ]harm\w*|hurt(?:ing)? yourself)|自杀|寻死|轻生|去死|想死|结束(?:自己的?|你的?)?生命|自残|伤害自己|死亡|死掉",
     re.IGNORECASE,
@@ -120,16 +127,22 @@ _WAVES_OFF = re.compile(
 
 
 def misfits(reply: str, said: str) -> bool:
-    """Whether a reply is wrong for a message in which nothing was found: it cheers at what is not glad, refuses, or names
-    death other than by a question.
+    """Whether a reply is wrong for a message in which nothing was found: it cheers at what is not glad, refuses, promises
+    what a program cannot do, or names death other than by a question.
 
     >>> misfits("That's great to hear!", "ok i took them"), misfits("That's great to hear!", "i passed my exam")
     (True, False)
     >>> misfits("Are you having thoughts of suicide?", "I lost my job"), misfits("I can't assist with that.", "say it")
     (False, True)
+    >>> misfits("I will not share it with anyone else.", "promise?"), misfits("I can tell you that it helps.", "does it?")
+    (True, False)
     """
     plain = reply.replace("’", "'")
-    if _REFUSES.search(plain) or (_CHEERS.search(plain) and not _GLAD.search(said.replace("’", "'"))):
+    if (
+        _REFUSES.search(plain)
+        or _PROMISES.search(plain)
+        or (_CHEERS.search(plain) and not _GLAD.search(said.replace("’", "'")))
+    ):
         return True
     if _DEATH.search(said):
         return False  # the person spoke of it, and nothing was found in it
