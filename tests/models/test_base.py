@@ -112,8 +112,9 @@ def test_without_its_adapter_the_supporter_is_the_base(base: Embedded) -> None:
 def test_people_get_plain_replies_unless_they_ask_for_thinking_or_pin(base: Embedded) -> None:
     supporter = open_model("embedded")
     said = (HistoryTurn(speaker="seeker", text="my cat is ill"),)
-    for control, think in ((Control(), "off"), (Control(Pins(strategy="question")), "full")):
+    question = Pins(strategy="question")
+    for control, think in ((Control(), "off"), (Control(question), "off"), (Control(Pins(stage="action")), "full")):
         request = TurnRequest(history=said, language="en", control=control, sampling=sampling_for(supporter))
         turn = TurnWriter(supporter, request, ConversationGuard())
         asked = turn.model_request()
-        assert (turn.think, asked.adapter, asked.plan is None) == (think, think != "off", think == "off")
+        assert (turn.think, asked.adapter, asked.plan is None) == (think, think != "off", control == Control())

@@ -118,8 +118,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
             time.sleep(self.sources.slow)
             block = content[place : place + 16384]
+            self.sources.sent += len(block)  # before: whoever has read the last block may look at once
             self.wfile.write(block)
-            self.sources.sent += len(block)
 
     def log_message(self, *_: Any) -> None:
         pass

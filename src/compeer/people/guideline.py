@@ -34,7 +34,7 @@ from compeer.errors import UserError
 from compeer.people.store import Store
 from compeer.people.tables import guidelines, items, leases, projects
 from compeer.reasoning.ontology import LANGUAGES, Language
-from compeer.typed import from_json
+from compeer.typed import from_json, from_plain
 
 _ID = re.compile(r"[a-z][a-z0-9_]{0,19}")
 _RESERVED = {*QUESTIONS, "unsure", "true", "false", "candidate", "reference", "first", "second"}
@@ -137,7 +137,7 @@ def read_guideline(data: Any, questions: Sequence[str]) -> Guideline:
             language: one if isinstance(one, Mapping) else {"rule": one} for language, one in by_language.items()
         }
     try:
-        return msgspec.convert(plain, Guideline)
+        return from_plain(plain, Guideline)
     except msgspec.ValidationError as error:
         raise UserError(f"The guideline cannot be read: {error}") from None
 
@@ -185,7 +185,7 @@ def read_questions(data: Any) -> tuple[OwnQuestion, ...]:
     if not isinstance(data, Sequence) or isinstance(data, str):
         raise UserError("questions is a list; each has an id, a text and answers.")
     try:
-        found = msgspec.convert([_question(one) for one in data], tuple[OwnQuestion, ...])
+        found = from_plain([_question(one) for one in data], tuple[OwnQuestion, ...])
     except (msgspec.ValidationError, TypeError, AttributeError, KeyError) as error:
         raise UserError(
             f"A question has an id, a text and a list of answers, each with an id and a text: {error}"

@@ -26,6 +26,7 @@ import msgspec
 from compeer.reasoning.control import FREE, Control
 from compeer.reasoning.ontology import EMOTIONS, INTENSITIES, SENTIMENTS, VOCABULARIES, Language
 from compeer.reasoning.schema import COLON, KEYS, LABELS, STEPS, write_value
+from compeer.typed import from_json
 
 
 class Literal(msgspec.Struct, frozen=True):
@@ -101,7 +102,10 @@ def reply_plan(language: Language, control: Control) -> tuple[Part, ...] | None:
 @cache
 def _strategies_in_words() -> dict[Language, dict[str, StrategyInWords]]:
     stored = resources.files("compeer.reasoning") / "strategies_in_words.json"
-    return msgspec.json.decode(stored.read_bytes(), type=dict[Language, dict[str, StrategyInWords]])
+    found: dict[Language, dict[str, StrategyInWords]] = from_json(
+        stored.read_bytes(), dict[Language, dict[str, StrategyInWords]]
+    )
+    return found
 
 
 def strategy_in_words(strategy: str, language: Language) -> StrategyInWords:
