@@ -335,7 +335,7 @@ def sample(job: dict[str, Any]) -> None:
             for at in range(0, len(rows), batch):
                 if clock.over(last):
                     say("out of time:", one["name"], at, "of", len(rows))
-                    return
+                    raise SystemExit(4)
                 part, started = rows[at : at + batch], time.time()
                 for row, (text, ended, tokens) in zip(
                     part, engine.write(part, one.get("adapter"), one.get("most", 512)), strict=True
@@ -356,6 +356,7 @@ def sample(job: dict[str, Any]) -> None:
     say("sampled" if not waiting else f"without {[one['name'] for one in waiting]}")
     if waiting:
         raise SystemExit(4)
+    (out / "done").touch()
 
 
 def unanswered(prompts: str, path: Path) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ class Arriving(io.RawIOBase):
             if got:
                 return int(got)
             self.file.close()
-            (LENT / "pieces" / self.names.pop(0)).touch()
+            self.names.pop(0)
             self.file = None
 
 
@@ -325,6 +325,8 @@ def report() -> None:
     here = sorted(path.name for path in (LENT / "pieces").iterdir() if not path.name.startswith("."))
     print(f"{len(here)} of {len(manifest()['pieces']) + 1} pieces;", end=" ")
     print(f"{json.loads((LENT / 'deadline.json').read_text())['at'] - time.time():.0f} s to the deadline")
+    if error := (LENT / "conductor.log").read_text("utf-8").strip():
+        print("conductor:", error[-1500:])
     for step in manifest()["steps"]:
         known, log = state_of(step["name"]), LENT / "steps" / f"{step['name']}.log"
         said = log.read_text("utf-8", "replace").strip().splitlines()[-1:] if log.exists() else []
@@ -343,6 +345,7 @@ def main() -> None:
         wait(args.what, args.seconds)
     elif args.do in ("join", "overlay"):
         {"join": join, "overlay": overlay}[args.do](args.what[0], Path(args.what[1]))
+        Path(f"{args.what[1]}.whole").touch()
     elif args.do == "conduct":
         conduct()
     else:

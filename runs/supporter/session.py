@@ -99,10 +99,11 @@ def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, A
     train = [item for item in items if open_rows.split_of(item.dialogue) == "train"]
     seed = plan["seed"]
     steps: list[dict[str, Any]] = [
-        {"name": "gguf", "run": ["remote.py", "join", "gguf", "{lent}/base.gguf"]},
+        {"name": "gguf", "run": ["remote.py", "join", "gguf", "{lent}/base.gguf"], "makes": ["{lent}/base.gguf.whole"]},
         {"name": "base", "run": ["device.py", "dequantise", "{lent}/base.gguf", "{lent}/files/tokenizer", "{lent}/base",
                                  "{bytes}"], "path": ["files/packages"], "makes": ["{lent}/base/done"]},
-        {"name": "wheels", "run": ["remote.py", "overlay", "wheels", "{lent}/overlay"]},
+        {"name": "wheels", "run": ["remote.py", "overlay", "wheels", "{lent}/overlay"],
+         "makes": ["{lent}/overlay.whole"]},
     ]  # fmt: skip
     for arm in plan["arms"]:
         name, kind = arm["name"], arm["kind"]
@@ -115,16 +116,17 @@ def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, A
         steps.append({"name": name, "run": ["device.py", "train"], "job": job | {"seed": seed}, "lane": "train",
                       "after": ["gguf", "base"],
                       "makes": [f"{{lent}}/adapters/{one}/job.json" for one in made]})  # fmt: skip
-    write_lines(out / "danger-dev.jsonl", danger_rows(True)[: plan.get("most_rows")])
-    steps.append({
-        "name": "danger-odds", "run": ["device.py", "score"], "after": ["danger"], "lane": "train",
-        "job": {"base": "{lent}/base", "adapter": "{lent}/adapters/danger", "answers": list(WORDS),
-                "prompts": ["{lent}/files/rows/danger-dev.jsonl"], "out": "{lent}/results/danger.jsonl"},
-    })  # fmt: skip
+    if any(arm["name"] == "danger" for arm in plan["arms"]):
+        write_lines(out / "danger-dev.jsonl", danger_rows(True)[: plan.get("most_rows")])
+        steps.append({
+            "name": "danger-odds", "run": ["device.py", "score"], "after": ["danger"], "lane": "train",
+            "job": {"base": "{lent}/base", "adapter": "{lent}/adapters/danger", "answers": list(WORDS),
+                    "prompts": ["{lent}/files/rows/danger-dev.jsonl"], "out": "{lent}/results/danger.jsonl"},
+        })  # fmt: skip
     sets = make_prompts(plan, items, train, out, esconv)
     job = {"base": "{lent}/base", "sets": sets, "out": "{lent}/results", "regexes": "{lent}/files/rows/regexes.json",
            "rank": plan["learning"]["rank"], "batch": plan.get("batch", 512), "seed": seed}  # fmt: skip
-    ready = {"run": ["device.py", "sample"], "lane": "sample"}
+    ready = {"run": ["device.py", "sample"], "lane": "sample", "makes": ["{lent}/results/done"]}
     if plan.get("engine", "vllm") == "vllm":
         steps.append(ready | {"name": "sample", "after": ["gguf", "base", "wheels"], "path": ["overlay"],
                               "job": job | {"engine": "vllm"}})  # fmt: skip
@@ -140,7 +142,12 @@ def make_prompts(
     """Prompts of candidates, of best of n and of the blind reading; in the order in which they are worth having."""
     sets: list[dict[str, Any]] = []
 
+    trained = {f"{arm['name']}{end}" for arm in plan["arms"]
+               for end in ("", *(f"-{share:g}" for share in arm.get("save_at", [])))}  # fmt: skip
+
     def add(name: str, rows: list[dict[str, Any]], adapter: str | None = None, most: int = 512) -> None:
+        if adapter and adapter not in trained:
+            return
         write_lines(out / f"prompts-{name}.jsonl", rows)
         where = {"adapter": f"{{lent}}/adapters/{adapter}"} if adapter else {}
         most = min(most, plan.get("most_tokens", most))
@@ -174,7 +181,7 @@ def make_prompts(
              "messages": open_rows.prompt(item, think=think, length=length)} for item in here  # type: ignore[arg-type]
         ]  # fmt: skip
         add(f"best-{name}", rows, adapter, 160 if think == "off" else 512)
-    return [one for one in sets if "half" not in one["name"]] + [one for one in sets if "half" in one["name"]]
+    return sets
 
 
 # --- pieces --------------------------------------------------------------------------------------------------------
