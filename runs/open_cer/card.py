@@ -88,6 +88,7 @@ def sizes() -> list[str]:
                 "moments that have three of them",
                 lambda language: sum(count >= 3 for count in contrasted(language).values()),
             ),
+            ("conversations with a picture", lambda language: rows(f"pictures-{language}.jsonl")),
             ("moments of crisis, kept apart", lambda language: rows(f"crisis-{language}[0-9].jsonl")),
         ],
     )

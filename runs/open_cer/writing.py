@@ -18,6 +18,7 @@ An author writes plain text, one field a line, because JSON costs attention and 
     R: You came home to an empty room. Was there a note, or anything?
     S: …
 
+`P: FILE | what it shows` before a message of the seeker is a picture sent with it, from `corpora/open_cer/pictures`.
 `S` is a message of the seeker, `H`, `E`, `G` are the three steps (history, emotion, strategy), `L` their labels and `R`
 the reply. An emotion that can carry several sentiments takes the usual one unless `L` names it
 (`surprise 3 positive`).
@@ -38,9 +39,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from compeer.corpora.open_cer import FOLDER
 from compeer.reasoning.ontology import EMOTIONS, STAGES, STRATEGIES, fits, sentiment_of, words
 
-FIELDS = ("situation", "S", "H", "E", "G", "L", "R", "W")
+FIELDS = ("situation", "P", "S", "H", "E", "G", "L", "R", "W")
+PICTURES = FOLDER / "pictures"
 LONGEST = {"en": 60, "zh": 80}
 THINKING = {"en": (25, 110), "zh": (30, 150)}
 
@@ -130,6 +133,7 @@ def conversation(name: str, fields: list[tuple[str, str, int]], path: Path) -> d
     language = language_of(name)
     utterances: list[dict[str, Any]] = []
     situation, steps, label = "", {}, {}  # type: str, dict[str, str], dict[str, Any]
+    picture: dict[str, Any] = {}
     for key, value, number in fields:
         place = f"{path.name}:{number}"
         if key == "situation":
@@ -137,7 +141,13 @@ def conversation(name: str, fields: list[tuple[str, str, int]], path: Path) -> d
         elif key == "S":
             if steps or label:
                 raise Problem(f"{place}: a message before the reply to the one before")
-            utterances.append({"speaker": "seeker", "text": value})
+            utterances.append({"speaker": "seeker", "text": value, **picture})
+            picture = {}
+        elif key == "P":
+            file, _, seen = (part.strip() for part in value.partition("|"))
+            if not (PICTURES / file).is_file() or not seen:
+                raise Problem(f"{place}: 'FILE | what it shows', with a file of {PICTURES}, found {value!r}")
+            picture = {"images": [f"{PICTURES.name}/{file}"], "seen": seen}
         elif key in "HEG":
             step = {"H": "history", "E": "emotion", "G": "strategy"}[key]
             if step in steps:

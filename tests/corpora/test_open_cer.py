@@ -14,14 +14,18 @@ import pytest
 import yaml
 from runs.open_cer.card import CARD, PARTS, PICTURE, counted_again
 from runs.open_cer.grid import plan
+from runs.open_cer.pictures import SCENES
 from runs.supporter.rows import split_of
 from tests.cli.command import compeer
 
+from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.duplicates import Signatures
 from compeer.cer.item import Item, items_at, read_items
 from compeer.corpora import load, open_cer
-from compeer.dialogue import Dialogue, Utterance
+from compeer.corpora.reading import CorpusError
+from compeer.dialogue import Dialogue, Utterance, read, write
 from compeer.dialogue import turns as merged_turns
+from compeer.policy.bridges.datasets import export
 from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import STRATEGIES, fits, words
 from compeer.reward.attack import usable
@@ -65,7 +69,11 @@ def test_counts_and_names() -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_turn_is_complete_and_short(language: str) -> None:
-    for one in turns(language):
+    _check_turns(turns(language), language)
+
+
+def _check_turns(found: Sequence[Utterance], language: str) -> None:
+    for one in found:
         assert one.stage and one.emotion and one.sentiment and one.intensity and one.strategy
         assert fits(one.emotion, one.sentiment), one.text
         assert 0 < LENGTH[language](one.text) <= LONGEST[language], one.text
@@ -96,7 +104,7 @@ def test_nothing_private_and_no_invented_life() -> None:
 
 
 def _all_texts() -> Iterator[str]:
-    for dialogue in (*DIALOGUES, *open_cer.load(crisis=True)):
+    for dialogue in (*DIALOGUES, *open_cer.load(crisis=True), *open_cer.load(pictures=True)):
         yield dialogue.situation or ""
         for one in dialogue.utterances:
             yield one.text
@@ -151,7 +159,7 @@ def test_readings_cover_every_file() -> None:
     files = {
         path.stem
         for path in open_cer.FOLDER.glob("*.jsonl")
-        if not path.stem.startswith(("crisis-", "contrast-", "attacks"))
+        if not path.stem.startswith(("crisis-", "contrast-", "pictures-", "attacks"))
     }
     readings = {
         path.stem: json.loads(path.read_text("utf-8")) for path in (open_cer.FOLDER / "readings").glob("*.json")
@@ -226,6 +234,47 @@ def test_attacks_stand_at_test_moments_with_the_verdict_that_they_deserve() -> N
         for step in STEPS:  # a step of the moment's own author is true, an attacked one is not
             same = len({one.text(step) for one in kept if one is not None}) == 1
             assert getattr(item.labels, step) is same, f"{item.id} {step}"
+
+
+def test_conversations_with_pictures_are_asked_for_and_follow_the_guide() -> None:
+    shown = list(open_cer.load(pictures=True))
+    assert [one.language for one in shown] == ["en"] * 8 + ["zh"] * 4
+    assert not any(turn.images for one in DIALOGUES for turn in one.utterances)
+    assert {one.id for one in load("open-cer", "", split="all")} == {one.id for one in (*DIALOGUES, *shown)}
+    with pytest.raises(CorpusError, match="pictures"):
+        list(load("open-cer", "", split="nothing"))
+    used = [Path(image) for one in shown for turn in one.utterances for image in turn.images]
+    assert sorted(path.name for path in used) == sorted(path.name for path in (open_cer.FOLDER / "pictures").iterdir())
+    assert {path.stem for path in used} == set(SCENES) and all(path.stat().st_size < 12_000 for path in used)
+    for dialogue in shown:
+        assert [bool(one.images) for one in dialogue.utterances] == [bool(one.seen) for one in dialogue.utterances]
+        assert dialogue.extra["author"].endswith("none"), "nobody else has read them"
+        _check_turns([one for one in dialogue.utterances if one.speaker == "supporter"], dialogue.language)
+
+
+def test_rows_with_and_without_pictures_mix_in_every_form(tmp_path: Path) -> None:
+    """Import, build, published Parquet and export; the pictures open again, and text formats leave their rows out."""
+    from PIL import Image
+
+    done = compeer("corpus", "import", "open-cer", "--split", "all", "--out", str(tmp_path / "all.jsonl"))
+    assert done.returncode == 0, done.stderr
+    mixed = list(read(tmp_path / "all.jsonl"))
+    chosen = [one for one in mixed if any(turn.images for turn in one.utterances)] + mixed[:20]
+    assert len(chosen) == 32
+    write(tmp_path / "some.jsonl", chosen)
+    source = CorpusSource("plain", path=str(tmp_path / "some.jsonl"))
+    build(Build(name="mixed", out=str(tmp_path / "out"), corpora=(source,), silver={"per_dialogue": 2}))
+    items = list(read_items(tmp_path / "out" / "dataset"))
+    seen = [item for item in items if any(turn.images for turn in item.history)]
+    assert 0 < len(seen) < len(items)
+    for path in {image for item in seen for turn in item.history for image in turn.images}:
+        assert Image.open(path).size == (320, 240)
+    loaded = pytest.importorskip("datasets").load_dataset(str(tmp_path / "out" / "dataset"), cache_dir=str(tmp_path))
+    rows = [row for part in loaded.values() for row in part]
+    assert sum(bool(row["images"]) for row in rows) == len(seen) and len(rows) == len(items)
+    counts: Counter[str] = Counter()
+    written = list(export(items, "trl-sft", counts))
+    assert counts["picture not seen"] == len(seen) and len(written) == counts["rows"] > 0
 
 
 def test_the_card_is_counted_from_the_files() -> None:

@@ -162,6 +162,15 @@ def test_a_picture_that_is_missing_is_counted_and_named(
     assert examples([items()[0], shown], words, msgspec.structs.replace(used, pictures=False))[1]["learned"] == 2
 
 
+def test_a_model_that_cannot_see_learns_no_answer_to_a_picture(tiny_model_dir: Path, tmp_path: Path) -> None:
+    """Unless it is told to take the words alone."""
+    shown = msgspec.structs.replace(items()[1], history=(PastTurn("seeker", "My dog died.", ("bed.png",)),))
+    words, used = ChatTokenizer(*open_tokenizer(str(tiny_model_dir))), config(tmp_path, tiny_model_dir)
+    counts = examples([items()[0], shown], words, used)[1]
+    assert counts["learned"] == counts["picture not seen"] == 1
+    assert examples([items()[0], shown], words, msgspec.structs.replace(used, pictures=False))[1]["learned"] == 2
+
+
 def test_items_are_read_as_stages_write_them_and_as_they_are_published(tmp_path: Path) -> None:
     from compeer.cer.item import to_row
 

@@ -45,7 +45,7 @@ class SftConfig(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
     length: Length = "full"  # of the instruction, the same as GRPO's
     max_prompt: int = 2048  # tokens; the oldest turns go first
     literary: bool = False  # true: items in a literary voice (the bundled corpus) are learned too
-    pictures: bool = True  # false: items with pictures are learned as text
+    pictures: bool = True  # a model that cannot see leaves out items with pictures; false: they are learned as text
 
     def __post_init__(self) -> None:
         if not self.data:
@@ -117,7 +117,10 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
         if output is None:
             counts["no reasoning" if item.reference_reasoning is None else "not renderable"] += 1
             continue
-        shown = item if config.pictures and words.sees else without_images(item)
+        if config.pictures and not words.sees and any(turn.images for turn in item.history):
+            counts["picture not seen"] = counts.get("picture not seen", 0) + 1
+            continue
+        shown = item if config.pictures else without_images(item)
         try:
             prompt = prompt_of(shown, tokens, config.max_prompt, config.length)
         except MissingPicture as error:

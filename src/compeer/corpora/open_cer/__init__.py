@@ -7,11 +7,14 @@
         answer.of, answer.strategy, answer.reply
 
 Files beside this one: whole dialogues (en-*.jsonl, zh-*.jsonl), single moments (en1 to en3, zh1), `contrast-*.jsonl`
-and `crisis-*.jsonl`, which is never learned from. Language models wrote them under a written guide, the second part for
-the cells of a plan (`runs/open_cer/grid`); dialogues were read turn by turn by another one, which kept, edited or
-dropped each row (`second_reader`; counts in `readings/`). Most contrasts have had no second reader. No person and no
-clinician has checked anything. Facts about laws, money and medicine were written from memory. The supporter is a
-program and claims no life of its own.
+and `crisis-*.jsonl`, which is never learned from. `pictures-*.jsonl` are conversations in which the person sends a
+picture (`pictures/`); a model that cannot see must not learn to answer them, so they come only when they are asked
+for. `attacks.jsonl` are CER items with bad answers.
+
+Language models wrote them under a written guide, the second part for the cells of a plan (`runs/open_cer/grid`);
+dialogues were read turn by turn by another one, which kept, edited or dropped each row (`second_reader`; counts in
+`readings/`). Rows without `second_reader` have had none. No person and no clinician has checked anything. Facts about
+laws, money and medicine were written from memory. The supporter is a program and claims no life of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from pathlib import Path
 
 import msgspec
 
+from compeer.corpora.reading import CorpusError
 from compeer.dialogue import Dialogue, Steps, Utterance, read_rows
+from compeer.dialogue.jsonl import with_full_image_paths
 from compeer.reasoning.ontology import LANGUAGES, Language
 
 LICENCE = "CC BY 4.0"
@@ -75,16 +80,25 @@ def contrasts(language: Language | None = None) -> Iterator[Contrast]:
             yield from (row for row in read_rows(path, Contrast) if row.second_reader != "dropped")
 
 
-def load(language: Language | None = None, *, crisis: bool = False) -> Iterator[Dialogue]:
-    """The dialogues, in one language or in both; with `crisis` those that are never learned from, and no others."""
+def load(language: Language | None = None, *, crisis: bool = False, pictures: bool = False) -> Iterator[Dialogue]:
+    """The dialogues, in one language or in both; with `crisis` those that are never learned from, and no others.
+
+    With `pictures` those in which a picture is sent, and no others; the pictures have full paths.
+    """
+    kind = "crisis-" if crisis else "pictures-" if pictures else ""
     for one in LANGUAGES if language is None else (language,):
-        for path in sorted(FOLDER.glob(f"crisis-{one}*.jsonl" if crisis else f"{one}*.jsonl")):
+        for path in sorted(FOLDER.glob(f"{kind}{one}*.jsonl")):
             yield from _read(path, crisis)
 
 
-def load_corpus(path: Path, language: Language | None = None) -> Iterator[Dialogue]:
-    """The same as an importer; the path is not needed, they lie here."""
-    return load(language)
+def load_corpus(path: Path, language: Language | None = None, split: str | None = None) -> Iterator[Dialogue]:
+    """The same as an importer; the path is not needed, they lie here. Splits: text (default), pictures, all."""
+    if split not in (None, "text", "pictures", "all"):
+        raise CorpusError("open-cer", f"there is no split {split}", "Splits: text, pictures, all")
+    if split != "pictures":
+        yield from load(language)
+    if split in ("pictures", "all"):
+        yield from load(language, pictures=True)
 
 
 def _read(path: Path, crisis: bool) -> Iterator[Dialogue]:
@@ -92,15 +106,17 @@ def _read(path: Path, crisis: bool) -> Iterator[Dialogue]:
     if whole:
         for row in read_rows(path, WrittenConversation):
             if row.second_reader != "dropped":
-                yield _dialogue(f"open-cer/{row.id}", row.language, row.utterances, row.situation, crisis)
+                read = bool(row.second_reader)
+                found = _dialogue(f"open-cer/{row.id}", row.language, row.utterances, row.situation, crisis, read)
+                yield with_full_image_paths(found, FOLDER)
         return
     for number, moment in enumerate(read_rows(path, WrittenMoment), start=1):
         if moment.second_reader != "dropped":
-            yield _dialogue(f"open-cer/{path.stem}-{number:02d}", moment.language, _turns(moment), None, crisis)
+            yield _dialogue(f"open-cer/{path.stem}-{number:02d}", moment.language, _turns(moment), None, crisis, True)
 
 
 def _dialogue(
-    name: str, language: Language, utterances: tuple[Utterance, ...], situation: str | None, crisis: bool
+    name: str, language: Language, utterances: tuple[Utterance, ...], situation: str | None, crisis: bool, read: bool
 ) -> Dialogue:
     return Dialogue(
         id=name,
@@ -111,7 +127,7 @@ def _dialogue(
         situation=situation,
         helpful=True,
         crisis=crisis,
-        extra={"voice": "plain", "author": "language model, second reader: language model"},
+        extra={"voice": "plain", "author": "language model, second reader: " + ("language model" if read else "none")},
     )
 
 

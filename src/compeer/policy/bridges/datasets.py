@@ -10,7 +10,8 @@
 
 What is left out is what our own training leaves out: crisis items, replies that did not help, items in a literary
 voice; a judge's data (trl-prm) keeps them. A preference compares replies, so a pair holds the replies alone, without
-reasoning. "Both" and "neither" are no pairs. Pictures are left out and counted.
+reasoning. "Both" and "neither" are no pairs. Items with pictures are left out and counted: these forms have no place
+for a picture, and who cannot see it should not learn the answer to it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from compeer.cer.item import QUESTIONS, Item, without_images
+from compeer.cer.item import QUESTIONS, Item
 from compeer.dialogue import messages
 from compeer.policy.composite import PromptRecord
 from compeer.policy.prompts import demonstration, encoded, why_not_taught
@@ -37,8 +38,10 @@ def export(items: Iterable[Item], form: str, counts: Counter[str], length: Lengt
         if why and form != "trl-prm":
             counts[why] += 1
             continue
-        counts["pictures left out"] += sum(len(turn.images) for turn in item.history)
-        row = make(without_images(item), length)
+        if any(turn.images for turn in item.history):
+            counts["picture not seen"] += 1
+            continue
+        row = make(item, length)
         counts["rows" if row else "nothing to learn"] += 1
         if row:
             yield row
