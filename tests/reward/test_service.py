@@ -193,7 +193,10 @@ class TestCommands:
                 "can be reached from other machines, and no key is set",
             ),
             (["serve", "--model", "nonsense"], "'nonsense' does not name a judge"),
-            (["serve", "--model", "hf:x", "--orders", "all"], "--orders is one, both, candidate_first or reference_first"),
+            (
+                ["serve", "--model", "hf:x", "--orders", "all"],
+                "--orders is one, both, candidate_first or reference_first",
+            ),
             (["serve", "--model", "hf:x", "--kind", "x"], "--kind is unified, prm or orm"),
             (["serve", "--model", "hf:x", "--pictures", "nowhere"], "There is no folder nowhere with pictures"),
             (["score", "nowhere.jsonl", "--model", "hf:x", "--out", "o.jsonl"], "nowhere.jsonl cannot be read"),

@@ -98,9 +98,7 @@ def offer_weights(model: str | None) -> None:
     if spec != "embedded" or not (sys.stdin.isatty() and sys.stderr.isatty()) or declined.exists() or find(BASE):
         return
     typer.echo(f"The 1.5B supporter needs {BASE.name} ({BASE.about}), which is fetched once.", err=True)
-    if typer.confirm(
-        "Fetch it now? Otherwise a very small model answers.", default=True, err=True
-    ):
+    if typer.confirm("Fetch it now? Otherwise a very small model answers.", default=True, err=True):
         fetch(BASE)
         return
     declined.parent.mkdir(parents=True, exist_ok=True)
