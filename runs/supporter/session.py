@@ -4,10 +4,10 @@
     python -m runs.supporter.session hide                   two files travel until `show`; git is locked
     python -m runs.supporter.session calls                  the calls as JSON, each with its size checked
     python -m runs.supporter.session unpack FOLDER…         what came back: results by set, adapters
-    python -m runs.supporter.session items --most 2800      candidates as CER items for labellers
+    python -m runs.supporter.session items --most 3000      candidates as CER items for labellers
     python -m runs.supporter.session reading                moments and answers for `reading.py`
     python -m runs.supporter.session disputed LABELLED      items about which two labellers differ
-    python -m runs.supporter.session author LABELLED OUT    labels of language models are called `author`, not `human`
+    python -m runs.supporter.session author LABELLED OUT    the dataset: four labels each, called `author`, not `human`
     python -m runs.supporter.session show                   git as it was
 
 `plan.json` says what is trained and sampled, and the rule by which it is judged. README.md has the order of the calls.
@@ -51,6 +51,7 @@ GGUF = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
 GGUF_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
 PIECE = 60_000_000
 LIMIT = 64 * 1024 * 1024 - 500_000  # of what one call sends, with room for what a transfer adds
+WANTED = {"test": 574, "valid": 400}  # items with four labels
 PROGRAMS = ("remote.py", "device.py")
 #: on the machine already, or not needed there
 DROPPED = re.compile(
@@ -169,7 +170,8 @@ def make_prompts(
             rows = [{**row, "messages": open_rows.in_two_steps(row["messages"])} for row in rows]
         add(f"reading-{one['arm']}", rows, one.get("adapter"), 160 if think == "off" else 512)
     for generator in sorted(found):
-        add(f"candidates-{generator}", found[generator], None if generator == "base" else generator)
+        adapter = None if generator == "base" else generator  # the base goes on until the grammar's limits
+        add(f"candidates-{generator}", found[generator], adapter, 512 if adapter else 720)
     best, rng = plan["best_of"], random.Random(plan["seed"])
     drawn = rng.sample(train, min(best["moments"], len(train)))
     for name, adapter, think, length in (
@@ -411,7 +413,8 @@ def unpack(folders: list[Path]) -> dict[str, int]:
 
 
 def candidate_items(most: int) -> tuple[list[Item], dict[str, int]]:
-    """Complete candidates as items: 574 for test, 400 for validation, the rest for training, drawn by hash."""
+    """Complete candidates as items, drawn by hash; for test and validation 7 % more than are wanted, because an item on
+    which three labellers differ is lost."""
     moments = {item.id: item for item in open_rows.moments()}
     made: dict[str, list[Item]] = {"test": [], "valid": [], "train": []}
     dropped: Counter[str] = Counter()
@@ -429,12 +432,25 @@ def candidate_items(most: int) -> tuple[list[Item], dict[str, int]]:
             made[split].append(
                 msgspec.structs.replace(moment, id=row["id"], candidate=candidate, split=split, trace=trace)
             )
-    wanted = {"test": 574, "valid": 400, "train": most - 974}
-    drawn = [
-        item for split, few in wanted.items()
-        for item in sorted(made[split], key=lambda one: hashlib.sha256(one.id.encode()).digest())[:few]
-    ]  # fmt: skip
+    wanted = {split: round(1.07 * few) for split, few in WANTED.items()}
+    wanted["train"] = most - sum(wanted.values())
+    drawn = [item for split, few in wanted.items() for item in sorted(made[split], key=_place)[:few]]
     return drawn, dict(dropped)
+
+
+def _place(item: Item) -> bytes:
+    return hashlib.sha256(item.id.encode()).digest()
+
+
+def dataset(labelled: Iterable[Item]) -> list[Item]:
+    """Items with all four labels, called `author`: 574 for test and 400 for validation, by hash, and all for training."""
+    found: dict[str | None, list[Item]] = {}
+    for item in sorted(labelled, key=_place):
+        values = (item.labels.history, item.labels.emotion, item.labels.strategy, item.labels.preference)
+        here = found.setdefault(item.split, [])
+        if None not in values and len(here) < WANTED.get(str(item.split), len(here) + 1):
+            here.append(msgspec.structs.replace(item, label_source="author"))
+    return [item for part in found.values() for item in part]
 
 
 def reading_files() -> list[str]:
@@ -463,7 +479,7 @@ def main() -> None:
     parser.add_argument("--rows-only", action="store_true")
     parser.add_argument("--gguf", type=Path, default=None)
     parser.add_argument("--esconv", type=Path, default=ROOT.parent / "shared" / "data" / "esconv")
-    parser.add_argument("--most", type=int, default=2800)
+    parser.add_argument("--most", type=int, default=3000)
     args = parser.parse_args()
     plan = plan_of()
     if args.do == "pack":
@@ -489,8 +505,9 @@ def main() -> None:
     elif args.do == "disputed":
         print(write_rows(args.files[0].with_name("third.jsonl"), disputed(args.files[0])), "items for the third")
     else:
-        write_rows(args.files[1], (msgspec.structs.replace(item, label_source="author") if item.label_source == "human"
-                                   else item for item in read_items(args.files[0])))  # fmt: skip
+        found = dataset(read_items(args.files[0]))
+        write_rows(args.files[1], found)
+        print(len(found), "items", dict(Counter(item.split for item in found)))
 
 
 if __name__ == "__main__":

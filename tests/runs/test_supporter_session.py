@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from runs.supporter import device, session
 from runs.supporter.rows import arm_rows, candidate_prompts, half_of, moments, split_of
+from typer.testing import CliRunner
 
-from compeer.cer.item import Item
+from compeer.cer.item import Item, read_items
+from compeer.cli import app
 from compeer.dialogue import write_rows
 from compeer.reasoning import parse, render
 
@@ -211,5 +213,32 @@ def test_candidates_become_items_and_disputes_go_to_the_third(home: Path, items:
     assert dropped == {"half-a": 1} and made.split == "test" and made.reference == item.reference
     assert made.candidate and made.candidate.response == "And you?" and made.candidate.generator == "1.5b/half-a"
     assert made.trace["temperature"] == 0.9 and made.trace["pin_fits"] is False
-    write_rows(home / "two.jsonl", [made])
-    assert session.disputed(home / "two.jsonl") == []
+    write_rows(home / "candidates.jsonl", [made])
+    first, second, third = ({"history": True, "emotion": right, "strategy": True} for right in (True, False, False))
+    two = labelled_by(home, first=first, second=second)
+    (again,) = session.disputed(two)
+    assert again.id == made.id and not again.votes and again.label_source is None
+    assert session.dataset(read_items(two)) == []  # one question is still open
+    (done,) = session.dataset(read_items(labelled_by(home, first=first, second=second, third=third)))
+    assert done.label_source == "author" and done.labels.emotion is False and len(done.votes) == 12
+    assert session.disputed(home / "labelled-3.jsonl") == []
+
+
+def labelled_by(home: Path, **people: dict[str, bool]) -> Path:
+    """The items after these labellers, by the commands that the README names."""
+    answers, run = [], CliRunner()
+    for name, said in people.items():
+        tasks = home / f"tasks-{name}.jsonl"
+        assert run.invoke(
+            app, ["cer", "label", "export", f"{home}/candidates.jsonl", "--annotator", name, "-o", str(tasks)]
+        )
+        (task,) = session.lines_of(tasks)
+        assert "1.5b" not in tasks.read_text()
+        session.write_lines(
+            home / f"answers-{name}.jsonl", [{"task": task["id"], "annotator": name, "preference": "neither", **said}]
+        )
+        answers += ["--judgements", f"{home}/answers-{name}.jsonl", "--keys", f"{tasks}.keys"]
+    out = home / f"labelled-{len(people)}.jsonl"
+    done = run.invoke(app, ["cer", "label", "import", f"{home}/candidates.jsonl", *answers, "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    return out
