@@ -23,7 +23,7 @@ Think = Annotated[
     str | None,
     typer.Option(
         help="Thinking before a reply: full, brief (one short sentence per step) or off. Default: off for the 1.5B "
-        "model, unless something is pinned; full for others."
+        "model, unless something other than the strategy is pinned; full for others."
     ),
 ]
 
