@@ -75,7 +75,11 @@ def take(paths: list[Path], seconds: float) -> None:
         shutil.copyfile(path, arriving)
         if path.name == "head.tar.gz":
             with tarfile.open(arriving) as head:
-                head.extractall(LENT / "files", filter="data")
+                head.extractall(LENT / "files.new", filter="data")
+            shutil.copytree(
+                LENT / "files.new", LENT / "files", ignore=shutil.ignore_patterns("manifest.json"), dirs_exist_ok=True
+            )
+            (LENT / "files.new" / "manifest.json").replace(LENT / "files" / "manifest.json")  # last, and at once
             arriving.replace(kept)
             written(LENT / "deadline.json", {"at": time.time() + seconds})
             conduct_in_background()
@@ -173,13 +177,16 @@ def conduct_in_background() -> None:
 def conduct() -> None:
     """Starts steps until all are over. Steps of a conductor that was killed are found by their process ids."""
     steps = {one["name"]: one for one in manifest()["steps"]}
-    lanes = manifest().get("lanes", {})
     running: dict[str, subprocess.Popen[bytes] | int] = {}
     for name in steps:
         known = state_of(name)
         if known["state"] == "running":
             running[name] = known["pid"]
     while True:
+        steps, lanes = (
+            {one["name"]: one for one in manifest()["steps"]},
+            manifest().get("lanes", {}),
+        )  # a head may be new
         for name, process in list(running.items()):
             ended = process.poll() is not None if isinstance(process, subprocess.Popen) else not alive(process)
             if ended:
@@ -244,7 +251,9 @@ def finish(step: dict[str, Any], process: subprocess.Popen[bytes] | int) -> None
     elif known["tries"] >= step.get("tries", 2) or late:
         known |= {"state": "failed"}
         for one in step.get("makes", []):  # so that whoever waits for it need not
-            Path(f"{Path(one.replace('{lent}', str(LENT))).parent}.failed").touch()
+            mark = Path(f"{Path(one.replace('{lent}', str(LENT))).parent}.failed")
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
     else:
         known |= {"state": "waiting"}
     written(LENT / "steps" / f"{step['name']}.json", known | {"code": code, "ended": time.time()})
@@ -306,7 +315,7 @@ def wait(steps: list[str], seconds: float) -> None:
 
 
 def fetch(names: list[str]) -> None:
-    """Adapters in one tar, cut into files that may come back; at most four files, named by what they hold."""
+    """Adapters in one tar, cut into files that may come back; four at most, and no rows, which would be over 64 MiB."""
     out = Path(os.environ["OUT"])
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -318,7 +327,7 @@ def fetch(names: list[str]) -> None:
     digest = hashlib.sha256(content).hexdigest()[:16]
     for number, start in enumerate(range(0, len(content), MOST_BYTES)):
         (out / f"adapters-{digest}-{number}.tar").write_bytes(content[start : start + MOST_BYTES])
-    Mirror(out).copy()
+    report()
 
 
 def report() -> None:

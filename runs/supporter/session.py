@@ -443,7 +443,7 @@ def _place(item: Item) -> bytes:
 
 
 def dataset(labelled: Iterable[Item]) -> list[Item]:
-    """Items with all four labels, called `author`: 574 for test and 400 for validation, by hash, and all for training."""
+    """Items with all four labels, called `author`: 574 for test and 400 for validation, by hash, the rest to train."""
     found: dict[str | None, list[Item]] = {}
     for item in sorted(labelled, key=_place):
         values = (item.labels.history, item.labels.emotion, item.labels.strategy, item.labels.preference)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from collections import Counter
@@ -124,6 +125,37 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
         assert (home / "adapters" / name / "adapter_model.safetensors").stat().st_size > 1000
         assert json.loads((home / "adapters" / name / "job.json").read_text())["rate"] == 1e-4
     assert session.reading_files()[0].startswith("choice: ")
+
+
+def test_failed_steps_are_tried_twice_replaced_and_mended(tmp_path: Path) -> None:
+    program, lent = Path(session.HERE) / "remote.py", tmp_path / "lent"
+    steps = [
+        {"name": "bad", "run": ["bad.py"], "makes": ["{lent}/adapters/one/job.json"]},
+        {"name": "needs", "run": ["good.py"], "after": ["bad"]},
+        {"name": "spare", "run": ["good.py"], "instead_of": "bad"},
+    ]
+
+    def head(bad: str) -> str:
+        files = {"manifest.json": json.dumps({"pieces": {}, "parts": {}, "steps": steps}), "bad.py": bad, "good.py": ""}
+        with tarfile.open(tmp_path / "head.tar.gz", "w:gz") as tar:
+            for name, text in {**files, "remote.py": program.read_text()}.items():
+                (tmp_path / name).write_text(text)
+                tar.add(tmp_path / name, name)
+        return str(tmp_path / "head.tar.gz")
+
+    remote(program, lent, tmp_path / "0", "take", head("raise SystemExit(3)"), "--seconds", "200")
+    remote(program, lent, tmp_path / "1", "wait", "--seconds", "60")
+    states = json.loads((tmp_path / "1" / "states.json").read_text())
+    assert {name: one["state"] for name, one in states.items()} == {"bad": "failed", "needs": "failed", "spare": "done"}
+    assert states["bad"]["tries"] == 2 and states["bad"]["code"] == 3
+    assert (lent / "adapters" / "one.failed").exists()  # so that sampling does not wait for it
+    mended = f"from pathlib import Path\none = Path({str(lent)!r}, 'adapters/one')\n" + (
+        "one.mkdir(parents=True)\n(one / 'job.json').touch()\n"
+    )
+    remote(program, lent, tmp_path / "2", "take", head(mended), "--seconds", "200")
+    remote(program, lent, tmp_path / "3", "retry", "bad", "needs")
+    told = remote(program, lent, tmp_path / "4", "wait", "--seconds", "60")
+    assert told.count(" done ") == 3 and not (lent / "adapters" / "one.failed").exists(), told
 
 
 def test_jobs_stop_in_time_and_save(tmp_path: Path, tiny_qwen2_dir: Path) -> None:
