@@ -191,7 +191,8 @@ def make_prompts(
 
 def cut(source: Iterable[bytes], name: str, folder: Path, size: int) -> dict[str, Any]:
     """A stream as pieces of `size` bytes: their names and hashes, and the hash of the whole."""
-    whole, total, pieces, open_piece, left = hashlib.sha256(), 0, {}, bytearray(), 0
+    pieces: dict[str, dict[str, Any]] = {}
+    whole, total, open_piece = hashlib.sha256(), 0, bytearray()
     for old in folder.glob(f"{name}-*"):
         old.unlink()
 
@@ -295,8 +296,8 @@ def pack(
         if one.name.startswith("gguf-"):
             with zipfile.ZipFile(one) as wheel:
                 wheel.extractall(files / "packages")
-    for one in PROGRAMS:
-        shutil.copyfile(HERE / one, files / one)
+    for program in PROGRAMS:
+        shutil.copyfile(HERE / program, files / program)
     manifest = {"pieces": {name: told for part in parts.values() for name, told in part["pieces"].items()},
                 "parts": {name: part | {"pieces": list(part["pieces"])} for name, part in parts.items()},
                 "lanes": {"train": 2, "sample": 1}, "steps": steps, "rule": plan["rule"]}  # fmt: skip
@@ -353,7 +354,7 @@ def git_file(name: str, root: Path) -> Path:
     return root / told.stdout.strip()
 
 
-def hide(root: Path = ROOT, keep: tuple[str, ...] = tuple(f"runs/supporter/{one}" for one in PROGRAMS)) -> int:
+def hide(root: Path = ROOT, keep: tuple[str, ...] = ("runs/supporter/remote.py", "runs/supporter/device.py")) -> int:
     """A git index of the two programs alone, everything else ignored; the lock keeps others from committing."""
     index, lock, exclude = (git_file(name, root) for name in ("index", "index.lock", "info/exclude"))
     if index.with_name("index.full").exists():
