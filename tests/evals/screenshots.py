@@ -1,17 +1,19 @@
 """The pictures of docs/evaluation.md: `python -m tests.evals.screenshots docs/img`.
 
-The dialogues are the project's own bundled ones; model names, scores and curves are invented.
+The dialogues are the project's own bundled ones; model names, scores and curves are invented. With "all" at the end:
+whole pages, and a dark phone as well.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.conversation.supporter import running
-from tests.evals.made_runs import esc_run, sage_run
+from tests.evals.made_runs import esc_run, judge_study, reward_run, sage_run
+from tests.studio.browsing import browser, looks, shoot
+from tests.studio.material import policy_run
 
 from compeer.corpora import bundled
 from compeer.evals.control import ControlSettings, run_control
@@ -38,7 +40,12 @@ def example(folder: Path) -> Path:
             ControlSettings(model="openai:example-rl", base_url=server.base_url, turns=4, emotions=2),
             folder / "control",
         )
-    names = ("sage-sft", "sage-rl", "sage-other", "esc-sft", "esc-rl", "language", "control")
+    reward_run(folder / "reward-sft", "example-sft")
+    reward_run(folder / "reward-rl", "example-rl", lift=0.25)
+    policy_run(folder / "grpo")
+    judge_study(folder / "judge-study")
+    names = ("sage-sft", "sage-rl", "sage-other", "esc-sft", "esc-rl", "language", "control", "reward-sft",
+             "reward-rl", "grpo", "judge-study")  # fmt: skip
     title = "Example report (invented models and figures)"
     return write_report([folder / name for name in names], folder / "report", title=title).page
 
@@ -46,32 +53,21 @@ def example(folder: Path) -> Path:
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
-        shoot(example(Path(made)), out)
+        take(example(Path(made)), out)
 
 
-def shoot(file: Path, out: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, width, scheme in (("wide", 1280, "light"), ("dark", 1280, "dark"), ("phone", 360, "light")):
-            context = browser.new_context(
-                viewport={"width": width, "height": 1500 if width > 1000 else 900},
-                color_scheme=scheme,
-                reduced_motion="reduce",
-            )
+def take(file: Path, out: Path) -> None:
+    with browser() as opened:
+        for look, options in looks().items():
+            context = opened.new_context(**options, reduced_motion="reduce")
             page = context.new_page()
             page.goto(file.as_uri())
-            page.screenshot(path=out / f"report-{name}.png")
+            shoot(page, out / f"report-{look}.png", whole=True)
             page.select_option("#which", "1")
             page.locator("#case .thought summary").first.click()
-            page.locator("#transcripts").scroll_into_view_if_needed()
             page.evaluate("document.getElementById('transcripts').scrollIntoView()")
-            page.screenshot(path=out / f"report-{name}-transcript.png")
-            if len(sys.argv) > 2:  # the whole page, to look at while working on it
-                page.screenshot(path=out / f"report-{name}-whole.png", full_page=True)
+            shoot(page, out / f"report-transcript-{look}.png")
             context.close()
-        browser.close()
 
 
 if __name__ == "__main__":

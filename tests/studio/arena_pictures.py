@@ -1,6 +1,6 @@
 """Pictures of the pages of the room Arena for the documentation: both themes, and a phone.
 
-python -m tests.studio.arena_pictures docs/img
+python -m tests.studio.arena_pictures docs/img        (with "all" at the end: a dark phone as well)
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.studio.browsing import browser, window
-from tests.studio.label_pictures import LOOKS
+from tests.studio.browsing import browser, looks, shoot, window
 from tests.studio.labelling import png, real_items
 from tests.studio.serving import studio
 
@@ -26,6 +25,19 @@ from compeer.people.store import Store, open_store
 
 #: no names of real models: the votes are drawn, and the pictures must not look like a result
 GOOD = {"aspen": 0.8, "birch": 0.5, "cedar": -0.3, "dogwood": -0.9}
+NOTES = (
+    "It asks before it advises.",
+    "Kind, but it repeats my words.",
+    "Too much advice at once.",
+    "更像一个真的在听的人。",
+)
+#: for each look, people who compare, who see the thinking, and who come after the end
+VISITORS = {
+    "light": ("Fei", "Gina", "Hua"),
+    "dark": ("Olu", "Pia", "Quinn"),
+    "phone": ("小林", "小周", "小陈"),
+    "phone-dark": ("Rosa", "Sam", "Tove"),
+}
 
 
 def arena(store: Store, home: Path, name: str, count: int, **more: Any) -> tuple[CreatedArena, dict[str, str]]:
@@ -56,7 +68,8 @@ def play(store: Store, made: CreatedArena, authors: dict[str, str], names: list[
             continue
         felt = GOOD[authors[work.first]] - GOOD[authors[work.second]] + rng.gauss(0, 1.1)
         choice = "first" if felt > 0.35 else "second" if felt < -0.35 else rng.choice(("both", "both", "neither"))
-        ArenaQueue(store).submit(person, work.name, choice, seconds=rng.uniform(8, 50))
+        note = rng.choice(NOTES) if rng.random() < 0.3 else ""
+        ArenaQueue(store).submit(person, work.name, choice, seconds=rng.uniform(8, 50), note=note)
 
 
 def main(target: Path) -> None:
@@ -66,29 +79,27 @@ def main(target: Path) -> None:
         store = open_store(home / "arena.db")
         made, authors = arena(store, home, "Spring, four models", 50)
         play(store, made, authors, ["Anna", "Ben", "Cleo"], 270)
-        over, others = arena(store, home, "Winter", 50)
-        play(store, over, others, ["Dao 道", "Emil"], 300)
+        over, others = arena(store, home, "Winter", 20, votes=3)
+        play(store, over, others, ["Dao 道", "Emil", "Noor"], 400)
         close_arena(store, over.arena.id)
         shown, _ = arena(store, home, "With reasoning", 10, show_reasoning=True)
         found = results_of(store, over.arena.id)
         for kind in ("svg", "png"):
             draw(found, target / f"arena-figure.{kind}")
         with studio(home / "data", db=str(home / "arena.db")) as address, browser() as opened:
-            for look, options in LOOKS.items():
+            for look, options in looks().items():
+                fei, gina, hua = VISITORS[look]
                 with window(opened, address, **options) as (tab, _wrong):
                     coordinate(tab, made.arena.id, over.arena.id, target, look)
-                visitor = invite(store, made.arena.id, f"Fei {look}")
                 with window(opened, address, **options) as (tab, _wrong):
-                    compare(tab, visitor.token, target, look)
-                reader = invite(store, shown.arena.id, f"Gina {look}")
+                    compare(tab, invite(store, made.arena.id, fei).token or "", target, look)
                 with window(opened, address, **options) as (tab, _wrong):
-                    come_in(tab, reader.token)
+                    come_in(tab, invite(store, shown.arena.id, gina).token or "")
                     tab.locator(".reply summary").first.click()
-                    tab.screenshot(path=target / f"arena-reasoning-{look}.png")
-                last = invite(store, over.arena.id, f"Hua {look}")
+                    shoot(tab, target / f"arena-reasoning-{look}.png")
                 with window(opened, address, **options) as (tab, _wrong):
-                    come_in(tab, last.token)
-                    tab.screenshot(path=target / f"arena-over-{look}.png", full_page=True)
+                    come_in(tab, invite(store, over.arena.id, hua).token or "")
+                    shoot(tab, target / f"arena-over-{look}.png", whole=True)
 
 
 def coordinate(tab: Any, open_one: int, over: int, target: Path, look: str) -> None:
@@ -100,7 +111,10 @@ def coordinate(tab: Any, open_one: int, over: int, target: Path, look: str) -> N
     }
     for name, path in pages.items():
         tab.goto(path)
-        tab.screenshot(path=target / f"arena-{name}-{look}.png", full_page=True)
+        shoot(tab, target / f"arena-{name}-{look}.png", whole=True)
+    tab.locator("a[href*='/cases?one=']").first.click()
+    tab.wait_for_url("**/cases?one=*")
+    shoot(tab, target / f"arena-cases-{look}.png", whole=True)
 
 
 def come_in(tab: Any, token: str) -> None:
@@ -118,9 +132,9 @@ def compare(tab: Any, token: str, target: Path, look: str) -> None:
     )
     tab.evaluate("document.querySelector('.pane').scrollTo(0, 1e6)")
     tab.keyboard.press("1")
-    tab.screenshot(path=target / f"arena-compare-{look}.png", full_page=look == "phone")
+    shoot(tab, target / f"arena-compare-{look}.png", whole=look.startswith("phone"))
     tab.goto("/arena")
-    tab.screenshot(path=target / f"arena-welcome-{look}.png", full_page=True)
+    shoot(tab, target / f"arena-welcome-{look}.png", whole=True)
 
 
 if __name__ == "__main__":

@@ -64,13 +64,15 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 
         >>> Figure("x", 0.753, 0.7, 0.8).text(1, scale=100), Figure("x", 0.02).text(2, sign=True), Figure("x").text()
         ('75.3 [70.0, 80.0]', '+0.02', '-')
+        >>> Figure("x", 0.08, -0.001, 0.13).text(2)
+        '0.08 [0.00, 0.13]'
         """
         if self.value is None:
             return missing
-        form = f"{{:{'+' if sign else ''}.{digits}f}}"
+        form = f"{'+' if sign else ''}z.{digits}f"  # z: no minus before a zero
         if self.low is None or self.high is None:
-            return form.format(scale * self.value)
-        return f"{form} [{form}, {form}]".format(scale * self.value, scale * self.low, scale * self.high)
+            return format(scale * self.value, form)
+        return "{} [{}, {}]".format(*(format(scale * one, form) for one in (self.value, self.low, self.high)))
 
 
 class Resamples:

@@ -100,13 +100,14 @@
     select.parentElement.style.display = values.length < 2 ? "none" : "";
   };
   const LANGUAGES = { en: "English", zh: "Chinese" };
+  const ENDS = { content: "content", lost: "gave up", goodbye: "said goodbye", turns: "limit of turns", rounds: "limit of turns" };
 
   function chooseRun(number) {
     state.run = number;
     $("which").value = String(number);
     const samples = samplesOf(number);
     options($("language"), [...new Set(samples.map((one) => one.language))].sort().map((one) => [one, LANGUAGES[one] ?? one]));
-    options($("ended"), [...new Set(samples.map((one) => one.end).filter(Boolean))].sort().map((one) => [one, one]));
+    options($("ended"), [...new Set(samples.map((one) => one.end).filter(Boolean))].sort().map((one) => [one, ENDS[one] ?? one]));
     const { score } = runOf(number);
     for (const [value, text] of [["up", "lowest first"], ["down", "highest first"]]) {
       $("order").querySelector(`[value=${value}]`).textContent = score ? `${score}: ${text}` : text;
@@ -203,7 +204,7 @@
     const figures = make("div", "figures");
     const figure = (name, value) => { const one = make("span", "", `${name} `); one.append(make("b", "", value)); figures.append(one); };
     if (sample.curve) figure("emotion at the end", String(sample.curve.at(-1)));
-    if (sample.end) figure("ended", sample.end);
+    if (sample.end) figure("ended", ENDS[sample.end] ?? sample.end);
     for (const [name, value] of Object.entries(sample.scores)) figure(name, shown(value));
     if (figures.children.length) place.append(figures);
     let mood = null;
