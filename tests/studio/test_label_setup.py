@@ -19,11 +19,13 @@ from tests.studio.browsing import window
 from tests.studio.labelling import Page, begin, hand_in, item
 from tests.studio.serving import TOKEN, begin_in, browser_of, csrf, enter, studio
 
+from compeer.cer.item import Labels
 from compeer.people.arena import create_arena
 from compeer.people.guideline import current_guideline, own_questions, read_questions, set_questions
 from compeer.people.invitations import invite, people_of
 from compeer.people.labelling import create_project
 from compeer.people.labelling_results import records
+from compeer.people.quality import add_known
 from compeer.people.store import Store, open_store
 
 ALL: dict[str, Any] = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}
@@ -197,6 +199,18 @@ def test_own_questions_are_asked_decided_and_exported(store: Store, address: str
         assert len(votes) == 2 * (5 + 5 + 1) and {one["annotator"] for one in votes} == set(says)
         agreed = desk.get(f"{here}/agreement?question=warmth").text
         assert "How warm?" in agreed and "Cold" in agreed
+        assert {"s-own0", "s-own1"} <= set(re.findall(r'<rect class="(.*?)"', agreed)), "its bars have colours"
+        known = item(7, id="known", labels=Labels(history=True), label_source="human")
+        add_known(store, number, [known], "practice")
+        with browser_of(address) as client:
+            begin(client, invite(store, number, "dora").token or "")
+            page = client.get("/label/practice").text
+            there = re.search(r'action="(/label/practice/\d+)"', page)
+            assert there
+            steps = dict.fromkeys(("history", "emotion", "strategy"), "true")
+            sent = {"csrf": csrf(page), **steps, "preference": "first", "own:warmth": "warm"}
+            explained = client.get(client.post(there[1], data=sent).headers["location"]).text
+            assert "<td>Warm</td>" in explained and "<td>warm</td>" not in explained, "its answer, and not the id"
         assert "How warm?" in desk.get(f"{here}/disagreements").text and "How warm?" in desk.get(here).text
 
 
