@@ -176,6 +176,7 @@ class JudgeClient:
         lacking: list[tuple[JudgeError, list[int]]]
         async with gate:
             step.retried += len(places) if tries else 0
+            before = step.judged
             try:
                 answers = await self._ask([step.cases[place] for place in places], min(self.attempt, step.left))
                 lacking = step.take(places, answers, self.judge.kind)
@@ -183,15 +184,26 @@ class JudgeClient:
             except JudgeError as error:
                 lacking, step.last_failed = [(error, places)], True
         seen = step.judged if seen is None else seen
-        await asyncio.gather(*(self._judge_again(step, gate, *one, tries + 1, seen) for one in lacking))
+        await asyncio.gather(*(self._judge_again(step, gate, *one, tries + 1, seen, before) for one in lacking))
 
     async def _judge_again(
-        self, step: _Step, gate: asyncio.Semaphore, error: JudgeError, places: list[int], tries: int, seen: int
+        self,
+        step: _Step,
+        gate: asyncio.Semaphore,
+        error: JudgeError,
+        places: list[int],
+        tries: int,
+        seen: int,
+        before: int,
     ) -> None:
-        """Try again after a pause, in halves if the judge did answer, unless trying is of no use."""
+        """Try again after a pause, in halves if the judge did answer, unless trying is of no use.
+
+        `before`: how many pieces had been judged when the last attempt began. An attempt that began in an outage and
+        ended after it says nothing about its case.
+        """
         step.failures |= dict.fromkeys(places, (error.kind, str(error)))
         alone, answered = len(places) == 1, error.kind not in ("time", "connection")
-        enough = tries >= _ENOUGH and (step.judged > seen or step.endless)
+        enough = tries >= _ENOUGH and (before > seen or step.endless)
         if alone and answered and (error.again == "smaller" or enough):
             step.hopeless.add(places[0])
             return
