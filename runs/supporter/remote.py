@@ -5,7 +5,7 @@
     python3 remote.py fetch ADAPTER…                 adapters as pieces of 15 MB in $OUT, at most 60 MB a call
     python3 remote.py retry STEP…                    starts failed steps again
 
-Everything lies in one folder (`LENT`, /root/lent): pieces/, files/ (the unpacked head, with this program), base.gguf,
+Everything lies in one folder (`LENT`, ~/lent): pieces/, files/ (the unpacked head, with this program), base.gguf,
 base/, overlay/, adapters/, results/, steps/. The conductor is one process in a session of its own, so that it outlives
 the call: it reads files/manifest.json and starts each step once those that it needs are done and its lane has room.
 Steps are processes; the state of each is steps/NAME.json (running, done, failed; with return code and times) and its
@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-LENT = Path(os.environ.get("LENT", "/root/lent"))
+LENT = Path(os.environ.get("LENT", Path.home() / "lent"))
 HERE = Path(__file__).resolve().parent
 MOST_BYTES = 15_000_000  # of a file that comes back
 PAUSE = float(os.environ.get("LENT_PAUSE", "0.5"))
