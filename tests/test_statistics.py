@@ -9,23 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from compeer.statistics import (
-    Figure,
-    Resamples,
-    ac1,
-    alpha,
-    bradley_terry,
-    chess_points,
-    difference_figure,
-    estimate,
-    kappa,
-    mcnemar,
-    mean_figure,
-    percent_agreement,
-    rank_range,
-    share_figure,
-    wilson,
-)
+from compeer.statistics import Figure, Resamples, difference_figure, estimate, mean_figure, share_figure, wilson
+from compeer.statistics.agreement import ac1, alpha, kappa, percent_agreement
+from compeer.statistics.classification import mcnemar
+from compeer.statistics.ranking import bradley_terry, chess_points, rank_range
 
 
 class TestFigure:
@@ -60,7 +47,7 @@ class TestBootstrap:
     def test_memory_stays_bounded_and_the_rounds_are_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
         values = [0.0, 1.0, 5.0, 7.0]
         whole = mean_figure("x", values)
-        monkeypatch.setattr("compeer.statistics.intervals._PAIRS_AT_ONCE", 8)
+        monkeypatch.setattr("compeer.statistics._PAIRS_AT_ONCE", 8)
         parted = mean_figure("x", values)
         assert parted.low == pytest.approx(whole.low, abs=0.8) and parted.value == whole.value
 

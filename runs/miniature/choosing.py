@@ -177,11 +177,10 @@ def _shared(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found = {}
     for key, value in configs[0].items():
         groups = [group for config in configs if isinstance(group := config.get(key), Mapping)]
-        if len(groups) == len(configs):
-            if same := _shared(groups):
-                found[key] = same
-        elif all(key in config and config[key] == value for config in configs):
+        if all(key in config and config[key] == value for config in configs):
             found[key] = value
+        elif len(groups) == len(configs) and (same := _shared(groups)):
+            found[key] = same
     return found
 
 

@@ -18,10 +18,10 @@ from compeer.models.embedding import Embedder
 from compeer.models.request import Request
 from compeer.policy.diversity import in_use
 from compeer.reasoning import parse
-from compeer.reward.evaluation import EvaluationFolder, add_probe, ask_judge, measure_folder
-from compeer.reward.evaluation.baselines import TEXT_ONLY
+from compeer.reward.evaluation.baselines import TEXT_ONLY, add_probe
+from compeer.reward.evaluation.folder import EvaluationFolder, ask_judge
 from compeer.reward.evaluation.measure import dialogues_of
-from compeer.reward.evaluation.report import ReportSection
+from compeer.reward.evaluation.report import ReportSection, measure_folder
 from compeer.reward.spec import open_judge
 from compeer.statistics import Figure, Resamples, estimate
 from runs.miniature import data
@@ -50,7 +50,7 @@ def table1_judges(work: Work) -> dict[str, Any]:
             say(f"{NAMES[name]} is not trained yet and is left out")
             continue
         opened = open_judge(judge_spec(work, name), batch=work.settings.measure.batch, device=_device(work))
-        ask_judge(opened, folder, NAMES[name], orders="both", say=say)
+        ask_judge(opened, folder, NAMES[name], orders="both")
     return {"judges": [entry.name for entry in folder.run.judges]}
 
 
@@ -210,7 +210,7 @@ def judged(
     for name, items in sets.items():
         folder.add_set(name, items)
     opened = open_judge(judge_spec(work, judge), batch=work.settings.measure.batch, device=_device(work))
-    ask_judge(opened, folder, NAMES[judge], orders="both", say=say)
+    ask_judge(opened, folder, NAMES[judge], orders="both")
     told = {name: folder.judgements(name, NAMES[judge]) for name in sets}
     return {name: np.array([float(told[name][item.id].total) for item in items]) for name, items in sets.items()}
 

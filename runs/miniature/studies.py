@@ -23,12 +23,13 @@ from compeer.models.ask import request_for
 from compeer.models.request import run as wait
 from compeer.reward.case import case_of
 from compeer.reward.consistency import Following, measure_consistency
-from compeer.reward.evaluation import EvaluationFolder, ask_judge, measure_folder
+from compeer.reward.evaluation.folder import EvaluationFolder, ask_judge
+from compeer.reward.evaluation.report import measure_folder
 from compeer.reward.spec import open_judge
 from compeer.reward.timing import Timing, time_study
 from runs.miniature import data
 from runs.miniature.measuring import adapter, embedders, reduced, samples_path
-from runs.miniature.pieces import Work, read_note, say
+from runs.miniature.pieces import Work, read_note
 from runs.miniature.training import judge_spec
 from runs.miniature.writing import answer
 from runs.sweep import Point, marked, point
@@ -91,7 +92,7 @@ def consistency(work: Work) -> dict[str, Any]:
     told = {}
     for name, spec in PAIR.items():
         opened = open_judge(judge_spec(work, spec), batch=work.settings.measure.batch, device=_device(work))
-        ask_judge(opened, folder, name, say=say)
+        ask_judge(opened, folder, name)
         told[name] = folder.judgements("samples", name)
     following, quality = _following(work, written)
     rounds, seed = work.settings.measure.rounds, work.settings.seed
@@ -135,7 +136,7 @@ def elsewhere(work: Work) -> dict[str, Any]:
         folder.add_labelled_set(name, items)
     for name, spec in {"UnifiReward": "unified", "PRM + ORM": "separate"}.items():
         opened = open_judge(judge_spec(work, spec), batch=work.settings.measure.batch, device=_device(work))
-        ask_judge(opened, folder, name, orders="both", say=say)
+        ask_judge(opened, folder, name, orders="both")
     made = measure_folder(folder, rounds=work.settings.measure.rounds, seed=work.settings.seed)
     missing = [name for name in ("escot", "mesc") if name not in sets]
     if missing and not work.tiny:

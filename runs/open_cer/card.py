@@ -9,6 +9,7 @@ moments, made here from the files; `tests/corpora/test_open_cer.py` makes them a
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,13 +17,15 @@ from functools import cache
 from statistics import quantiles
 from typing import Any
 
-from compeer.cer.item import Item, read_items
+from compeer.cer.item import QUESTIONS, Item, read_items
 from compeer.corpora import open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.plotting import ACCENT, INK, PAPER, QUIET, drawing, frame
 from compeer.reasoning import STEPS, Reasoning
 from compeer.reasoning.ontology import LANGUAGES, STAGES, STRATEGIES, words
 from runs.open_cer.grid import COURSES, SITUATIONS, plan
-from runs.supporter.rows import moments, split_of
+from runs.open_cer.items import NUMBERS
+from runs.supporter.rows import moments
 
 CARD = open_cer.FOLDER / "README.md"
 PICTURE = open_cer.FOLDER / "grid.png"
@@ -78,6 +81,10 @@ def sizes() -> list[str]:
                     lambda language, split=split: sum(split_of(one.dialogue) == split for one in moments_in(language)),
                 )
                 for split in ("train", "valid", "test")
+            ),
+            (
+                "answers of a model, mended by an author (corrections)",
+                lambda language: sum(1 for _ in open_cer.corrections(language)),  # type: ignore[arg-type]
             ),
             ("contrasted answers under other strategies", lambda language: len(contrasts_in(language))),
             (
@@ -165,6 +172,33 @@ def attacks() -> list[str]:
     return table("attack", ((kind, lambda one, kind=kind: kinds[kind, one]) for kind in names))
 
 
+def items() -> list[str]:
+    """The labelled items: sizes, agreement, balance and the shortcut table, from `items.json`."""
+    told = json.loads(NUMBERS.read_text("utf-8"))
+    sizes, spread, found = told["items"], told["balance"], told["agreement"]
+    lines = [
+        f"{sum(sizes.values()):,} items with four labels each: {sizes['train']:,} to train, {sizes['valid']} for "
+        f"validation, {sizes['test']} for test. {told['labelled']:,} were labelled; the others are over what test and "
+        "validation hold, or three labellers gave three answers.",
+        "",
+        "| question | labelled twice | agreement | kappa | AC1 | labels |",
+        "|---|---|---|---|---|---|",
+    ]
+    for question, one in found.items():
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in spread[question].items())
+        lines.append(
+            f"| {question} | {one['items']:,} | {100 * one['percent']:.1f} % | {one['kappa']:.2f} | {one['ac1']:.2f} "
+            f"| {shares} |"
+        )
+    lines += ["", "| candidate by | items |", "|---|---|"]
+    lines += [f"| `{name}` | {count:,} |" for name, count in spread["generator"].items()]
+    lines += ["", "| what is known | history | emotion | strategy | replies |", "|---|---|---|---|---|"]
+    for name, by_question in told["shortcuts"].items():
+        values = [f"{by_question[one]:.2f}" if one in by_question else "" for one in QUESTIONS]
+        lines.append(f"| {name} | " + " | ".join(values) + " |")
+    return [*lines, ""]
+
+
 def shown() -> list[str]:
     """Ten moments in full, five per language: those whose names have the smallest hash, so nobody chose them."""
     lines = []
@@ -188,6 +222,7 @@ def shown() -> list[str]:
 
 PARTS: dict[str, Callable[[], list[str]]] = {
     "sizes": sizes,
+    "items": items,
     "attacks": attacks,
     "labels": labels,
     "lengths": lengths,

@@ -47,9 +47,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runs.supporter.rows import split_of
-
 from compeer.corpora import load, open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
 from compeer.safety import ConversationGuard, Level, Said, at_least, worst

@@ -17,6 +17,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,25 +85,43 @@ _SEEN = """() => {
 }"""
 
 
+#: the turn stands there; the page gave the message back, because the studio was busy
+_ANSWERED = (
+    "(document.querySelectorAll('#turns .turn').length >= count && !document.querySelector('.coming')"
+    " && !document.querySelector('#send').hidden)"
+)
+_GIVEN_BACK = "(document.querySelector('#message').value !== '' && !document.querySelector('.coming'))"
+
+
+def _send(page: Any, line: str) -> None:
+    """Send a line as a person does. Until the page knows its own state it takes none and leaves it in the box."""
+    for _ in range(20):
+        page.locator("#message").fill(line)
+        page.locator("#send").click()
+        try:
+            page.wait_for_function("() => document.querySelector('#message').value === ''", timeout=3_000)
+            return
+        except Exception as error:
+            if type(error).__name__ != "TimeoutError":
+                raise
+    raise RuntimeError("the page does not take the message")
+
+
 def on_the_page(turns: list[str], language: str, address: str, browser: Any) -> Replies:
     """What a person sees on the page after each line."""
     locale = {"en": "en-US", "zh": "zh-CN"}[language]
     context = browser.new_context(locale=locale, viewport={"width": 1100, "height": 900})
     try:
         page = context.new_page()
-        page.goto(address)
-        page.goto(address.split("?")[0].rstrip("/") + "/talk/" if "/talk" not in page.url else page.url)
-        page.locator("#message").wait_for(timeout=30_000)
+        page.goto(f"{address}/talk", timeout=60_000)
+        page.locator("#message").wait_for(timeout=60_000)
         replies: Replies = []
         for number, line in enumerate(turns, start=1):
-            page.locator("#message").fill(line)
-            page.locator("#send").click()
-            page.wait_for_function(
-                "count => document.querySelectorAll('#turns .turn').length >= count"
-                " && !document.querySelector('.coming') && !document.querySelector('#send').hidden",
-                arg=number,
-                timeout=300_000,
-            )
+            for _ in range(10):
+                _send(page, line)
+                page.wait_for_function(f"count => {_ANSWERED} || {_GIVEN_BACK}", arg=number, timeout=240_000)
+                if page.evaluate(f"count => {_ANSWERED}", number):
+                    break
             replies.append(str(page.evaluate(_SEEN)))
         return replies
     finally:
@@ -110,31 +130,42 @@ def on_the_page(turns: list[str], language: str, address: str, browser: Any) -> 
 
 @contextmanager
 def served(*words: str) -> Iterator[str]:
-    """A real process that listens; its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "compeer.cli", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            found = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
-            if found:
-                yield found[0].rstrip(".,").removesuffix("/v1")
-                return
-        raise RuntimeError(f"compeer {' '.join(words)} did not say where it listens")
-    finally:
-        process.terminate()
-        process.wait(60)
+    """A real process that listens; its address. What it prints goes to a file: a pipe that nobody reads fills up, and
+    the process stands still."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("w", encoding="utf-8") as printed:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "compeer.cli", *words],
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        try:
+            yield _address(process, log, 120.0)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path, seconds: float) -> str:
+    begun = time.monotonic()
+    while time.monotonic() - begun < seconds:
+        found = re.search(r"http://127\.0\.0\.1:\d+[^\s/]*", log.read_text(encoding="utf-8", errors="replace"))
+        if found:
+            return found[0].rstrip(".,")
+        if process.poll() is not None:
+            break
+        time.sleep(0.2)
+    raise RuntimeError(f"it did not say where it listens:\n{log.read_text(encoding='utf-8')[-2000:]}")
 
 
 def wait_ready(address: str) -> None:
     """Until the model is loaded."""
-    import time
-
     for _ in range(300):
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=5) as answer:
@@ -146,15 +177,25 @@ def wait_ready(address: str) -> None:
     raise RuntimeError("the server did not become ready")
 
 
-def run(scripts: list[dict[str, Any]], out: Path, model: str, doors: tuple[str, ...] = DOORS) -> None:
-    """Play every script that is not finished, each through the next door in turn."""
+def run(
+    scripts: list[dict[str, Any]], out: Path, model: str, doors: tuple[str, ...] = DOORS, minutes: float = 0
+) -> None:
+    """Play every script that is not finished, each through the next door in turn; of all doors only `doors`. After so
+    many `minutes` nothing new begins. A script that fails is named and left out, and the others go on."""
+    begun = time.monotonic()
     finished = {json.loads(line)["id"] for line in out.read_text("utf-8").splitlines()} if out.exists() else set()
-    left = [(doors[place % len(doors)], script) for place, script in enumerate(scripts)]
-    left = [(door, script) for door, script in left if script["id"] not in finished]
+    left = [(DOORS[place % len(DOORS)], script) for place, script in enumerate(scripts)]
+    left = [(door, script) for door, script in left if door in doors and script["id"] not in finished]
     out.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(door: str, script: dict[str, Any], play: Callable[[list[str], str], Replies]) -> None:
-        shown = play(script["turns"], script["language"])
+        if minutes and time.monotonic() - begun > minutes * 60:
+            return
+        try:
+            shown = play(script["turns"], script["language"])
+        except Exception as error:
+            print(f"{script['id']} {door}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            return
         turns = [{"said": said, "shown": text} for said, text in zip(script["turns"], shown, strict=True)]
         row = {"id": script["id"], "language": script["language"], "door": door, "model": model, "turns": turns}
         with out.open("a", encoding="utf-8") as file:
@@ -174,7 +215,10 @@ def run(scripts: list[dict[str, Any]], out: Path, model: str, doors: tuple[str, 
         from playwright.sync_api import sync_playwright
 
         with served("studio", "--model", model, "--port", "0") as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+            # as root it needs --no-sandbox, with little shared memory (in containers) the other, or pages stand still
+            browser = playwright.chromium.launch(
+                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-dev-shm-usage"]
+            )
             for door, script in left:
                 if door == "page":
                     keep(door, script, lambda turns, language: on_the_page(turns, language, address, browser))
@@ -188,9 +232,10 @@ def main() -> None:
     parser.add_argument("--model", default="embedded:small")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--door", choices=DOORS, action="append", help="only these doors")
+    parser.add_argument("--minutes", type=float, default=0, help="begin nothing new after so many minutes")
     given = parser.parse_args()
     rows = [json.loads(line) for line in given.scripts.read_text("utf-8").splitlines() if line.strip()]
-    run(rows[: given.limit], given.out, given.model, tuple(given.door or DOORS))
+    run(rows[: given.limit], given.out, given.model, tuple(given.door or DOORS), given.minutes)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from runs.supporter.rows import split_of
 
 from compeer.corpora import load, open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.safety.network import BUCKETS, pieces, vector
 from compeer.safety.normalise import fold

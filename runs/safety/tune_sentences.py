@@ -24,9 +24,9 @@ import torch
 from runs.safety.train import examples
 from runs.safety.tune import in_steps
 from runs.safety.tune_reader import LEVELS
-from runs.supporter.rows import split_of
 
 from compeer.corpora import load, open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.safety import lexicon_finding
 from compeer.safety.network import conversation_texts, sentence_vectors

@@ -3,7 +3,9 @@
     python device.py dequantise GGUF TOKENIZER OUT [SIZE]
     python device.py train JOB.json     {"base", "rows", "out", "rank", "rate", "epochs", "batch", "seed", "save_at"}
     python device.py sample JOB.json    {"engine", "base", "sets": [{"name", "prompts", "most", "adapter"}], "out"}
+    python device.py prefer JOB.json    {"base", "pairs", "rows", "out", "beta", "likelihood", …}: DPO, rows beside it
     python device.py score JOB.json     {"base", "adapter", "prompts": […], "answers", "out"}
+    python device.py judge JOB.json     {"base", "adapter", "cases": […], "out"}: verdicts turn by turn
 
 Every job may have `seconds`: it stops itself 20 s before they are over (`spare`), with what is there saved. `sample`
 appends to `out`/NAME.jsonl after every batch and, started again, leaves out what is there. A set whose adapter is still
@@ -309,6 +311,128 @@ def save(model: Any, out: str, job: dict[str, Any]) -> None:
     say("saved", out)
 
 
+# --- preferences ----------------------------------------------------------------------------------------------------
+
+
+def log_likelihoods(core: Any, rows: list[tuple[list[int], list[bool]]], pad: int, device: Any) -> Any:
+    """The sum of the log-probabilities of the learnt tokens of each row."""
+    import torch
+
+    longest = max(len(row[0]) for row in rows)
+    ids = torch.full((len(rows), longest), pad)
+    mark = torch.zeros((len(rows), longest), dtype=torch.bool)
+    for at, (tokens, learnt) in enumerate(rows):
+        ids[at, : len(tokens)] = torch.tensor(tokens)
+        mark[at, : len(tokens)] = torch.tensor(learnt)
+    ids, place = ids.to(device), mark[:, 1:].to(device)
+    with torch.autocast(device.type, torch.bfloat16):
+        hidden = core.model(input_ids=ids, use_cache=False).last_hidden_state
+        logits = core.lm_head(hidden[:, :-1][place])
+    told = -torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][place], reduction="none")
+    owner = torch.arange(len(rows), device=device)[:, None].expand_as(place)[place]
+    return torch.zeros(len(rows), device=device).index_add(0, owner, told)
+
+
+def prefer(job: dict[str, Any]) -> None:
+    """Direct preference optimisation of a LoRA from the base, with the likelihood of the chosen answer beside it, and
+    with further rows to learn as they are (`rows`) in every step.
+
+    loss = -log sigmoid(beta ((chosen - rejected) - (the same under the base))) - likelihood / length of chosen
+    The base's values are taken before the first step, when the LoRA still changes nothing.
+    """
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    clock, seed = Clock(job), job.get("seed", 0)
+    random.seed(seed)
+    torch.manual_seed(seed)
+    model, tokenizer = open_base(job["base"])
+    rank = job.get("rank", 8)
+    model = get_peft_model(
+        model,
+        LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"),
+    )
+    for module in model.modules():
+        if hasattr(module, "cast_input_dtype_enabled"):
+            module.cast_input_dtype_enabled = False
+    core, device, pad = model.base_model.model, model.device, tokenizer.pad_token_id
+    weights = [one for one in model.parameters() if one.requires_grad]
+
+    def encode(messages: list[dict[str, Any]], answer: str) -> tuple[list[int], list[bool]]:
+        whole = [*messages, {"role": "assistant", "content": answer, "learn": True}]
+        return encoded(rendered(whole, ask=False), tokenizer)
+
+    pairs = []
+    for row in rows_of(job["pairs"]):
+        one = [encode(row["messages"], row[side]) for side in ("chosen", "rejected")]
+        if max(len(ids) for ids, _ in one) <= job.get("longest", 1200):
+            pairs.append(one)
+    rows = [encode(row["messages"], row["answer"]) for row in rows_of(job["rows"])] if job.get("rows") else []
+    micro = job.get("micro", 8)
+    pairs.sort(key=lambda one: len(one[0][0]))
+    base: list[Any] = []
+    with torch.no_grad():
+        for at in range(0, len(pairs), micro * 2):
+            part = pairs[at : at + micro * 2]
+            base.append(log_likelihoods(core, [side for one in part for side in one], pad, device).view(-1, 2))
+    reference = torch.cat(base)
+    epochs, batch, rate = job.get("epochs", 1), job.get("batch", 16), job.get("rate", 5e-5)
+    steps = math.ceil(epochs * len(pairs) / batch)
+    few = math.ceil(job.get("row_epochs", 1) * len(rows) / steps) if rows else 0
+    order = [at for _ in range(math.ceil(epochs) + 1) for at in random.sample(range(len(pairs)), len(pairs))]
+    others = [at for _ in range(9) for at in random.sample(range(len(rows)), len(rows))]
+    optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0, betas=(0.9, 0.98))
+    beta, likelihood = job.get("beta", 0.1), job.get("likelihood", 0.2)
+    say("pairs", len(pairs), "rows", len(rows), "steps", steps, "rows a step", few, f"{clock.taken():.0f} s")
+    model.train()
+    began, waited, step, skipped = time.time(), clock.taken(), 0, 0
+    for step in range(steps):
+        done = max(step / steps, (clock.taken() - waited) / max(1.0, clock.limit - waited))
+        if done >= 1:
+            say("out of time after", step, "steps")
+            break
+        for group in optimiser.param_groups:
+            group["lr"] = (
+                rate * min(1.0, (step + 1) / max(1, 0.08 * steps)) * max(0.1, 0.5 * (1 + math.cos(math.pi * done)))
+            )
+        chosen = sorted(order[step * batch : (step + 1) * batch])
+        told = {"margin": 0.0, "right": 0.0, "loss": 0.0, "rows": 0.0}
+        for at in range(0, len(chosen), micro):
+            part = chosen[at : at + micro]
+            values = log_likelihoods(core, [side for one in part for side in pairs[one]], pad, device).view(-1, 2)
+            gap = (values - reference[part])[:, 0] - (values - reference[part])[:, 1]
+            lengths = torch.tensor([float(sum(pairs[one][0][1])) for one in part], device=device)
+            loss = -torch.nn.functional.logsigmoid(beta * gap) - likelihood * values[:, 0] / lengths
+            (loss.sum() / len(chosen)).backward()
+            told["margin"] += float(gap.sum()) / len(chosen)
+            told["right"] += float((gap > 0).sum()) / len(chosen)
+            told["loss"] += float(loss.sum()) / len(chosen)
+        extra = sorted((rows[at] for at in others[step * few : (step + 1) * few]), key=lambda row: len(row[0]))
+        for at in range(0, len(extra), micro * 2):
+            group_rows = extra[at : at + micro * 2]
+            total = sum(sum(row[1]) for row in extra)
+            loss = -log_likelihoods(core, group_rows, pad, device).sum() / total * job.get("row_weight", 1.0)
+            loss.backward()
+            told["rows"] += float(loss)
+        norm = torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        if math.isfinite(float(norm)):
+            optimiser.step()
+        else:
+            skipped += 1
+        optimiser.zero_grad(set_to_none=True)
+        if step % 10 == 0 or step + 1 == steps:
+            shown = " ".join(f"{key} {value:.3f}" for key, value in told.items())
+            say(f"step {step + 1}/{steps} {shown} {time.time() - began:.0f} s")
+    numbers = {
+        "pairs_used": len(pairs),
+        "rows_used": len(rows),
+        "not_finite": skipped,
+        "step": step + 1,
+        "steps": steps,
+    }
+    save(model, job["out"], {**job, **numbers, "seconds_taken": round(time.time() - began, 1)})
+
+
 # --- sampling ------------------------------------------------------------------------------------------------------
 
 
@@ -390,8 +514,8 @@ class VllmEngine:
         self.min_p, self.numbers = job.get("min_p", 0.02), {}
         self.model = LLM(
             model=job["base"], dtype="bfloat16", enable_lora=True, max_lora_rank=job.get("rank", 8), max_loras=2,
-            enforce_eager=True, gpu_memory_utilization=job.get("memory", 0.2), max_model_len=4096, max_num_seqs=512,
-            kv_cache_memory_bytes=job.get("cache", 16_000_000_000), seed=job.get("seed", 0),
+            enforce_eager=True, gpu_memory_utilization=job.get("memory", 0.25), max_model_len=4096, max_num_seqs=1024,
+            kv_cache_memory_bytes=job.get("cache", 24_000_000_000), seed=job.get("seed", 0),
         )  # fmt: skip
         self.tokenizer = self.model.get_tokenizer()
 
@@ -419,26 +543,19 @@ class TransformersEngine:
     def __init__(self, job: dict[str, Any], regexes: dict[str, str]) -> None:
         import torch
 
+        self.base, self.loaded = job["base"], None
         self.model, self.tokenizer = open_base(job["base"])
         self.end = self.tokenizer.convert_tokens_to_ids(END)
-        self.min_p, self.known = job.get("min_p", 0.02), set[str]()
+        self.min_p = job.get("min_p", 0.02)
         torch.manual_seed(job.get("seed", 0))
 
-    def use(self, adapter: str) -> str:
-        from peft import PeftModel
-
-        name = Path(adapter).name.replace(".", "_")
-        if not self.known:
-            self.model = PeftModel.from_pretrained(self.model, adapter, adapter_name=name).eval()
-        elif name not in self.known:
-            self.model.load_adapter(adapter, name)
-        self.known.add(name)
-        self.model.set_adapter(name)
-        return name
+    def use(self, adapter: str | None) -> None:
+        """The base with this adapter merged in: an adapter beside it doubles the time of a word."""
+        if adapter != self.loaded:
+            self.model = None
+            self.model, self.loaded = merged(open_base(self.base)[0], adapter), adapter
 
     def write(self, rows: list[dict[str, Any]], adapter: str | None, most: int) -> list[tuple[str, bool, int]]:
-        from contextlib import nullcontext
-
         import torch
         from transformers import LogitsProcessor, LogitsProcessorList
 
@@ -449,15 +566,13 @@ class TransformersEngine:
                 scores = scores.float() / heats
                 return scores.masked_fill(scores < scores.max(-1, keepdim=True).values + least, -1e9)
 
-        if adapter:
-            self.use(adapter)
+        self.use(adapter)
         prompts = [encoded(rendered(row["messages"], row.get("prefix", "")), self.tokenizer)[0] for row in rows]
         longest, pad, device = max(map(len, prompts)), self.tokenizer.pad_token_id, self.model.device
         ids = torch.tensor([[pad] * (longest - len(one)) + one for one in prompts], device=device)
         mask = torch.tensor([[0] * (longest - len(one)) + [1] * len(one) for one in prompts], device=device)
         heats = torch.tensor([[max(0.01, row.get("temperature", 0.7))] for row in rows], device=device)
-        bare = self.model.disable_adapter() if self.known and not adapter else nullcontext()
-        with torch.inference_mode(), bare:
+        with torch.inference_mode():
             made = self.model.generate(
                 input_ids=ids, attention_mask=mask, max_new_tokens=most, do_sample=True, temperature=1.0, top_k=0,
                 top_p=1.0, logits_processor=LogitsProcessorList([Heat()]), eos_token_id=self.end, pad_token_id=pad,
@@ -515,10 +630,76 @@ def score(job: dict[str, Any]) -> None:
             say("scored", len(prompts), f"after {time.time() - began:.1f} s")
 
 
+def alike(paths: list[list[int]]) -> int:
+    """How many tokens all of them begin with."""
+    return next(at for at, tokens in enumerate(zip(*paths, strict=False)) if len(set(tokens)) > 1)
+
+
+def judge(job: dict[str, Any]) -> None:
+    """Verdicts on cases {"id", "system", "turns": [text], "answers": [[text, …], …]}, turn by turn: each is asked after
+    the verdicts that the judge itself gave before. An answer's probability goes by its first differing tokens."""
+    import torch
+
+    model, tokenizer = open_base(job["base"])
+    model = merged(model, job.get("adapter"))
+    cases, budget, began = [row for one in job["cases"] for row in rows_of(one)], job.get("tokens", 60000), time.time()
+    chats: dict[str, list[dict[str, Any]]] = {case["id"]: [case["system"]] for case in cases}
+    verdicts: dict[str, list[list[float]]] = {case["id"]: [] for case in cases}
+
+    def read(part: list[tuple[str, list[int], list[str]]]) -> None:
+        tokens = [[tokenizer(one, add_special_tokens=False)["input_ids"] for one in answers] for _, _, answers in part]
+        # "The first", "The second" and "The two" share their beginning, "Neither" does not: two places to look at
+        groups = [[path for path in paths if path[0] == paths[0][0]] for paths in tokens]
+        shared = [alike(group) if len(group) > 1 else 1 for group in groups]
+        whole = [ids + paths[0][:few] for (_, ids, _), paths, few in zip(part, tokens, shared, strict=True)]
+        longest = max(map(len, whole))
+        ids = torch.full((len(part), longest), tokenizer.pad_token_id)
+        for at, one in enumerate(whole):
+            ids[at, : len(one)] = torch.tensor(one)
+        hidden = model.model(input_ids=ids.to(model.device), use_cache=False).last_hidden_state
+        ends = torch.tensor([len(one) - 1 for one in whole], device=model.device)
+        at = torch.arange(len(part), device=model.device)
+        root = model.lm_head(hidden[at, ends - torch.tensor(shared, device=model.device)]).float()
+        after = model.lm_head(hidden[at, ends]).float()
+        for place, ((name, _, _), paths, group, few) in enumerate(zip(part, tokens, groups, shared, strict=True)):
+            firsts = sorted({path[0] for path in paths})
+            share = dict(zip(firsts, torch.softmax(root[place, firsts], -1).tolist(), strict=True))
+            seconds = sorted({path[few] for path in group}) if len(group) > 1 else []
+            deeper = dict(zip(seconds, torch.softmax(after[place, seconds], -1).tolist(), strict=True))
+            odds = [share[path[0]] * (deeper[path[few]] if path in group and seconds else 1.0) for path in paths]
+            verdicts[name].append([round(one, 5) for one in odds])
+
+    with torch.inference_mode():
+        for turn in range(max(len(case["turns"]) for case in cases)):
+            asked = []
+            for case in cases:
+                if turn < len(case["turns"]):
+                    chats[case["id"]].append({"role": "user", "content": case["turns"][turn]})
+                    asked.append(
+                        (case["id"], encoded(rendered(chats[case["id"]]), tokenizer)[0], case["answers"][turn])
+                    )
+            asked.sort(key=lambda one: len(one[1]))
+            while asked:
+                few = max(1, min(len(asked), budget // (len(asked[-1][1]) + 2)))
+                read(asked[-few:])
+                asked = asked[:-few]
+            for case in cases:
+                if turn < len(case["turns"]):
+                    odds = verdicts[case["id"]][turn]
+                    said = case["answers"][turn][odds.index(max(odds))]
+                    chats[case["id"]].append({"role": "assistant", "content": said})
+            say("turn", turn + 1, f"{time.time() - began:.1f} s")
+    Path(job["out"]).parent.mkdir(parents=True, exist_ok=True)
+    with Path(job["out"]).open("w", encoding="utf-8") as out:
+        for case in cases:
+            row = {"id": case["id"], "set": Path(job["out"]).stem, "odds": verdicts[case["id"]]}
+            out.write(json.dumps(row) + "\n")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "dequantise":
         dequantise(*sys.argv[2:])
     else:
-        {"train": train, "sample": sample, "score": score}[sys.argv[1]](
+        {"train": train, "prefer": prefer, "sample": sample, "score": score, "judge": judge}[sys.argv[1]](
             json.loads(Path(sys.argv[2]).read_text("utf-8"))
         )

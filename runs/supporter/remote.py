@@ -82,6 +82,7 @@ def take(paths: list[Path], seconds: float) -> None:
             (LENT / "files.new" / "manifest.json").replace(LENT / "files" / "manifest.json")  # last, and at once
             arriving.replace(kept)
             written(LENT / "deadline.json", {"at": time.time() + seconds})
+            share_gpu()
             conduct_in_background()
             continue
         wanted = manifest()["pieces"][path.name]["sha256"]
@@ -91,6 +92,12 @@ def take(paths: list[Path], seconds: float) -> None:
             raise SystemExit(f"{path.name} arrived damaged ({found[:12]} instead of {wanted[:12]}): send it again")
         arriving.replace(kept)
     report()
+
+
+def share_gpu() -> None:
+    """NVIDIA's MPS, so that several processes compute at the same time; without it they take turns."""
+    if shutil.which("nvidia-cuda-mps-control"):
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 class Arriving(io.RawIOBase):
@@ -228,6 +235,8 @@ def begin(step: dict[str, Any], tries: int) -> subprocess.Popen[bytes]:
     folders = [str(LENT / one) for one in step.get("path", [])] + [os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": ":".join(filter(None, folders)), "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1",
            "VLLM_USE_FLASHINFER_SAMPLER": "0", "TOKENIZERS_PARALLELISM": "false"}  # fmt: skip
+    if command[0] == "device.py":  # several trainings share the memory; vLLM wants the other allocator
+        env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     with (LENT / "steps" / f"{step['name']}.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, str(HERE / command[0]), *command[1:]], stdout=log, stderr=log, stdin=subprocess.DEVNULL,

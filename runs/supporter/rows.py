@@ -3,8 +3,8 @@
     from runs.supporter.rows import moments, split_of, learning_rows, prompt
     from runs.supporter.rows import arm_rows, candidate_prompts, reading_moments      # what `session.py pack` sends
 
-A moment is a supporter turn with written reasoning. Splits are by dialogue and fixed by a hash of its id: about 20 % of
-the dialogues are for test and 14 % for validation, whatever is added later. Nothing is learned from either.
+A moment is a supporter turn with written reasoning. Splits are by dialogue and fixed by a hash of its id: about 24 % of
+the dialogues are for test and 16 % for validation, whatever is added later. Nothing is learned from either.
 """
 
 from __future__ import annotations
@@ -18,19 +18,14 @@ from typing import Any
 
 from compeer.cer.item import Item, chat_history, items_at
 from compeer.corpora import esconv, open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue, turns
-from compeer.reasoning import Control, Pins, Reasoning, render, system_prompt
+from compeer.reasoning import Control, Pins, Reasoning, parse, render, system_prompt
 from compeer.reasoning.grammar import after_prefix, plan, prefix, regex
 from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, sentiment_of
 from compeer.reasoning.prompt import Think, steered
 
 LABELS = ("stage", "emotion", "intensity", "strategy")
-
-
-def split_of(dialogue: str) -> str:
-    """train, valid or test, by the dialogue's name alone."""
-    place = int(hashlib.sha256(f"open-cer {dialogue}".encode()).hexdigest()[:8], 16) / 2**32
-    return "test" if place < 0.21 else "valid" if place < 0.355 else "train"
 
 
 def name_of(item: Item) -> str:
@@ -116,6 +111,11 @@ def half_of(dialogue: str) -> str:
     return "ab"[int(hashlib.sha256(f"half {dialogue}".encode()).hexdigest(), 16) % 2]
 
 
+def unlearned(item: Item) -> bool:
+    """Whether the model of half a has not learned from this moment."""
+    return split_of(item.dialogue) != "train" or half_of(item.dialogue) == "b"
+
+
 def contrasted(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
     """The contrasted answers of these moments: history and emotion step as written, another strategy and reply."""
     known = {name_of(item): item for item in items}
@@ -129,14 +129,47 @@ def contrasted(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
         yield item, Reasoning.of(steps, labels | {"strategy": one.strategy}, item.language), one.reply
 
 
-def arm_rows(kind: str, items: list[Item], *, seed: int) -> list[dict[str, Any]]:
-    """What an arm learns: `steps`, `reply` or `two-steps`; the contrasted answers always with their strategy pinned.
+def mended(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
+    """The corrections of these moments: a model's own answer, mended by an author."""
+    known = {name_of(item): item for item in items}
+    for one in open_cer.corrections():
+        if one.of in known:
+            yield known[one.of], one.reasoning(known[one.of].language), one.reply
+
+
+def pairs(items: Iterable[Item], base_replies: dict[str, str]) -> list[dict[str, Any]]:
+    """Preferences for replies without thinking: what an author made of a moment against the base's own reply there, and
+    a correction against the answer that it corrects (specific, and often a misreading)."""
+    made = []
+    for item in items:
+        if item.id in base_replies:
+            made.append((item, item.reference, base_replies[item.id]))
+    known = {name_of(item): item for item in items}
+    for one in open_cer.corrections():
+        if one.of in known:
+            answered = parse(one.answer).response
+            if answered and answered != one.reply:
+                made.append((known[one.of], one.reply, answered))
+            if known[one.of].id in base_replies:
+                made.append((known[one.of], one.reply, base_replies[known[one.of].id]))
+    random.Random(1).shuffle(made)
+    return [
+        {"id": name_of(item), "messages": prompt(item, think="off", length="full"), "chosen": good, "rejected": bad}
+        for item, good, bad in made
+    ]
+
+
+def arm_rows(kind: str, items: list[Item], *, seed: int, contrasts: float = 1.0) -> list[dict[str, Any]]:
+    """What an arm learns: `steps`, `reply` or `two-steps`; the contrasted answers, or a share of them, always with
+    their strategy pinned.
 
     The answers are the same in all three; `two-steps` is `steps` without the strategy step, pins stay in the prompt.
     """
     own = [(item, item.reference_reasoning, item.reference) for item in items if item.reference_reasoning]
+    own += mended(items)
     off = {"brief": 0.0, "off": 1.0} if kind == "reply" else {}
-    others = learning_rows(contrasted(items), seed=seed + 1, pinned=1, strategy=1, **off)
+    few = [one for one in contrasted(items) if random.Random(f"{one[0].id} {one[2]}").random() < contrasts]
+    others = learning_rows(few, seed=seed + 1, pinned=1, strategy=1, **off)
     rows = [*learning_rows(own, seed=seed, **off), *others]
     random.Random(seed).shuffle(rows)
     return [_without_strategy(row) for row in rows] if kind == "two-steps" else rows
@@ -161,28 +194,25 @@ def in_two_steps(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # --- where the models are asked -------------------------------------------------------------------------------------
 
-#: pins of the base's candidates; each is a regular expression of its own, which takes 20 s to compile
-PINNED_IN_GRAMMAR = ("question", "self-disclosure", "providing suggestions")
 
-
-def misfit(item: Item, rng: random.Random, strategies: tuple[str, ...] | None = None) -> Pins:
+def misfit(item: Item, rng: random.Random) -> Pins:
     """A pin that does not fit this moment: a strategy that nobody wrote here, or an emotion of the other kind."""
     written = item.reference_reasoning
     if written is None:
         raise ValueError(f"{item.id} has no written reasoning")
-    if strategies is None and rng.random() < 0.4:
+    if rng.random() < 0.4:
         kind = sentiment_of(str(written.label("emotion")))
         return Pins(emotion=rng.choice([one.id for one in EMOTIONS if sentiment_of(one.id) != kind]))
     used = {one.strategy for one in open_cer.contrasts() if one.of == name_of(item)} | {written.label("strategy")}
-    every = strategies or tuple(one.id for one in STRATEGIES)
+    every = tuple(one.id for one in STRATEGIES)
     return Pins(strategy=rng.choice([one for one in every if one not in used] or list(every)))
 
 
 def candidate_prompts(items: list[Item], counts: dict[str, int], seed: int) -> tuple[dict[str, Any], dict[str, str]]:
-    """Prompts by generator (base, half-a, half-b and their early states), and the regular expressions of the base.
+    """Prompts by generator (base, part-a and its early state), and the regular expressions of the base.
 
-    A moment of the train split is answered by the half that has not learned from it. Every moment comes once before
-    any comes twice. Three in ten have a pin that does not fit, one in ten one that does.
+    Of the train split half b is answered, which the model of half a has not learned from. Every moment comes once
+    before any comes twice. Of the trained ones three in ten have a pin that does not fit, one in ten one that does.
     """
     rng = random.Random(seed)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -191,12 +221,11 @@ def candidate_prompts(items: list[Item], counts: dict[str, int], seed: int) -> t
         here = [item for item in items if split_of(item.dialogue) == split]
         order = [item for _ in range(count // max(1, len(here)) + 1) for item in rng.sample(here, len(here))]
         for number, item in enumerate(order[:count]):
-            kind = ("base", "early", "late")[number % 3]
-            half = {"a": "b", "b": "a"}[half_of(item.dialogue)] if split == "train" else rng.choice("ab")
-            generator = {"base": "base", "early": f"half-{half}-0.3", "late": f"half-{half}"}[kind]
+            kind = ("late", "early", "late", "early", "late", "base")[number % 6]
+            generator = {"base": "base", "early": "part-a-0.35", "late": "part-a"}[kind]
             draw, pins = rng.random(), None
-            if draw < 0.3:
-                pins = misfit(item, rng, PINNED_IN_GRAMMAR if kind == "base" else None)
+            if draw < 0.3 and kind != "base":  # each pin of the base would be a regular expression: 20 s to compile
+                pins = misfit(item, rng)
             elif draw < 0.4 and kind != "base" and item.reference_reasoning:
                 pins = drawn_pins(item.reference_reasoning, rng, 1)
             row = {
@@ -210,7 +239,7 @@ def candidate_prompts(items: list[Item], counts: dict[str, int], seed: int) -> t
             }
             if kind == "base":
                 parts = plan(item.language, Control(pins) if pins else Control())
-                name = f"{item.language} {'free' if pins is None else pins.strategy}"
+                name = item.language
                 expressions[name] = regex(after_prefix(parts))
                 row |= {"prefix": prefix(parts), "regex": name}
             found.setdefault(generator, []).append(row)

@@ -7,7 +7,7 @@
     python -m runs.supporter.session items --most 3000      candidates as CER items for labellers
     python -m runs.supporter.session reading                moments and answers for `reading.py`
     python -m runs.supporter.session disputed LABELLED      items about which two labellers differ
-    python -m runs.supporter.session author LABELLED OUT    the dataset: four labels each, called `author`, not `human`
+    python -m runs.supporter.session judged ODDS OUT        the judge's figures on the test items and the attacks
     python -m runs.supporter.session show                   git as it was
 
 `plan.json` says what is trained and sampled, and the rule by which it is judged. README.md has the order of the calls.
@@ -30,17 +30,28 @@ import sys
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from compeer.cer.item import Candidate, Item, read_items
-from compeer.dialogue import write_rows
+from compeer.cer.item import QUESTIONS, Candidate, Item, read_items
+from compeer.corpora import open_cer
+from compeer.dialogue import read_rows, write_rows
 from compeer.models.weights import cache_dir
-from compeer.reasoning import parse, system_prompt
+from compeer.reasoning import Pins, Reasoning, parse, system_prompt
+from compeer.reasoning.ontology import STRATEGIES
+from compeer.reward.case import case_of
+from compeer.reward.conversation import threads
+from compeer.reward.train import RowSettings
+from compeer.reward.train import chat as judge_chat
+from compeer.reward.train import rows as judge_training_rows
+from compeer.reward.verdict import CHOICES, PAIR_WORDS, STEP_WORDS, preference_of
 from compeer.safety.reader import ANSWERS, WORDS, question, taught
+from compeer.statistics.classification import auc
+from runs.open_cer.items import WANTED, balanced, place
 from runs.safety import reader_rows
 from runs.supporter import rows as open_rows
 
@@ -51,7 +62,6 @@ GGUF = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
 GGUF_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
 PIECE = 60_000_000
 LIMIT = 64 * 1024 * 1024 - 500_000  # of what one call sends, with room for what a transfer adds
-WANTED = {"test": 574, "valid": 400}  # items with four labels
 PROGRAMS = ("remote.py", "device.py")
 #: on the machine already, or not needed there
 DROPPED = re.compile(
@@ -78,6 +88,38 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 # --- rows ----------------------------------------------------------------------------------------------------------
 
 
+def judge_rows(split: str, kind: Any, seed: int) -> list[dict[str, Any]]:
+    """What a judge learns from the labelled items of a split: conversations with its verdicts, no reasons."""
+    settings = RowSettings(kind=kind, reasons=0.0, seed=seed)
+    made = []
+    for item in read_items(f"open-cer/{split}"):
+        for row in judge_training_rows(item, settings):
+            asked = [one | {"learn": True} if one["role"] == "assistant" else one for one in judge_chat(row)]
+            made.append({"id": item.id, "messages": asked})
+    random.Random(seed).shuffle(made)
+    return made
+
+
+def judge_cases(what: str, kind: Any) -> list[dict[str, Any]]:
+    """What a judge is asked: `test`, `valid`, `alone` (test without the conversation) or `attacks`; the item's name
+    decides the order of the replies."""
+    names = {"attacks": str(open_cer.FOLDER / "attacks.jsonl"), "alone": "open-cer/test"}
+    made = []
+    for item in read_items(names.get(what, f"open-cer/{what}")):
+        if what == "alone":
+            item = msgspec.structs.replace(item, history=(msgspec.structs.replace(item.history[-1], text="…"),))
+        first = bool(place(item.id)[1] % 2)
+        for number, thread in enumerate(threads(case_of(item), kind, first)):
+            pair, step = PAIR_WORDS[item.language], STEP_WORDS[item.language]
+            answers = [
+                [pair[one] for one in CHOICES] if turn.question == "preference" else [step[True], step[False]]
+                for turn in thread.turns
+            ]
+            made.append({"id": f"{what} {number} {item.id}", "system": {"role": "system", "content": thread.system},
+                         "turns": [turn.content for turn in thread.turns], "answers": answers})  # fmt: skip
+    return made
+
+
 def danger_rows(held_out: bool) -> list[dict[str, Any]]:
     """Conversations with a level of danger, as the reader asks for it; the held-out ones without their answer."""
     parts = (reader_rows.written(), reader_rows.single(), reader_rows.monologues(), reader_rows.opened())
@@ -87,17 +129,28 @@ def danger_rows(held_out: bool) -> list[dict[str, Any]]:
         if text in known or reader_rows.held_out(row) is not held_out:
             continue
         known.add(text)
-        system = {"role": "system", "content": system_prompt(row["language"], length="brief")}
+        system = {"role": "system", "content": system_prompt(row["language"], think="off")}
         asked = question(row["messages"], row["language"], system)
         answer = {} if held_out else {"answer": next(one for one in ANSWERS if one == row["level"])}
         found.append({"id": row["id"], "language": row["language"], "messages": asked, **answer})
     return found
 
 
+def danger_questions() -> list[dict[str, Any]]:
+    """What `runs.safety.measure --rows HOME/danger-*.jsonl` has written down, as the reader is asked."""
+    found = {row["id"]: row for path in sorted(HOME.glob("danger-*.jsonl")) for row in lines_of(path)}
+    return [
+        {"id": row["id"], "language": row["language"], "messages": question(
+            row["messages"], row["language"],
+            {"role": "system", "content": system_prompt(row["language"], think="off")})} for row in found.values()
+    ]  # fmt: skip
+
+
 def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, Any]]:
     """All files of rows and prompts under `out`; gives the steps of the session."""
     items = list(open_rows.moments())
     train = [item for item in items if open_rows.split_of(item.dialogue) == "train"]
+    fresh = [item for item in items if open_rows.unlearned(item)]
     seed = plan["seed"]
     steps: list[dict[str, Any]] = [
         {"name": "gguf", "run": ["remote.py", "join", "gguf", "{lent}/base.gguf"], "makes": ["{lent}/base.gguf.whole"]},
@@ -109,24 +162,52 @@ def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, A
     for arm in plan["arms"]:
         name, kind = arm["name"], arm["kind"]
         part = [item for item in train if arm.get("part") in (None, open_rows.half_of(item.dialogue))]
-        learned = danger_rows(False) if kind == "danger" else open_rows.arm_rows(kind, part, seed=seed)
-        write_lines(out / f"{name}.jsonl", learned[: plan.get("most_rows")])
-        job = plan["learning"] | {key: arm[key] for key in arm if key in ("rate", "epochs", "rank", "save_at")}
-        job |= {"base": "{lent}/base", "rows": f"{{lent}}/files/rows/{name}.jsonl", "out": f"{{lent}}/adapters/{name}"}
+        job = plan["learning"] | {
+            key: value for key, value in arm.items() if key not in ("name", "kind", "part", "seconds")
+        }
+        job |= {"base": "{lent}/base", "out": f"{{lent}}/adapters/{name}", "seed": arm.get("seed", seed)}
+        job["rows"] = f"{{lent}}/files/rows/{name}.jsonl"
+        if kind == "prefer":
+            replies = {row["id"]: row["output"].strip() for row in lines_of(HOME / "results" / "off-base.jsonl")}
+            write_lines(
+                out / f"{name}-pairs.jsonl", open_rows.pairs(part, replies)[: arm.get("most", plan.get("most_rows"))]
+            )
+            job["pairs"] = f"{{lent}}/files/rows/{name}-pairs.jsonl"
+        if kind in ("prefer", "danger"):
+            rows = danger_rows(False)
+        elif kind == "judge":
+            rows = judge_rows("train", arm.get("judge", "unified"), job["seed"])
+        else:
+            rows = open_rows.arm_rows(kind, part, seed=seed, contrasts=plan.get("contrasts", 1.0))
+        write_lines(out / f"{name}.jsonl", rows[: plan.get("most_rows")])
         made = [name, *(f"{name}-{share:g}" for share in arm.get("save_at", []))]
-        steps.append({"name": name, "run": ["device.py", "train"], "job": job | {"seed": seed}, "lane": "train",
-                      "after": ["gguf", "base"],
+        limit = {"seconds": arm["seconds"]} if "seconds" in arm else {}
+        verb = "prefer" if kind == "prefer" else "train"
+        steps.append({"name": name, "run": ["device.py", verb], "job": job, **limit,
+                      "lane": "train", "after": ["gguf", "base"],
                       "makes": [f"{{lent}}/adapters/{one}/job.json" for one in made]})  # fmt: skip
-    if any(arm["name"] == "danger" for arm in plan["arms"]):
-        write_lines(out / "danger-dev.jsonl", danger_rows(True)[: plan.get("most_rows")])
-        steps.append({
-            "name": "danger-odds", "run": ["device.py", "score"], "after": ["danger"], "lane": "train",
-            "job": {"base": "{lent}/base", "adapter": "{lent}/adapters/danger", "answers": list(WORDS),
-                    "prompts": ["{lent}/files/rows/danger-dev.jsonl"], "out": "{lent}/results/danger.jsonl"},
-        })  # fmt: skip
-    sets = make_prompts(plan, items, train, out, esconv)
+        if kind == "judge":
+            for what in plan["judged"]:
+                write_lines(out / f"cases-{what}-{arm.get('judge', 'unified')}.jsonl",
+                            judge_cases(what, arm.get("judge", "unified"))[: plan.get("most_rows")])  # fmt: skip
+            steps.append({
+                "name": f"{name}-odds", "run": ["device.py", "judge"], "after": [name], "lane": "odds",
+                "job": {"base": "{lent}/base", "adapter": f"{{lent}}/adapters/{name}", "cases": [
+                    f"{{lent}}/files/rows/cases-{what}-{arm.get('judge', 'unified')}.jsonl" for what in plan["judged"]
+                ], "out": f"{{lent}}/results/odds-{name}.jsonl"},
+            })  # fmt: skip
+        if kind in ("prefer", "danger"):
+            write_lines(out / "danger-dev.jsonl", danger_rows(True)[: plan.get("most_rows")])
+            write_lines(out / "danger-more.jsonl", danger_questions()[: plan.get("most_rows")])
+            steps.append({
+                "name": f"{name}-danger", "run": ["device.py", "score"], "after": [name], "lane": "odds",
+                "job": {"base": "{lent}/base", "adapter": f"{{lent}}/adapters/{name}", "answers": list(WORDS),
+                        "prompts": ["{lent}/files/rows/danger-dev.jsonl", "{lent}/files/rows/danger-more.jsonl"],
+                        "out": f"{{lent}}/results/danger-{name}.jsonl"},
+            })  # fmt: skip
+    sets = make_prompts(plan, fresh, [item for item in train if open_rows.unlearned(item)], out, esconv)
     job = {"base": "{lent}/base", "sets": sets, "out": "{lent}/results", "regexes": "{lent}/files/rows/regexes.json",
-           "rank": plan["learning"]["rank"], "batch": plan.get("batch", 512), "seed": seed}  # fmt: skip
+           "rank": plan["learning"]["rank"], "batch": plan.get("batch", 3000), "seed": seed}  # fmt: skip
     ready = {"run": ["device.py", "sample"], "lane": "sample", "makes": ["{lent}/results/done"]}
     if plan.get("engine", "vllm") == "vllm":
         steps.append(ready | {"name": "sample", "after": ["gguf", "base", "wheels"], "path": ["overlay"],
@@ -149,16 +230,19 @@ def make_prompts(
     def add(name: str, rows: list[dict[str, Any]], adapter: str | None = None, most: int = 512) -> None:
         if adapter and adapter not in trained:
             return
-        write_lines(out / f"prompts-{name}.jsonl", rows)
+        write_lines(out / f"prompts-{name}.jsonl", rows[: plan.get("most_prompts")])
         where = {"adapter": f"{{lent}}/adapters/{adapter}"} if adapter else {}
         most = min(most, plan.get("most_tokens", most))
         sets.append({"name": name, "prompts": f"{{lent}}/files/rows/prompts-{name}.jsonl", "most": most, **where})
 
-    found, regexes = open_rows.candidate_prompts(items, plan["candidates"], plan["seed"])
+    found, regexes = open_rows.candidate_prompts(items, plan.get("candidates", {}), plan["seed"])
     (out / "regexes.json").write_text(json.dumps(regexes, ensure_ascii=False), "utf-8")
-    moments = open_rows.reading_moments(esconv, plan["seed"])
-    for name, chosen in moments.items():
-        write_rows(HOME / f"{name}.jsonl", chosen)
+    moments = {name: list(read_items(HOME / f"{name}.jsonl")) for name in ("choice", "confirm")
+               if (HOME / f"{name}.jsonl").exists()}  # fmt: skip
+    if not moments:  # drawn once: what is read in a later round is what was answered in the first
+        moments = open_rows.reading_moments(esconv, plan["seed"])
+        for name, chosen in moments.items():
+            write_rows(HOME / f"{name}.jsonl", chosen)
     asked = [item for chosen in moments.values() for item in chosen][: plan.get("most_moments")]
     for one in plan["reading"]:
         think, length = one.get("think", "full"), one.get("length", "brief")
@@ -168,21 +252,31 @@ def make_prompts(
         ]  # fmt: skip
         if one.get("two_steps"):
             rows = [{**row, "messages": open_rows.in_two_steps(row["messages"])} for row in rows]
-        add(f"reading-{one['arm']}", rows, one.get("adapter"), 160 if think == "off" else 512)
-    for generator in sorted(found):
-        adapter = None if generator == "base" else generator  # the base goes on until the grammar's limits
-        add(f"candidates-{generator}", found[generator], adapter, 512 if adapter else 720)
-    best, rng = plan["best_of"], random.Random(plan["seed"])
-    drawn = rng.sample(train, min(best["moments"], len(train)))
-    for name, adapter, think, length in (
-        ("base", None, "off", "full"), ("a", "half-a", "full", "brief"), ("b", "half-b", "full", "brief"),
-    ):  # fmt: skip
-        here = [item for item in drawn if name == "base" or open_rows.half_of(item.dialogue) != name]
+        add(f"reading-{one['arm']}", rows, one.get("adapter"), 120 if think == "off" else 320)
+    for arm in plan.get("steer", []):  # pinned to each strategy; who reads the reply alone names it
+        some = moments["choice"][:27] + moments["choice"][-13:]
         rows = [
-            {"id": item.id, "n": best["n"], "temperature": best["temperature"],
-             "messages": open_rows.prompt(item, think=think, length=length)} for item in here  # type: ignore[arg-type]
+            {"id": f"{item.id} {one.id}", "pin": one.id, "temperature": 0.3,
+             "messages": open_rows.prompt(item, pins=Pins(strategy=one.id))}
+            for item in some[: plan.get("most_moments")] for one in STRATEGIES
         ]  # fmt: skip
-        add(f"best-{name}", rows, adapter, 160 if think == "off" else 512)
+        add(f"steer-{arm}", rows, arm, 320)
+    if not found:
+        return sets
+    rows = [
+        {"id": item.id, "n": 2, "temperature": 0.5, "messages": open_rows.prompt(item)}
+        for item in items if item in train
+    ]  # fmt: skip
+    add("mend", rows, "part-a")  # to be mended by authors
+    for name, adapter, length in (("off-base", None, "full"), ("off-part", "part-a", "brief")):  # to compare with
+        rows = [
+            {"id": item.id, "temperature": 0.7, "messages": open_rows.prompt(item, think="off", length=length)}
+            for item in items
+        ]  # fmt: skip
+        add(name, rows, adapter, 160)
+    for generator in sorted(found, reverse=True):
+        adapter = None if generator == "base" else generator  # the base goes on until the grammar's limits
+        add(f"candidates-{generator}", found[generator], adapter, 512 if adapter else 640)
     return sets
 
 
@@ -300,7 +394,8 @@ def pack(
         shutil.copyfile(HERE / program, files / program)
     manifest = {"pieces": {name: told for part in parts.values() for name, told in part["pieces"].items()},
                 "parts": {name: part | {"pieces": list(part["pieces"])} for name, part in parts.items()},
-                "lanes": {"train": 2, "sample": 1}, "steps": steps, "rule": plan["rule"]}  # fmt: skip
+                "lanes": {"train": plan.get("lanes", 2), "sample": 1, "odds": 2}, "steps": steps,
+                "rule": plan["rule"]}  # fmt: skip
     (files / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     with tarfile.open(pieces / "head.tar.gz", "w:gz", compresslevel=6) as tar:
         tar.add(files, ".")
@@ -407,51 +502,124 @@ def unpack(folders: list[Path]) -> dict[str, int]:
             raise SystemExit(f"pieces of adapters-{digest} are missing: fetch them again")
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             tar.extractall(HOME / "adapters", filter="data")
-    danger = HOME / "adapters" / "danger"
-    if danger.is_dir():  # what `compeer.safety.reader.reader_of` looks for
+    for danger in (HOME / "adapters" / name for name in ("danger", "voice")):
+        if not danger.is_dir():
+            continue  # else what `compeer.safety.reader.reader_of` looks for
         (danger / "reader.json").write_text(json.dumps(taught(), ensure_ascii=False), "utf-8")
     return {name: len(lines_of(HOME / "results" / f"{name}.jsonl")) for name in found}
 
 
 def candidate_items(most: int) -> tuple[list[Item], dict[str, int]]:
     """Complete candidates as items, drawn by hash; for test and validation 7 % more than are wanted, because an item on
-    which three labellers differ is lost."""
+    which three labellers differ is lost.
+
+    Half of the items keep the moment's written reply to compare with. The other half get a model's reply without
+    thinking (`off-base`, `off-part`): beside written replies alone, two of the four answers would hardly occur.
+    """
     moments = {item.id: item for item in open_rows.moments()}
+    others = {name: {row["id"]: row["output"].strip() for row in lines_of(HOME / "results" / f"off-{name}.jsonl")
+                     if row["ended"]} for name in ("base", "part")}  # fmt: skip
     made: dict[str, list[Item]] = {"test": [], "valid": [], "train": []}
     dropped: Counter[str] = Counter()
-    for path in sorted((HOME / "results").glob("candidates-*.jsonl")):
+    for path in [*sorted((HOME / "results").glob("candidates-*.jsonl")), HOME / "results" / "mend.jsonl"]:
         for row in lines_of(path):
-            parsed, moment = parse(row["output"]), moments[row["moment"]]
+            name, at = row.get("moment") or row["id"].split("~")[0], row.get("generator", "part-a")
+            parsed, moment = parse(row["output"]), moments[name]
             if not (parsed.complete and row["ended"] and parsed.reasoning and parsed.response):
-                dropped[row["generator"]] += 1
+                dropped[at] += 1
                 continue
             split = open_rows.split_of(moment.dialogue)
-            trace = {key: row[key] for key in ("temperature", "pin", "pin_fits", "moment")} | {"sampling_round": 1}
-            candidate = Candidate(
-                response=parsed.response, reasoning=parsed.reasoning, generator=f"1.5b/{row['generator']}"
-            )
+            source = ("written", "base", "written", "part")[place(row["id"])[0] % 4]
+            changed: dict[str, Any] = {}
+            if source != "written":
+                if not others[source].get(name):
+                    continue
+                changed = {"reference": others[source][name], "reference_reasoning": None}
+            trace = {"temperature": row["temperature"], "pin": row.get("pin", {}), "pin_fits": row.get("pin_fits"),
+                     "moment": name, "compared_with": source, "sampling_round": 1}  # fmt: skip
+            candidate = Candidate(response=parsed.response, reasoning=parsed.reasoning, generator=f"1.5b/{at}")
             made[split].append(
-                msgspec.structs.replace(moment, id=row["id"], candidate=candidate, split=split, trace=trace)
+                msgspec.structs.replace(moment, id=row["id"], candidate=candidate, split=split, trace=trace, **changed)
             )
     wanted = {split: round(1.07 * few) for split, few in WANTED.items()}
     wanted["train"] = most - sum(wanted.values())
-    drawn = [item for split, few in wanted.items() for item in sorted(made[split], key=_place)[:few]]
+    drawn = [item for split, few in wanted.items() for item in sorted(made[split], key=lambda one: place(one.id))[:few]]
     return drawn, dict(dropped)
 
 
-def _place(item: Item) -> bytes:
-    return hashlib.sha256(item.id.encode()).digest()
+def author_items(counts: dict[str, int]) -> list[Item]:
+    """Fluent candidates, so that fluency tells nothing: per split two thirds contrasted answers (two in three of them
+    beside the written reply, one beside a model's), a third with steps or a reply that belong elsewhere.
 
-
-def dataset(labelled: Iterable[Item]) -> list[Item]:
-    """Items with all four labels, called `author`: 574 for test and 400 for validation, by hash, the rest to train."""
-    found: dict[str | None, list[Item]] = {}
-    for item in sorted(labelled, key=_place):
-        values = (item.labels.history, item.labels.emotion, item.labels.strategy, item.labels.preference)
-        here = found.setdefault(item.split, [])
-        if None not in values and len(here) < WANTED.get(str(item.split), len(here) + 1):
-            here.append(msgspec.structs.replace(item, label_source="author"))
-    return [item for part in found.values() for item in part]
+    What a model of this size writes is seldom right, and a written reply then always wins. A step that belongs
+    elsewhere is one that an author wrote for another moment, of the same dialogue where it has one.
+    """
+    items = {open_rows.name_of(item): item for item in open_rows.moments()}
+    said = {row["id"]: row["output"].strip() for name in ("part", "base")
+            for row in lines_of(HOME / "results" / f"off-{name}.jsonl") if row["ended"]}  # fmt: skip
+    others: dict[str, list[Item]] = {}
+    for item in items.values():
+        others.setdefault(item.dialogue, []).append(item)
+    answers: dict[str, list[open_cer.Contrast]] = {split: [] for split in counts}
+    for one in open_cer.contrasts():
+        if one.of in items:
+            answers[open_rows.split_of(items[one.of].dialogue)].append(one)
+    contrasted = {one.of for part in answers.values() for one in part}
+    for name, item in items.items():  # elsewhere the written answer itself, beside a model's reply
+        if name not in contrasted and item.id in said and (told := item.reference_reasoning):
+            own = open_cer.Contrast(name, str(told.label("strategy")), told.text("strategy"), item.reference)
+            answers[open_rows.split_of(item.dialogue)].append(own)
+    made = []
+    for split, few in counts.items():
+        here = sorted(answers[split], key=lambda one: (one.of not in contrasted, place(f"{one.of} {one.strategy}")))
+        used: Counter[str] = Counter()
+        same = [item for item in items.values() if open_rows.split_of(item.dialogue) == split]
+        for one in here:
+            if sum(used.values()) >= few:
+                break
+            item = items[one.of]
+            if used[one.of] >= (2 if split == "train" else 3) or item.reference_reasoning is None:
+                continue
+            rng = random.Random(f"{one.of} {one.strategy}")
+            kind = rng.choice(("contrast", "contrast", "contrast-model", "mixed", "mixed", "contrast"))
+            if kind == "contrast-model" and item.id not in said:
+                kind = "contrast"
+            if one.of not in contrasted:
+                kind = "mixed"
+            written = item.reference_reasoning
+            steps = {step: written.text(step) for step in ("history", "emotion")} | {"strategy": one.strategy_step}
+            labels = {label: written.label(label) for label in ("stage", "sentiment", "emotion", "intensity")}
+            labels, reply, taken = labels | {"strategy": one.strategy}, one.reply, []
+            if kind == "mixed":
+                near = [other for other in others[item.dialogue] if other.id != item.id and other.reference_reasoning]
+                far = [other for other in same if other.language == item.language and other.dialogue != item.dialogue]
+                taken = [part for part in ("history", "emotion", "strategy", "reply") if rng.random() < 0.45]
+                taken = taken or [rng.choice(("history", "emotion", "strategy", "reply"))]
+                for part in taken:
+                    other = rng.choice(near if near and rng.random() < 0.8 else far)
+                    told = other.reference_reasoning
+                    if part == "reply":
+                        reply = other.reference
+                    elif told is not None:
+                        steps[part] = told.text(part)
+                        for label in {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"),
+                                      "strategy": ("strategy",)}[part]:  # fmt: skip
+                            labels[label] = told.label(label)
+            source = rng.choice(("written", "written", "model")) if kind == "mixed" and item.id in said else "written"
+            source = "model" if kind == "contrast-model" or one.of not in contrasted else source
+            changed = {"reference": said[item.id], "reference_reasoning": None} if source == "model" else {}
+            if source == "written" and reply == item.reference:
+                continue
+            trace = {"moment": item.id, "compared_with": source, "taken_from_elsewhere": taken, "sampling_round": 1}
+            candidate = Candidate(response=reply, reasoning=Reasoning.of(steps, labels, item.language),
+                                  generator=f"author/{kind.removesuffix('-model')}")  # fmt: skip
+            made.append(
+                msgspec.structs.replace(
+                    item, id=f"{item.id}~a-{used[one.of]}", candidate=candidate, split=split, trace=trace, **changed
+                )
+            )
+            used[one.of] += 1
+    return made
 
 
 def reading_files() -> list[str]:
@@ -465,6 +633,57 @@ def reading_files() -> list[str]:
     return told
 
 
+def judged(odds: Path) -> dict[str, Any]:
+    """Areas, balanced accuracy and recall of False with intervals over dialogues; test items, the same without the
+    conversation (`alone`), and the share of each attack that is taken for good."""
+    found: dict[tuple[str, str], Any] = {}
+    for row in read_rows(odds, dict):
+        what, _, name = row["id"].split(" ", 2)
+        found[what, name] = row["odds"]
+    items, rng = list(read_items("open-cer/test")), np.random.default_rng(0)
+    groups: dict[str, list[int]] = {}
+    for at, item in enumerate(items):
+        groups.setdefault(item.dialogue, []).append(at)
+    members = [np.array(one) for one in groups.values()]
+    draws = [np.concatenate([members[at] for at in rng.integers(0, len(members), len(members))]) for _ in range(1000)]
+
+    def told(value: Callable[[Any], float]) -> dict[str, Any]:
+        whole = np.arange(len(items))
+        spread = np.quantile([value(draw) for draw in draws], [0.025, 0.975])
+        return {"value": round(float(value(whole)), 3), "interval": [round(float(one), 3) for one in spread]}
+
+    result: dict[str, Any] = {"items": len(items), "dialogues": len(members)}
+    for what in ("test", "alone"):
+        for at, asked in enumerate(QUESTIONS):
+            labels = [getattr(item.labels, asked) for item in items]
+            odd = [found[what, item.id][at] for item in items]
+            if asked == "preference":
+                by_origin = [by_preference(one, item.id) for one, item in zip(odd, items, strict=True)]
+                good = np.array([one in ("candidate", "both") for one in labels])
+                score = np.array([one["candidate"] + one["both"] for one in by_origin])
+                said = np.array([max(one, key=lambda name: one[name]) for one in by_origin])
+            else:
+                good, score = np.array(labels), np.array([one[0] for one in odd])
+                said = score > 0.5
+            truth = np.array(labels)
+            result.setdefault(what, {})[asked] = {
+                "area": told(lambda draw, g=good, s=score: auc(g[draw], s[draw])),
+                "balanced accuracy": told(lambda draw, t=truth, s=said: balanced(t[draw], s[draw])),
+            }
+    taken: dict[str, list[bool]] = {}
+    for item in read_items(open_cer.FOLDER / "attacks.jsonl"):
+        one = by_preference(found["attacks", item.id][3], item.id)
+        taken.setdefault(item.trace["attack"], []).append(max(one, key=lambda name: one[name]) in ("candidate", "both"))
+    result["attacks taken for good"] = {name: f"{sum(found)} of {len(found)}" for name, found in taken.items()}
+    return result
+
+
+def by_preference(odds: list[float], name: str) -> dict[str, float]:
+    """Probabilities by place as probabilities by origin; `judge_cases` says which reply was first."""
+    first = bool(place(name)[1] % 2)
+    return {preference_of(choice, first): one for choice, one in zip(CHOICES, odds, strict=True)}
+
+
 def disputed(path: Path) -> list[Item]:
     """Items with a question on which their two labellers differ, without votes: for the third."""
     found = [item for item in read_items(path) if "open" in item.trace.get("consensus", {}).values()]
@@ -474,7 +693,7 @@ def disputed(path: Path) -> list[Item]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "do", choices=["pack", "calls", "hide", "show", "unpack", "items", "reading", "disputed", "author"]
+        "do", choices=["pack", "calls", "hide", "show", "unpack", "items", "reading", "disputed", "judged"]
     )
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--rows-only", action="store_true")
@@ -503,12 +722,10 @@ def main() -> None:
         print(len(found), "items", dict(Counter(item.split for item in found)), "incomplete:", dropped)
     elif args.do == "reading":
         print("\n".join(reading_files()))
-    elif args.do == "disputed":
-        print(write_rows(args.files[0].with_name("third.jsonl"), disputed(args.files[0])), "items for the third")
+    elif args.do == "judged":
+        args.files[1].write_text(json.dumps(judged(args.files[0]), indent=1) + "\n", "utf-8")
     else:
-        found = dataset(read_items(args.files[0]))
-        write_rows(args.files[1], found)
-        print(len(found), "items", dict(Counter(item.split for item in found)))
+        print(write_rows(args.files[0].with_name("third.jsonl"), disputed(args.files[0])), "items for the third")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 from compeer import __version__
 from compeer.cli import COMMANDS, app
 from compeer.cli.lazy import with_whole_sentences
+from compeer.cli.options import OPTION_TEXTS
 
 HEAVY = (
     "torch", "trl", "transformers", "inspect_ai", "datasets", "ray", "sklearn", "numpy", "pyarrow", "aiohttp",
@@ -128,6 +129,20 @@ def test_no_listing_cuts_a_sentence(capsys: pytest.CaptureFixture[str], monkeypa
             app([*words, "--help"])
         listing = capsys.readouterr().out.partition("Commands:")[2]
         assert listing and "..." not in listing, (words, listing)
+
+
+def test_every_option_that_is_described_belongs_to_a_command() -> None:
+    used = set()
+    for words in commands():
+        command = typer.main.get_command(app)
+        for word in words:
+            command = command.commands[word]  # type: ignore[attr-defined]
+        for option in command.params:
+            places = [" ".join(words[:end]) for end in range(len(words), 0, -1)] + ["shared"]
+            used |= {
+                next(((place, option.name) for place in places if option.name in OPTION_TEXTS.get(place, {})), None)
+            }
+    assert {(place, name) for place, options in OPTION_TEXTS.items() for name in options} == used - {None}
 
 
 def test_help_is_one_screen() -> None:

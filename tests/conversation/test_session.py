@@ -187,7 +187,8 @@ def test_pins_persist_over_turns_and_edits(supporter: Supporter) -> None:
 def test_a_pin_that_a_server_does_not_keep_is_said(supporter: Supporter) -> None:
     async def story(conversation: ChatSession) -> None:
         await every(conversation.say("I lost my job."))
-        supporter.manner, supporter.text = "says", conversation.turns[0].answer.raw
+        thinking = conversation.turns[0].answer.raw.partition("</think>")[0]
+        supporter.manner, supporter.text = "says", f"{thinking}</think>\nWhich part of it weighs most today?"
         conversation.settings.pins = Pins(strategy="information")
         await every(conversation.say("And now?"))
 

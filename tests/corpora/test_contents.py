@@ -44,4 +44,13 @@ def test_the_command_imports_only_light_things_at_the_top() -> None:
     tree = ast.parse((REPOSITORY / "src" / "compeer" / "cli" / "corpus.py").read_text(encoding="utf-8"))
     names = {a.name for node in tree.body if isinstance(node, ast.Import) for a in node.names}
     names |= {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
-    assert names <= {"__future__", "collections.abc", "compeer.cli.options", "contextlib", "pathlib", "typing", "typer"}
+    assert names <= {
+        "__future__",
+        "collections.abc",
+        "compeer.cli.options",
+        "compeer.errors",
+        "contextlib",
+        "pathlib",
+        "typing",
+        "typer",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -14,19 +15,20 @@ import pytest
 import yaml
 from runs.open_cer.card import CARD, PARTS, PICTURE, counted_again
 from runs.open_cer.grid import plan
+from runs.open_cer.items import NUMBERS, balance
 from runs.open_cer.pictures import SCENES
-from runs.supporter.rows import split_of
 from tests.cli.command import compeer
 
 from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.duplicates import Signatures
-from compeer.cer.item import Item, items_at, read_items
+from compeer.cer.item import QUESTIONS, Item, items_at, read_items
 from compeer.corpora import load, open_cer
+from compeer.corpora.open_cer import split_of
 from compeer.corpora.reading import CorpusError
 from compeer.dialogue import Dialogue, Utterance, read, write
 from compeer.dialogue import turns as merged_turns
 from compeer.policy.bridges.datasets import export
-from compeer.reasoning import STEPS
+from compeer.reasoning import STEPS, parse, render
 from compeer.reasoning.ontology import STRATEGIES, fits, words
 from compeer.reward.attack import usable
 
@@ -98,7 +100,8 @@ def test_all_strategies_and_stages_are_there_and_no_opening_is_a_habit(language:
 def test_nothing_private_and_no_invented_life() -> None:
     for text in _all_texts():
         assert not PRIVATE.search(text), text
-    for text in (*(one.text for one in (*turns("en"), *turns("zh"))), *(one.reply for one in open_cer.contrasts())):
+    for text in (*(one.text for one in (*turns("en"), *turns("zh"))), *(one.reply for one in open_cer.contrasts()),
+                 *(one.reply for one in open_cer.corrections())):  # fmt: skip
         assert not re.search(r"\bmy own (?:wife|husband|brother|sister|mother|father|dog|cat)\b", text), text
         assert "As an AI" not in text
 
@@ -112,6 +115,8 @@ def _all_texts() -> Iterator[str]:
                 yield from (one.reasoning.history, one.reasoning.emotion, one.reasoning.strategy)
     for contrast in open_cer.contrasts():
         yield from (contrast.strategy_step, contrast.reply)
+    for mended in open_cer.corrections():
+        yield from (mended.history_step, mended.emotion_step, mended.strategy_step, mended.reply)
 
 
 @pytest.mark.parametrize("private", ["me@mail.example", "see www.help.example", "call 1-800-555-0199", "13912345678"])
@@ -134,6 +139,46 @@ def test_contrasts_answer_a_moment_under_other_strategies() -> None:
     assert sum(count >= 3 for count in others.values()) >= 1000
     openings = Counter(" ".join(words(reply)[:3]).lower() for reply in seen)
     assert openings.most_common(1)[0][1] <= 0.02 * len(seen)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_corrections_mend_a_models_answer_at_a_moment_of_the_train_split(language: str) -> None:
+    moments = {item.id.removeprefix("open-cer/"): item for dialogue in DIALOGUES for item in _moments(dialogue)}
+    found = list(open_cer.corrections(language))  # type: ignore[arg-type]
+    assert len(found) >= {"en": 900, "zh": 500}[language]
+    for one in found:
+        item = moments[one.of]
+        assert item.language == language and split_of(item.dialogue) == "train", one.of
+        assert parse(one.answer).complete and one.changed in ("none", "little", "much"), one.of
+        assert parse(render(one.reasoning(item.language), one.reply)).complete, one.of
+        assert fits(one.emotion, one.sentiment) and one.generator
+        assert 0 < LENGTH[language](one.reply) <= LONGEST[language] + 10, one.reply
+        short = len(words(one.reply)) < 4  # "Who's there?" is the only answer to a knock-knock joke
+        assert short or one.reply != item.reference, "the correction of an answer is not the written reply"
+    replies = [*(one.text for one in turns(language)), *(one.reply for one in found)]
+    openings = Counter(" ".join(words(reply)[:3]).lower() for reply in replies)
+    assert openings.most_common(1)[0][1] <= 0.02 * len(replies), openings.most_common(3)
+    long = [one.reply for one in found if len(words(one.reply)) >= 4]
+    assert len(set(long)) == len(long), "the same reply twice"
+
+
+def test_labelled_items_have_four_labels_two_labellers_and_one_split_per_dialogue() -> None:
+    made = {split: list(read_items(f"open-cer/{split}")) for split in ("train", "valid", "test")}
+    assert len(made["test"]) == 574 and len(made["valid"]) == 400 and sum(map(len, made.values())) >= 2800
+    for split, items in made.items():
+        for item in items:
+            assert item.split == split == split_of(item.dialogue) and item.label_source == "author", item.id
+            assert item.candidate is not None and item.candidate.reasoning is not None and not item.crisis
+            assert None not in [getattr(item.labels, question) for question in QUESTIONS], item.id
+            assert {vote.annotator for vote in item.votes} >= {"first", "second"}, item.id
+    numbers = json.loads(NUMBERS.read_text("utf-8"))
+    everything = [item for items in made.values() for item in items]
+    assert numbers["balance"] == balance(everything), "run `python -m runs.open_cer.items` again"
+    for question in ("history", "emotion", "strategy"):
+        assert numbers["balance"][question]["False"] >= 0.15
+    assert min(numbers["balance"]["preference"].values()) >= 0.12
+    assert min(one["percent"] for one in numbers["agreement"].values()) >= 0.85
+    assert numbers["shortcuts"]["one threshold on overlap"]["preference"] <= 0.60
 
 
 def _moments(dialogue: Dialogue) -> list[Item]:
@@ -299,10 +344,15 @@ def test_datasets_loads_the_folder_as_it_lies_here(tmp_path: Path) -> None:
         for part in config["data_files"]:
             files = sorted(open_cer.FOLDER.glob(part["path"]))
             covered += [file.name for file in files]
-            rows = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+            rows = [json.loads(line) for file in files for line in decompressed(file).splitlines()]
             assert len(loaded[part["split"]]) == len(rows) > 0, config
             assert _filled(loaded[part["split"]][0]) == _filled(rows[0]), config
-    assert sorted(covered) == sorted(file.name for file in open_cer.FOLDER.glob("*.jsonl"))
+    assert sorted(covered) == sorted(file.name for file in open_cer.FOLDER.glob("*.jsonl*"))
+
+
+def decompressed(file: Path) -> str:
+    whole = file.read_bytes()
+    return (gzip.decompress(whole) if file.suffix == ".gz" else whole).decode()
 
 
 def _filled(value: object) -> object:

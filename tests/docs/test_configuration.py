@@ -123,9 +123,10 @@ def test_the_page_lists_the_environment_variables() -> None:
 
 def _read() -> Iterator[str]:
     """Variables in the lines that read one: from the environment, by an option, or by a name for it."""
-    for file in (file for folder in ("src", "runs", "tests") for file in (ROOT / folder).rglob("*.py")):
+    code = (file for folder in ("src", "runs", "tests") for file in (ROOT / folder).rglob("*.py"))
+    for file in (*code, ROOT / "src" / "compeer" / "cli" / "options.json"):
         for line in file.read_text(encoding="utf-8").splitlines():
-            if re.search(r"environ(\.get\(|\[)|environment\.get|envvar=|^[A-Z_]+ = \"COMPEER_", line):
+            if re.search(r"environ(\.get\(|\[)|environment\.get|\"envvar\": |^[A-Z_]+ = \"COMPEER_", line):
                 yield from re.findall(r"\"((?:COMPEER|OPENAI)_[A-Z_]+)\"", line)
 
 

@@ -18,7 +18,7 @@ from tests.studio.material import policy_run
 
 from compeer.errors import UserError
 from compeer.evals.report import write_report
-from compeer.evals.report.charts import Chart, Dot, distribution, forest, slopes
+from compeer.evals.report.charts import Caption, Chart, Dot, distribution, forest, slopes
 from compeer.evals.report.gather import ReportRun, RunGroup, gather
 from compeer.evals.report.pictures import PictureWords, by_scale, group_charts, judge_charts, training_charts
 from compeer.evals.report.tables import (
@@ -256,7 +256,7 @@ def test_every_figure_is_a_file_of_its_own_in_three_forms(drawn: tuple[Path, lis
 
 
 def test_latex_escapes_what_models_are_called() -> None:
-    chart = distribution("d", "50 % of a_b", [("a_b & c#1", 0, [1.0, 2.0, 2.0])], "says", below="x^2")
+    chart = distribution(Caption("d", "50 % of a_b", "says"), [("a_b & c#1", 0, [1.0, 2.0, 2.0])], below="x^2")
     text = chart.latex_file()
     assert r"\caption{50 \% of a\_b}" in text and r"x\textasciicircum{}2 & a\_b \& c\#1 \\" in text
     assert r"2 & 2 \\" in text
@@ -265,7 +265,7 @@ def test_latex_escapes_what_models_are_called() -> None:
 def test_a_forest_puts_differences_where_they_belong_and_chance_is_hollow(tmp_path: Path) -> None:
     certain, open_ = Figure("reward", 2.0, 1.0, 3.0, 9), Figure("history", -0.1, -0.3, 0.1, 9)
     dots = [Dot("reward", certain), Dot("history", open_, hollow=True)]
-    chart = forest("f", "t", by_scale(dots, "reward", PictureWords("en")), "says", zero=True)
+    chart = forest(Caption("f", "t", "says"), by_scale(dots, "reward", PictureWords("en")), zero=True)
     assert [row[0] for row in chart.rows] == ["history", "reward"], "shares and rewards have axes of their own"
     places = {
         row: [float(one) for one in re.findall(r'(?:x1|x2|cx)="([\d.]+)"', part.split("</title>")[1])]
@@ -300,21 +300,21 @@ def test_figures_of_one_scale_share_an_axis_however_small_they_are() -> None:
     percent, gain = Figure("percent", 61.0, 55.0, 67.0, 9), Figure("gain", -0.02, -0.05, 0.01, 9)
     assert panels("x", percent, gain, Figure("large", 400.0, 300.0, 500.0)) == [["gain"], ["percent"], ["large"]]
     # a negative bound has a place, and the axis goes as far
-    svg = forest("f", "t", [("", [Dot("gain", gain)])], "says").svg
+    svg = forest(Caption("f", "t", "says"), [("", [Dot("gain", gain)])]).svg
     whisker = re.search(r'class="whisker" x1="([\d.]+)" y1="[\d.]+" x2="([\d.]+)"', svg)
     assert whisker and float(whisker[2]) - float(whisker[1]) > 100
 
 
 def test_slopes_and_distribution_count_cases() -> None:
     cases = [("a", 1.0, 3.0), ("b", 1.0, 3.0), ("c", 5.0, 5.0), ("d", 4.0, 1.0)]
-    chart = slopes("s", "t", ("before", "after"), cases, "says")
+    chart = slopes(Caption("s", "t", "says"), ("before", "after"), cases)
     assert chart.rows[3] == ("d", 4.0, 1.0, -3.0)
     assert [chart.svg.count(f"slope {kind}") for kind in ("rose", "fell", "same")] == [1, 1, 1]
     assert "1 to 3: 2</title>" in chart.svg
-    made = distribution("d", "t", [("x", 0, [-5.0, 5.0, 5.0]), ("y", 1, [5.0])], "says")
+    made = distribution(Caption("d", "t", "says"), [("x", 0, [-5.0, 5.0, 5.0]), ("y", 1, [5.0])])
     assert made.rows[0] == ("-5", 1.0, 0.0) and made.rows[-1] == ("5", 2.0, 1.0) and len(made.rows) == 11
     assert "x, 5: 2 (67%)" in made.svg
-    wide = distribution("d", "t", [("x", 0, [-24.0, 91.5, 100.0])], "says")
+    wide = distribution(Caption("d", "t", "says"), [("x", 0, [-24.0, 91.5, 100.0])])
     assert sum(row[1] for row in wide.rows) == 3 and wide.rows[0][0] == "-40 to -20"  # type: ignore[misc]
 
 

@@ -119,13 +119,14 @@ class TestAnswers:
 
 class TestStreaming:
     def test_a_stream_is_the_answer_in_pieces(self, embedded: Embedded) -> None:
-        pieces = streamed(embedded, but(max_tokens=30))
-        assert "".join(pieces) == ask(embedded, but(max_tokens=30)).text
+        pieces = streamed(embedded, but(max_tokens=30, temperature=0.0))
+        assert "".join(pieces) == ask(embedded, but(max_tokens=30, temperature=0.0)).text
         assert len(pieces) > 5
 
     def test_a_planned_stream_begins_with_what_is_known(self, embedded: Embedded) -> None:
         given = Control(Pins(stage="action"), {"history": "They cannot sleep."})
-        request = but(plan=plan("en", given), max_tokens=12)
+        # the likeliest words: a slot that has kept another prefix rounds differently, and a draw can turn on that
+        request = but(plan=plan("en", given), max_tokens=12, temperature=0.0)
         pieces = streamed(embedded, request)
         assert pieces[0] == "<think>\n<history>\nThey cannot sleep.\nStage: action\n</history>\n<emotion>\n"
         assert "".join(pieces) == ask(embedded, request).text

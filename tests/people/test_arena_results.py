@@ -11,8 +11,8 @@ import pytest
 from tests.people.arena_material import GOOD, MODELS, drawn_ballots
 
 from compeer.people.arena_results import OUTCOMES, ArenaVote, count_votes, outcomes, ranking, results, wins
-from compeer.statistics import Resamples, bradley_terry, wilson
-from compeer.statistics.ranking import POINTS, RIDGE
+from compeer.statistics import Resamples, wilson
+from compeer.statistics.ranking import POINTS, RIDGE, bradley_terry
 
 
 def draws_of(draws: Resamples) -> list[list[int]]:

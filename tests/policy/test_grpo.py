@@ -76,14 +76,25 @@ def test_trl_computes_equations_2_and_3_on_a_real_batch(tiny_model_dir: Path, ju
 
 
 def test_text_and_pictures_train_in_one_run_and_the_tower_stays(
-    tiny_vision_dir: Path, judge: str, tmp_path: Path
+    tiny_vision_dir: Path, judge: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from PIL import Image
+    from trl import GRPOTrainer
 
+    usual, placed = GRPOTrainer._get_per_token_logps_and_entropies, []
+
+    def look(self: Any, model: Any, ids: Any, mask: Any, kept: int, **options: Any) -> Any:
+        if (kinds := options.get("mm_token_type_ids")) is not None:
+            pictures = ids[:, :-kept] == self.processing_class.image_token_id
+            placed.append(bool(pictures.any()) and bool((pictures == (kinds[:, :-kept] == 1)).all()))
+        return usual(self, model, ids, mask, kept, **options)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", look)
     paths = []
     for number in range(3):
         paths.append(str(tmp_path / f"{number}.png"))
-        Image.new("RGB", (60 + 20 * number, 60), (80 * number, 90, 20)).save(paths[-1])
+        size = (60 + 50 * number, 60)  # different numbers of tokens, so that prompts are padded
+        Image.new("RGB", size, (80 * number, 90, 20)).save(paths[-1])
     config = toy.settings(tmp_path, tiny_vision_dir, judge, steps=4, batch=2, micro_batch=4, learning_rate=1e-3)
     write_rows(tmp_path / "items.jsonl", toy.items(tuple(paths))[:5])
     second = {"spec": judge, "every": 2, "prompts": 5, "data": config["data"]}
@@ -94,6 +105,7 @@ def test_text_and_pictures_train_in_one_run_and_the_tower_stays(
         {row["id"].partition("/")[0] in pictured for row in samples if row["step"] == step} for step in range(1, 5)
     ]
     assert set().union(*kinds) == {True, False}, "both were trained on"
+    assert placed and all(placed), "the model is told where the pictures are, beside the padding"
     assert all(len(kind) == 1 for kind in kinds), "a step is all text or all pictures"
     assert result["steps"] == 4
     compared = [line for line in lines(tmp_path / "run/metrics.jsonl") if "eval_judge/second" in line]
@@ -183,8 +195,15 @@ def test_a_step_is_watched_from_every_side(tiny_model_dir: Path, judge: str, tmp
     wanted = ["reward", "entropy", "frac_reward_zero_std", "diversity/distinct_1", "diversity/distinct_2",
               "diversity/distinct_3", "diversity/self_similarity", "diversity/strategies", "length/reply_words",
               "part/preference", "part/format", "redundancy/s_in", "redundancy/s_hi", "redundancy/tau", "redundancy/raised", "problem/no-think",
-              "judge/cases", "judge/unanswered", "seconds/judge", "seconds/embedder", "seconds/other"]  # fmt: skip
+              "judge/cases", "judge/unanswered", "seconds/judge", "seconds/embedder", "seconds/other", "seconds/writing",
+              "seconds/judging", "seconds/learning"]  # fmt: skip
     assert [name for name in wanted if name not in line] == []
+    assert (
+        line["seconds/judge"] < line["seconds/judging"] and min(line["seconds/writing"], line["seconds/learning"]) > 0
+    )
+    assert line["step_time"] == pytest.approx(
+        sum(line[f"seconds/{name}"] for name in ("writing", "judging", "learning")), rel=0.5
+    )
     assert line["judge/cases"] == 12 and line["problem/no-think"] == 1.0 and 0 < line["redundancy/tau"] <= 1
     samples = lines(run / "samples.jsonl")
     assert [row["step"] for row in samples] == [1] * 5 + [2] * 5

@@ -263,7 +263,7 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     async def run(some: list[Item]) -> list[AttackedItem]:
         judge = LocalJudge(str(tiny_model_dir))
         try:
-            return await attack(judge, some, out, say=lambda text: None)
+            return await attack(judge, some, out, quiet=True)
         finally:
             await judge.close()
 

@@ -105,7 +105,7 @@ class TestWell:
         with JudgeProcess(delay=0.02) as process, client_of(process) as client:
 
             async def inside() -> list[list[Judgement]]:
-                return await asyncio.gather(*(client.judge_all_async(cases) for _ in range(3)))
+                return await asyncio.gather(*(asyncio.to_thread(client.judge_all, cases) for _ in range(3)))
 
             assert asyncio.run(inside()) == [expected(cases)] * 3
             found: list[list[Judgement]] = []
@@ -261,18 +261,21 @@ class TestChatEndpoints:
             nonlocal well
             async with serving(reply) as server:
                 client = JudgeClient(ChatJudge(Endpoint("m", server.url)), budget=BUDGET)
-                assert kinds(await client.judge_all_async(cases)) == {"judged"}
+                assert kinds(await asyncio.to_thread(client.judge_all, cases)) == {"judged"}
                 well = False
                 began = time.monotonic()
-                answers = await client.judge_all_async(cases)
+                answers = await asyncio.to_thread(client.judge_all, cases)
                 assert kinds(answers) == {kind} and time.monotonic() - began < 2 * BUDGET
                 assert client.counts.failed == {kind: 6} and client.counts.judged == 6
-                assert kinds(await client.judge_all_async(cases)) <= {kind, "time"} and client.counts.probes == 1
+                assert (
+                    kinds(await asyncio.to_thread(client.judge_all, cases)) <= {kind, "time"}
+                    and client.counts.probes == 1
+                )
                 assert sum(client.counts.failed.values()) == 12
                 well = True
                 deadline = time.monotonic() + 20
                 while client.dead is not None and time.monotonic() < deadline:
-                    answers = await client.judge_all_async(cases)
+                    answers = await asyncio.to_thread(client.judge_all, cases)
                 assert kinds(answers) == {"judged"} and adds_up(client.counts)
                 await asyncio.to_thread(client.close)
 

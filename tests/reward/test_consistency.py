@@ -33,7 +33,8 @@ from compeer.reward.consistency import (
 from compeer.reward.conversation import MARK
 from compeer.reward.evaluation.folder import EvaluationFolder
 from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
-from compeer.statistics import Resamples, mcnemar
+from compeer.statistics import Resamples
+from compeer.statistics.classification import mcnemar
 
 ITEMS, _ = load()
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs.open_cer.items import dataset
 from runs.supporter import device, session
-from runs.supporter.rows import arm_rows, candidate_prompts, half_of, moments, split_of
+from runs.supporter.rows import arm_rows, candidate_prompts, half_of, moments, split_of, unlearned
 from typer.testing import CliRunner
 
 from compeer.cer.item import Item, read_items
@@ -66,16 +67,24 @@ def until(ready: Any, seconds: float = 90) -> None:
 
 
 def test_a_session_from_pieces_to_items_survives_a_kill(
-    tmp_path: Path, home: Path, tiny_qwen2_dir: Path, tiny_qwen2_gguf: Path
+    tmp_path: Path, home: Path, items: list[Item], tiny_qwen2_dir: Path, tiny_qwen2_gguf: Path
 ) -> None:
     import hashlib
 
     plan = session.plan_of() | {
-        "engine": "hf", "most_rows": 6, "most_tokens": 5, "most_moments": 12, "batch": 2, "packages": ["tiny"],
-        "candidates": {"test": 6, "valid": 0, "train": 6}, "best_of": {"moments": 2, "n": 2, "temperature": 0.9},
+        "engine": "hf", "most_rows": 6, "most_tokens": 5, "most_moments": 12, "most_prompts": 12, "batch": 2, "packages": ["tiny"],
+        "candidates": {"test": 6, "valid": 0, "train": 6}, "steer": [], "judged": ["test", "attacks"],
+        "reading": [{"arm": "base-off", "think": "off", "length": "full"}, {"arm": "voice", "adapter": "voice"}],
     }  # fmt: skip
-    plan["arms"] = [{**plan["arms"][0], "name": "half-a"}]
+    plan["arms"] = [
+        {"name": "part-a", "kind": "steps", "part": "a", "rate": 1e-4, "save_at": [0.3]},
+        {"name": "voice", "kind": "prefer", "rate": 1e-4, "micro": 2, "most": 4},
+        {"name": "unified", "kind": "judge", "rate": 1e-4},
+    ]
     plan["learning"] |= {"batch": 2, "rank": 2}
+    session.write_lines(home / "results" / "off-base.jsonl", [
+        {"id": item.id, "output": "I see.", "ended": True} for item in items if split_of(item.dialogue) == "train"
+    ])  # fmt: skip
     (home / "wheels").mkdir(parents=True)
     with zipfile.ZipFile(home / "wheels" / "tiny-1-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny/__init__.py", "here = 1\n")
@@ -104,7 +113,7 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
         told = remote(program, lent, tmp_path / "wait", "wait", "--seconds", "120")
         assert " failed" not in told, (tmp_path / "wait" / "logs.txt").read_text()
         assert told.count(" done ") == len(manifest["steps"]), told
-        remote(program, lent, tmp_path / "fetch", "fetch", "half-a", "half-a-0.3")
+        remote(program, lent, tmp_path / "fetch", "fetch", "part-a", "part-a-0.3")
     finally:
         for path in [lent / "conductor.json", *(lent / "steps").glob("*.json")]:
             known = json.loads(path.read_text())
@@ -113,15 +122,19 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
     assert (lent / "overlay" / "tiny" / "__init__.py").exists() and (lent / "overlay" / "beside.py").exists()
     assert answers.read_text().splitlines()[: len(before)] == before  # what was written before the kill is kept
     states = json.loads((tmp_path / "wait" / "states.json").read_text())
-    assert states["sample-hf"]["tries"] == 2 and states["half-a"]["tries"] == 1
+    assert states["sample-hf"]["tries"] == 2 and states["part-a"]["tries"] == 1
 
     counts = session.unpack([tmp_path / "wait", tmp_path / "fetch"])
-    assert counts["reading-base-off"] == 12 and counts["best-base"] == 4
-    assert counts["candidates-base"] == 4 and any(name.startswith("candidates-half-a") for name in counts)
+    assert counts["reading-base-off"] == counts["reading-voice"] == 12 and counts["mend"] % 2 == 0
+    assert counts["candidates-base"] == 2 and counts["candidates-part-a"] > 2
+    judged = session.lines_of(home / "results" / "odds-unified.jsonl")
+    assert {len(row["odds"]) for row in judged} == {4} and {len(row["odds"][3]) for row in judged} == {4}
+    assert all(sum(turn) == pytest.approx(1, abs=1e-3) for row in judged for turn in row["odds"])
+    assert counts["danger-voice"] == 6
     for name in counts:
         ids = [row["id"] for row in session.lines_of(home / "results" / f"{name}.jsonl")]
         assert len(ids) == len(set(ids))
-    for name in ("half-a", "half-a-0.3"):
+    for name in ("part-a", "part-a-0.3"):
         assert (home / "adapters" / name / "adapter_model.safetensors").stat().st_size > 1000
         assert json.loads((home / "adapters" / name / "job.json").read_text())["rate"] == 1e-4
     assert session.reading_files()[0].startswith("choice: ")
@@ -218,14 +231,16 @@ def test_rows_of_the_arms_and_prompts_of_the_candidates(items: list[Item]) -> No
     assert not any("<think>" in row["answer"] for row in arms["reply"])
     assert not any("<strategy>" in row["answer"] for row in arms["two-steps"])
     assert any(parse(row["answer"]).complete for row in arms["steps"])
-    prompts, regexes = candidate_prompts(items, {"test": 60, "valid": 30, "train": 90}, 1)
+    prompts, regexes = candidate_prompts(
+        [item for item in items if unlearned(item)], {"test": 60, "valid": 30, "train": 90}, 1
+    )
     rows = [row for found in prompts.values() for row in found]
     assert len({row["id"] for row in rows}) == 180 and Counter(row["pin_fits"] for row in rows)[False] > 30
     dialogues = {item.id: item.dialogue for item in items}
     for row in rows:
-        if split_of(dialogues[row["moment"]]) == "train" and row["generator"] != "base":
-            assert row["generator"][5] != half_of(dialogues[row["moment"]])  # not the half that learned this moment
-    assert {row["regex"] for row in prompts["base"]} == set(regexes) and len(regexes) <= 8
+        if split_of(dialogues[row["moment"]]) == "train":
+            assert half_of(dialogues[row["moment"]]) == "b"  # the model has learned from half a
+    assert {row["regex"] for row in prompts["base"]} == set(regexes) and len(regexes) <= 2
 
 
 def test_candidates_become_items_and_disputes_go_to_the_third(home: Path, items: list[Item]) -> None:
@@ -241,8 +256,14 @@ def test_candidates_become_items_and_disputes_go_to_the_third(home: Path, items:
     whole = {**told, "id": f"{item.id}~1-0001", "ended": True, "output": render(item.reference_reasoning, "And you?")}
     broken = {**whole, "id": f"{item.id}~1-0002", "output": "<think> no"}
     session.write_lines(home / "results" / "candidates-half-a.jsonl", [whole, broken])
+    session.write_lines(home / "results" / "mend.jsonl", [])
+    for name in ("base", "part"):
+        row = {"id": item.id, "output": f"A reply of {name}.", "ended": True}
+        session.write_lines(home / "results" / f"off-{name}.jsonl", [row])
     (made,), dropped = session.candidate_items(2800)
-    assert dropped == {"half-a": 1} and made.split == "test" and made.reference == item.reference
+    beside = made.trace["compared_with"]
+    assert dropped == {"half-a": 1} and made.split == "test"
+    assert made.reference == (item.reference if beside == "written" else f"A reply of {beside}.")
     assert made.candidate and made.candidate.response == "And you?" and made.candidate.generator == "1.5b/half-a"
     assert made.trace["temperature"] == 0.9 and made.trace["pin_fits"] is False
     write_rows(home / "candidates.jsonl", [made])
@@ -250,8 +271,8 @@ def test_candidates_become_items_and_disputes_go_to_the_third(home: Path, items:
     two = labelled_by(home, first=first, second=second)
     (again,) = session.disputed(two)
     assert again.id == made.id and not again.votes and again.label_source is None
-    assert session.dataset(read_items(two)) == []  # one question is still open
-    (done,) = session.dataset(read_items(labelled_by(home, first=first, second=second, third=third)))
+    assert not any(dataset(read_items(two)).values())  # one question is still open
+    (done,) = dataset(read_items(labelled_by(home, first=first, second=second, third=third)))["test"]
     assert done.label_source == "author" and done.labels.emotion is False and len(done.votes) == 12
     assert session.disputed(home / "labelled-3.jsonl") == []
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from compeer.errors import UserError
 from compeer.safety import Assessment, ConversationGuard, Outcome, Said
-from compeer.safety.crisis_path import asked_by, row_of, rows
+from compeer.safety.context import Reading, read
+from compeer.safety.crisis_path import asked_by, right_after, row_of, rows
+from compeer.safety.levels import Risk
 
 KIND = "I'm glad you told me. How has the rest of the day been?"
 
@@ -102,7 +105,7 @@ def test_at_watch_an_unanswered_question_comes_again() -> None:
 
 
 def test_a_model_is_free_again_once_the_person_said_no_and_stayed_calm() -> None:
-    turns = talk([PAST, "no, not any more", "I had soup.", "The bus was late.", "My sister is here."])
+    turns = talk([PAST, "no, not any more", "I had soup.", "The bus was late."])
     assert turns[-1][0].level == "none" and turns[-1][1] == KIND
 
 
@@ -226,3 +229,85 @@ def test_what_was_taken_is_asked_before_it_is_judged(first: str, answer: str, le
 def test_ordinary_things_are_not_asked_about(message: str) -> None:
     assessment, _, outcome = talk([message], "zh" if message > "z" else "en")[0]
     assert assessment.level == "none" and outcome.replaced is None
+
+
+def _at_high_risk() -> list[list[str]]:
+    lines = (Path(__file__).parent / "cases" / "at_high_risk.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize(("language", "message", "levels"), _at_high_risk())
+def test_at_high_risk_a_place_means_an_hour_or_a_wound_is_enough(language: str, message: str, levels: str) -> None:
+    told = talk(["i want to die" if language == "en" else "我不想活了", message], language)[-1][0]
+    assert told.level in levels.split()
+    assert told.urgent_number == (told.level == "emergency")
+
+
+@pytest.mark.parametrize(
+    ("language", "message"), [("en", "i was on the bridge this morning to take photos"), ("zh", "今天去江边拍了照")]
+)
+def test_a_place_alone_is_nothing(language: str, message: str) -> None:
+    assert talk([message], language)[-1][0].level == "none"
+
+
+@pytest.mark.parametrize(
+    ("language", "messages"),
+    [
+        ("en", ["i want to kill myself", "lol jk. im still on the bridge though", "calm down, i only looked at the pills"]),
+        ("en", ["i'd be better dead", "no. the knife is just for cooking i guess", "thanks, bye. the letter is on the desk"]),
+        ("zh", ["我想死", "开玩笑的 我还在楼顶看夜景", "没有 等孩子上学走了就喝下去"]),
+        ("zh", ["我不想活了", "不敢打电话 药在书包里", "没事了 血都滴到地上了"]),
+    ],
+)  # fmt: skip
+def test_what_names_danger_is_answered_neither_as_a_no_nor_as_a_joke(language: str, messages: list[str]) -> None:
+    light = {
+        "asked and said no",
+        "joking afterwards",
+        "calmer now",
+        "thanks",
+        "goodbye after calmer",
+        "refuses to call",
+    }
+    for assessment, _, _ in talk(messages, language)[1:]:
+        assert assessment.reply is not None and assessment.reply.situation not in light
+        assert assessment.reading is not None and assessment.reading.names_danger
+
+
+def test_no_prepared_line_makes_small_talk_of_a_disclosure_or_agrees() -> None:
+    for row in rows():
+        assert "other things" not in row.text and "聊了些别的" not in row.text and "聊着别的" not in row.text
+        assert not row.text.startswith(("Fair", "Understood", "那就先不打", "不想打就先不打"))
+
+
+def test_a_child_whose_tormentor_is_at_the_door_hears_of_that_and_not_of_suicide() -> None:
+    for language, first, then in (
+        ("en", "my stepdad beats me with a belt", "hes on the stairs"),
+        ("zh", "我爸拿皮带抽我", "他在砸门"),
+    ):
+        told = talk([first, then], language)[-1][0]
+        assert told.level == "emergency" and told.danger == "child_abuse" and told.reply is not None
+        assert told.reply.situation == "child being hurt"
+
+
+def test_a_plan_told_after_are_you_safe_is_no_yes() -> None:
+    plan = asked_reading("你现在安全吗？", "我想等孩子上学走了就喝下去")
+    assert plan.finding.level == "emergency" and not plan.said_no
+    assert not asked_reading("你现在安全吗？", "有点看不清字了").said_no
+
+
+def asked_reading(question: str, answer: str) -> Reading:
+    return read(answer, question, Risk("high", ("wish",), ("suicide",)))
+
+
+@pytest.mark.parametrize(
+    ("said", "situation"),
+    [
+        ("my grandmother died on sunday", "bereaved"),
+        ("we had to put him to sleep", "bereaved"),
+        ("奶奶上周去世了", "bereaved"),
+        ("my phone died on the train", "neutral"),
+        ("my son passed his exam", "neutral"),
+    ],
+)
+def test_someone_bereaved_is_not_asked_what_happened(said: str, situation: str) -> None:
+    assert right_after(said) == situation

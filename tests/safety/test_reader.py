@@ -63,7 +63,7 @@ def test_it_raises_what_no_word_tells() -> None:
 def test_what_the_lexicon_found_is_softened_by_one_step_and_no_more() -> None:
     assert levels(Scripted(i=CALM), "I want to kill myself")[0].level == "high", "unasked, it stays"
     ask = "Do you mean that you want to die?"
-    for answer, level in (("I want to kill myself, in the game", "watch"), ("I have a gun to my head", "high")):
+    for answer, level in (("I want to kill myself, in the game", "watch"), ("I hold a gun to my head", "high")):
         assert levels(Scripted(well=CALM, i=CALM), "well", ask, answer)[-1].level == level
 
 
@@ -162,9 +162,9 @@ def test_the_small_network_reads_conversations(history: list[str], level: str) -
 
 
 def test_a_message_that_unsettles_is_answered_by_listening_and_raises_nothing() -> None:
-    found = levels(Scripted(relapsed=Odds(0.3, 0.05, 0.5, 0.1, 0.05)), "relapsed")[0]
+    found = levels(Scripted(slipped=Odds(0.2, 0.05, 0.6, 0.1, 0.05)), "slipped")[0]
     assert found.level == "none" and found.banner is None and not found.ask_model
     assert found.reply is not None and found.reply.situation == "listening"
     _, outcome = ConversationGuard(country="US").screen(found).finish()
     assert outcome.replaced == "care" and outcome.banner is None
-    assert levels(Scripted(relapsed=CALM), "relapsed")[0].ask_model
+    assert levels(Scripted(slipped=CALM), "slipped")[0].ask_model

@@ -18,8 +18,7 @@ from tests.studio.serving import studio
 
 from compeer.people.arena import ArenaQueue, CreatedArena, close_arena, create_arena
 from compeer.people.arena_cases import Case, Reply
-from compeer.people.arena_figure import draw
-from compeer.people.arena_results import results_of
+from compeer.people.arena_results import draw, results_of
 from compeer.people.invitations import invite
 from compeer.people.store import Store, open_store
 

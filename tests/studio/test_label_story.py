@@ -160,6 +160,7 @@ def test_the_whole_story(opened: Any, tmp_path: Path) -> None:
         desk.get_by_role("link", name="pilot <b>").click()
         desk.get_by_label("Names, one per line").fill("Anna\nBen\nCleo")
         desk.get_by_role("button", name="Create links").click()
+        desk.locator(".link-line input").first.wait_for()
         links = [
             one.input_value().replace("http://localhost", address) for one in desk.locator(".link-line input").all()
         ]

@@ -368,7 +368,7 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
             page.get_by_role("button", name="Get an answer").click()
             page.locator(".waiting").wait_for(state="detached")
             idle(page)
-            assert "That sounds heavy" in reply(page)
+            assert reply(page) and not page.locator("#trouble").is_visible()
         assert fits(page) and page.title() == "Talk · Compeer studio"
         assert page.locator("#turns script, #turns img, #turns style").count() == 0 and wrong == []
 

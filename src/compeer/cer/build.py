@@ -76,8 +76,6 @@ class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class BuildStep(msgspec.Struct, frozen=True):
-    """What one step left behind."""
-
     name: str
     output: str
     rows: int

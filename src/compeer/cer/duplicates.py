@@ -141,12 +141,8 @@ def text_of(dialogue: Dialogue) -> str:
 
 def fingerprint(dialogue: Dialogue) -> bytes:
     """Sixteen bytes that are the same for dialogues of the same words, whatever their case and punctuation."""
-    return hashlib.blake2b(_words_alone(text_of(dialogue)).encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _words_alone(text: str) -> str:
-    """Words alone: case, width and punctuation do not count."""
-    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+    words = _WORD.findall(unicodedata.normalize("NFKC", text_of(dialogue)).casefold())
+    return hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def bands(threshold: float) -> int:
@@ -256,13 +252,10 @@ def _without_singles(members: Index, group: Index) -> tuple[Index, Index]:
 def _alike(hashes: U16, one: Index, other: Index) -> NDArray[np.float32]:
     """The share of minima in which two texts agree, for many pairs."""
     found = np.empty(len(one), np.float32)
-    for part in _slices(len(one)):
+    for start in range(0, len(one), _COMPARED):
+        part = slice(start, start + _COMPARED)
         found[part] = (hashes[one[part]] == hashes[other[part]]).mean(axis=1, dtype=np.float32)
     return found
-
-
-def _slices(length: int) -> Iterator[slice]:
-    return (slice(start, start + _COMPARED) for start in range(0, length, _COMPARED))
 
 
 def _mix(values: U64) -> U64:

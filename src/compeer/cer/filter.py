@@ -189,7 +189,10 @@ async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject
     rejected = _checked(dialogue, options)
     if not rejected and options.llm:
         verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), FilterVerdict)
-        rejected = _judged(dialogue, verdict)
+        if verdict.faults:
+            first, *more = verdict.faults
+            also = f" (also {', '.join(more)})" if more else ""
+            return Reject(dialogue.id, first, verdict.reason + also, dialogue)
     return rejected or flag(dialogue)
 
 
@@ -234,7 +237,6 @@ CHECKS_ONLY = Stage(
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
-    """What the model is asked about one dialogue."""
     material = as_data({"conversation": shown(dialogue, max_words)})
     return instructed(PROMPTS[dialogue.language], material, max_tokens=300, temperature=0.0)
 
@@ -270,20 +272,8 @@ def write_duplicates(table: str | Path, duplicates: Iterable[Duplicate]) -> dict
 
 
 def _checked(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
-    return check(dialogue, options.limits) or _duplicate(dialogue, options)
-
-
-def _judged(dialogue: Dialogue, verdict: FilterVerdict) -> Reject | None:
-    if not verdict.faults:
-        return None
-    first, *more = verdict.faults
-    also = f" (also {', '.join(more)})" if more else ""
-    return Reject(dialogue.id, first, verdict.reason + also, dialogue)
-
-
-def _duplicate(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
-    if options.duplicates is None:
-        return None
+    if (rejected := check(dialogue, options.limits)) or options.duplicates is None:
+        return rejected
     found = _table(options.duplicates, options.duplicates_hash).get(dialogue.id)
     if found is None:
         return None
@@ -313,8 +303,6 @@ _UNKNOWN = "(unreadable)"
 
 
 class CorpusDrops(msgspec.Struct):
-    """What became of the dialogues of one corpus."""
-
     kept: int = 0
     crisis: int = 0  # of the kept
     dropped: Counter[str] = msgspec.field(default_factory=Counter)  # by reason, checks and model
@@ -338,8 +326,6 @@ class CorpusDrops(msgspec.Struct):
 
 
 class DropReport(msgspec.Struct):
-    """The whole, and each corpus."""
-
     total: CorpusDrops
     corpora: dict[str, CorpusDrops]
 

@@ -100,7 +100,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def item_at(dialogue: Dialogue, index: int) -> Item:
     """The moment before the supporter turn of round `index`, with the corpus's reply as reference."""
-    return _item(dialogue, turns(dialogue), index)
+    return items_at(dialogue, [index])[0]
 
 
 def items_at(dialogue: Dialogue, indices: Iterable[int]) -> list[Item]:
@@ -153,7 +153,6 @@ def said(turn: Turn) -> PastTurn:
 
 
 def chat_history(item: Item) -> list[dict[str, Any]]:
-    """The history as chat messages."""
     return messages(item.history)
 
 

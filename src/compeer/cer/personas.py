@@ -90,7 +90,6 @@ PROMPTS = prompts("personas")
 
 
 def request(dialogue: Dialogue, seed: int | None = None) -> Request:
-    """The question for one dialogue."""
     said = [{"speaker": one.speaker, "text": one.text} for one in dialogue.utterances]
     material = as_data({"conversation": said})
     return instructed(PROMPTS[dialogue.language], material, max_tokens=600, temperature=0.0, seed=seed)
@@ -150,26 +149,23 @@ def cluster(
     personas: Iterable[Persona],
     embed: Callable[[Language], Embed] = packaged,
     *,
-    most: int = MOST_CLUSTERS,
     k: int | None = None,
     seed: int = 0,
 ) -> list[Clustering]:
-    """The clusterings, one a language. `k` fixes the number of clusters; otherwise the elbow decides, up to `most`."""
+    """The clusterings, one a language. `k` fixes the number of clusters; otherwise the elbow decides."""
     by_language: dict[Language, list[Persona]] = defaultdict(list)
     for persona in sorted(personas, key=lambda persona: persona.id):  # the result must not hang on the file's order
         by_language[persona.language].append(persona)
     found = []
     for language, group in sorted(by_language.items()):
         vectors = embed(language)([persona.text for persona in group])
-        found.append(_cluster(language, group, vectors, most, k, seed))
+        found.append(_cluster(language, group, vectors, k, seed))
     return found
 
 
-def _cluster(
-    language: Language, personas: list[Persona], vectors: Vectors, most: int, k: int | None, seed: int
-) -> Clustering:
+def _cluster(language: Language, personas: list[Persona], vectors: Vectors, k: int | None, seed: int) -> Clustering:
     distinct = len(np.unique(vectors, axis=0))  # K-Means cannot make more clusters than there are points
-    ks = range(1, min(most, distinct) + 1) if k is None else (min(k, distinct),)
+    ks = range(1, min(MOST_CLUSTERS, distinct) + 1) if k is None else (min(k, distinct),)
     fits = {count: _kmeans(vectors, count, seed) for count in ks}
     curve = [(count, float(fit.inertia_)) for count, fit in fits.items()]
     chosen = elbow(curve)

@@ -13,7 +13,6 @@ from compeer.reasoning.ontology import Language
 
 
 def prompts(stage: str) -> dict[Language, str]:
-    """The prompts of a stage."""
     return _all()[stage]
 
 

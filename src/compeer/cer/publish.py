@@ -69,8 +69,6 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatasetCounts:
-    """Counts of a dataset, one item at a time."""
-
     def __init__(self) -> None:
         self.items: Counter[Split] = Counter()
         self.facets: Counter[tuple[str, str, Split]] = Counter()

@@ -23,9 +23,9 @@ from msgspec import Meta
 from compeer.cer.item import Candidate, Item, decode_item
 from compeer.dialogue import messages, trim, within_words
 from compeer.errors import UserError
-from compeer.models.ask import Reasoned, request_for
 from compeer.models.ask import reason as ask_reasoned
-from compeer.models.request import Model, ModelError
+from compeer.models.ask import request_for
+from compeer.models.request import ModelError
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.prompt import Length, system_prompt
 from compeer.typed import from_plain
@@ -34,8 +34,6 @@ ROLE = "generator"
 
 
 class ReasonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set for this stage."""
-
     temperature: Annotated[float, Meta(ge=0)] = 0.7
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
     max_tokens: int = 1_200
@@ -97,20 +95,18 @@ async def _candidate(item: Item, role: str, several: bool, options: ReasonOption
         result = await ask_reasoned(model, request, attempts=options.attempts)
     except ModelError as problem:
         return Reject(name, "no-answer", str(problem), item)
+    reasoning = result.parsed.reasoning if result.complete else None
+    reply = result.parsed.response
+    candidate = Candidate(response=reply, reasoning=reasoning, generator=model.name, raw=result.raw)
     made = msgspec.structs.replace(
         item,
         id=name,
-        candidate=_written(result, model),
+        candidate=candidate,
         trace={**item.trace, "reason": _trace(role, seed, options, len(item.history) - len(asked), unseen)},
     )
     if result.complete:
         return made
     return Reject(made.id, "incomplete", "; ".join(result.problems), made)
-
-
-def _written(result: Reasoned, model: Model) -> Candidate:
-    reasoning = result.parsed.reasoning if result.complete else None
-    return Candidate(response=result.parsed.response, reasoning=reasoning, generator=model.name, raw=result.raw)
 
 
 def _trace(role: str, seed: int, options: ReasonOptions, turns_left_out: int, images_left_out: int) -> dict[str, Any]:

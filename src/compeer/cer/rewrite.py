@@ -47,9 +47,7 @@ from compeer.reasoning.schema import has_words
 REWRITER, JUDGE = "rewriter", "judge"
 
 PROMPTS = prompts("rewrite")
-
 VOICES = prompts("rewrite_voices")  # all that -P says more than -R
-
 CHECKS = prompts("rewrite_check")
 
 
@@ -140,8 +138,9 @@ async def rewrite(
         temperature=0.8,
         seed=tools.rng("rewrite", name).getrandbits(31),
     )
+    wordless = frozenset(key for key, text in sent.items() if not has_words(text))  # "…", "?", an emoji
     try:
-        answer, _ = await ask_json(tools.models[REWRITER], request, _shape(tuple(sent), _wordless(sent)))
+        answer, _ = await ask_json(tools.models[REWRITER], request, _shape(tuple(sent), wordless))
     except SchemaFailure as failure:
         return Reject(name, "rewrite-shape", str(failure))
     new = {key: str(getattr(answer, key)).strip() if has_words(text) else text for key, text in sent.items()}
@@ -182,11 +181,6 @@ _QUOTED = re.compile(r"[\"“”‘「『]([^\"“”‘’「」『』]{2,}?)[\
 
 def _runs(spoken: Sequence[str], length: int = 6) -> set[tuple[str, ...]]:
     return {tuple(spoken[at : at + length]) for at in range(len(spoken) - length + 1)}
-
-
-def _wordless(texts: Mapping[str, str]) -> frozenset[str]:
-    """The texts that are only signs ("…", "?", an emoji): there is nothing to rewrite in them."""
-    return frozenset(key for key, text in texts.items() if not has_words(text))
 
 
 @lru_cache(maxsize=1024)
@@ -244,8 +238,6 @@ _SUFFIX = re.compile(r"(~[DRP])+$")
 
 
 class VariantSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the three sets are made of."""
-
     originals: int
     copies: int  # in each set
     each: int  # originals and copies: the size of every one of the three sets

@@ -37,8 +37,6 @@ from compeer.typed import from_plain
 
 
 class SampleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set for this stage."""
-
     n_samples: Annotated[int, Meta(ge=1)] = 3  # N_s; not printed in the paper
     min_history: Annotated[int, Meta(ge=0)] = 1  # turns before the reply, at least
 
@@ -85,7 +83,6 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
 
 
 async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
-    """The items of one dialogue."""
     options = from_plain(tools.options, SampleOptions)
     merged = turns(dialogue)
     before = [number for number, turn in enumerate(merged) if turn.speaker == "supporter"]

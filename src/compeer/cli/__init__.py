@@ -17,7 +17,9 @@ evaluation    eval
 from __future__ import annotations
 
 import io
+import json
 import sys
+from pathlib import Path
 
 import typer
 
@@ -28,51 +30,8 @@ from compeer.errors import UserError
 #: Every command and group, in the order of the listing: where it lies, and its line. The line of a command is the first
 #: paragraph of its docstring, word for word.
 COMMANDS = {
-    "demo": Place(
-        "compeer.cli.conversation",
-        "demo",
-        "The whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report.",
-    ),
-    "chat": Place(
-        "compeer.cli.conversation",
-        "chat",
-        "Talk with a supporter in the terminal. It can think in three steps before it answers.",
-    ),
-    "parse": Place(
-        "compeer.cli.conversation",
-        "parse",
-        "Check whether a model's raw output is complete. The exit status is 0 when it is, 1 when not.",
-    ),
-    "serve": Place(
-        "compeer.cli.conversation",
-        "serve",
-        "Serve a supporter to OpenAI clients, with reasoning and control. More: docs/conversation.md.",
-    ),
-    "studio": Place(
-        "compeer.cli.conversation",
-        "studio",
-        "Open the studio in the browser: talk, label, compare, see runs. More: docs/studio.md.",
-    ),
-    "doctor": Place(
-        "compeer.cli.doctor", "doctor", "Check this installation. The exit status is 1 when no model can be asked."
-    ),
-    "models": Place("compeer.cli.models", "app", "Weights of the embedded models: list, get, path, remove."),
-    "config": Place("compeer.cli.config", "app", "Configurations that come with COMPEER: list, show, copy."),
-    "corpus": Place("compeer.cli.corpus", "app", "Import, count and read conversations."),
-    "cer": Place("compeer.cli.cer", "app", "Build the labelled reasoning dataset."),
-    "annotate": Place(
-        "compeer.cli.people", "annotate_app", "Labelling by people: projects, invitations, agreement, export."
-    ),
-    "reward": Place("compeer.cli.reward", "app", "Train the judge, score with it, serve it, measure it."),
-    "policy": Place("compeer.cli.policy", "app", "Train the model that thinks before it answers."),
-    "eval": Place(
-        "compeer.cli.evaluation",
-        "eval_app",
-        "Measure a supporter: benchmarks, language, control, safety.",
-    ),
-    "arena": Place(
-        "compeer.cli.people", "arena_app", "Blind comparison of models by people: replies, invitations, results."
-    ),
+    name: Place(**place)
+    for name, place in json.loads(Path(__file__).with_name("commands.json").read_text(encoding="utf-8")).items()
 }
 
 

@@ -11,45 +11,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from compeer.cli.options import BaseUrl, Concurrency, Json, Limit, Seed, check_choice, option_groups, print_json
+from compeer.cli.options import CommandGroup, Language, Length, check_choice, print_json, print_result
+from compeer.errors import UserError
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from compeer.pipeline.ledger import Manifest
     from compeer.pipeline.stage import Stage
 
-app = typer.Typer(no_args_is_help=True)
-label_app = typer.Typer(no_args_is_help=True)
+app = CommandGroup("cer")
+label_app = CommandGroup("cer label")
 app.add_typer(label_app, name="label", help="Silver labels, and labelling tasks for people.")
-
-Source = Annotated[
-    Path, typer.Argument(help="JSON lines, plain or compressed, or a published folder.", show_default=False)
-]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Output file. Rejected rows and manifest go beside it.")]
-Models = Annotated[
-    list[str] | None,
-    typer.Option("--model", "-m", help="Model: embedded, hf:… or openai:…; ROLE=SPEC names a role. Repeatable."),
-]
-Preview = Annotated[int, typer.Option(min=0, help="Print the prompts of the first N rows without calling a model.")]
-Engine = Annotated[str, typer.Option(help="Engine: local or ray.")]
-Workers = Annotated[int, typer.Option(min=1, help="Number of workers of the ray engine.")]
-Cache = Annotated[Path | None, typer.Option(help="Cache of model answers. Default: requests.sqlite beside the output.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")]
 
 
 @dataclass
 class StageOptions:
     """Options of every stage."""
 
-    limit: Limit = None
-    engine: Engine = "local"
-    workers: Workers = 2
-    seed: Seed = 0
-    fresh: Fresh = False
-    as_json: Json = False
+    limit: int | None = None
+    engine: Literal["local", "ray"] = "local"
+    workers: int = 2
+    seed: int = 0
+    fresh: bool = False
+    as_json: bool = False
 
     def run(
         self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
@@ -58,7 +45,6 @@ class StageOptions:
         from compeer.pipeline.runner import run_stage
         from compeer.pipeline.stage import Tools
 
-        check_choice("--engine", self.engine, "local", "ray")
         params = params or {}
         manifest = run_stage(
             stage,
@@ -66,7 +52,7 @@ class StageOptions:
             out,
             Tools(seed=self.seed, options=params),
             limit=self.limit,
-            engine=self.engine,  # type: ignore[arg-type]
+            engine=self.engine,
             workers=self.workers,
             params=params,
             fresh=self.fresh,
@@ -81,11 +67,11 @@ class StageOptions:
 class ModelStageOptions(StageOptions):
     """Options of the stages that ask models."""
 
-    model: Models = None
-    base_url: BaseUrl = None
-    concurrency: Concurrency = 64
-    preview: Preview = 0
-    cache: Cache = None
+    model: list[str] | None = None
+    base_url: str | None = None
+    concurrency: int = 64
+    preview: int = 0
+    cache: Path | None = None
 
     def run(
         self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
@@ -98,14 +84,8 @@ class ModelStageOptions(StageOptions):
         return super().run(stage, source, out, params, **asked)
 
 
-@app.command("filter")
-@option_groups
-def filter_(
-    source: Source,
-    out: Out,
-    options: ModelStageOptions,
-    near: Annotated[bool, typer.Option(help="Search for near-duplicates first.")] = True,
-) -> None:
+@app.add("filter")
+def filter_(source: Path, out: Path, options: ModelStageOptions, near: bool = True) -> None:
     """Remove dialogues that do not read like two people talking. Without --model only the rule checks run."""
     from compeer.cer import filter as filtering
 
@@ -119,45 +99,29 @@ def filter_(
         Console().print(filtering.table(filtering.count(manifest.output, manifest.rejects)))
 
 
-@app.command()
-@option_groups
-def sample(
-    source: Source,
-    out: Out,
-    options: StageOptions,
-    n_samples: Annotated[int, typer.Option(min=1, help="Rounds per dialogue (N_s of equation 1).")] = 3,
-    min_history: Annotated[int, typer.Option(min=0, help="Minimum number of turns before the reply.")] = 1,
-) -> None:
+@app.add("sample")
+def sample(source: Path, out: Path, options: StageOptions, n_samples: int = 3, min_history: int = 1) -> None:
     """Sample rounds of each dialogue: Gaussian, without replacement (equation 1)."""
     from compeer.cer.sample import STAGE
 
     options.run(STAGE, source, out, {"n_samples": n_samples, "min_history": min_history})
 
 
-@app.command()
-@option_groups
+@app.add("reason")
 def reason(
-    source: Source,
-    out: Out,
-    options: ModelStageOptions,
-    temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = 0.7,
-    prompt: Annotated[
-        str | None, typer.Option(help="Length of the instructions: full or brief. Default: brief for embedded.")
-    ] = None,
+    source: Path, out: Path, options: ModelStageOptions, temperature: float = 0.7, prompt: Length = None
 ) -> None:
     """Let models think in three steps and reply, as candidates beside the corpus's own reply."""
     from compeer.cer.reason import STAGE
     from compeer.models.spec import default_prompt
 
-    check_choice("--prompt", prompt, "full", "brief")
     options.model = options.model or ["embedded"]
     brief = all(default_prompt(spec.rpartition("=")[2]) == "brief" for spec in options.model)
     options.run(STAGE, source, out, {"temperature": temperature, "length": prompt or ("brief" if brief else "full")})
 
 
-@app.command()
-@option_groups
-def personas(source: Source, out: Out, options: ModelStageOptions) -> None:
+@app.add("personas")
+def personas(source: Path, out: Path, options: ModelStageOptions) -> None:
     """Describe how both people talk (DISC) and cluster the descriptions. The elbow plot is saved beside the output."""
     from compeer.cer import personas as described
     from compeer.dialogue import read_rows
@@ -170,16 +134,8 @@ def personas(source: Source, out: Out, options: ModelStageOptions) -> None:
             typer.echo(f"{group.language}: {len(group.assignments)} personas in {group.k} clusters", err=True)
 
 
-@app.command()
-@option_groups
-def rewrite(
-    source: Source,
-    out: Out,
-    options: ModelStageOptions,
-    described: Annotated[
-        Path | None, typer.Option("--personas", help="Output of `cer personas`. Without it: no persona (-R).")
-    ] = None,
-) -> None:
+@app.add("rewrite")
+def rewrite(source: Path, out: Path, options: ModelStageOptions, described: Path | None = None) -> None:
     """Rewrite items in another person's voice of the same cluster (-P), or freely (-R); labels are kept."""
     from compeer.cer import personas as people
     from compeer.cer.item import read_items
@@ -197,21 +153,17 @@ def rewrite(
     options.run(STAGE, tasks, out)
 
 
-@label_app.command()
+@label_app.add("silver")
 def silver(
-    source: Source,
-    out: Out,
-    failed: Annotated[
-        Path | None, typer.Option(help="Conversations that did not help, as a source of poor replies.")
-    ] = None,
-    n_items: Annotated[int | None, typer.Option(min=1, help="Maximum number of items.")] = None,
-    per_dialogue: Annotated[int | None, typer.Option(min=1, help="Rounds per dialogue. Default: all.")] = None,
-    false_rate: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="Share of wrong steps (23 % in the paper).")
-    ] = 0.23,
-    seed: Seed = 0,
-    leakage: Annotated[bool, typer.Option(help="Check that labels cannot be guessed from the text alone.")] = False,
-    as_json: Json = False,
+    source: Path,
+    out: Path,
+    failed: Path | None = None,
+    n_items: int | None = None,
+    per_dialogue: int | None = None,
+    false_rate: float = 0.23,
+    seed: int = 0,
+    leakage: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Label without annotators, from the labels that a corpus carries. Always marked as silver."""
     import msgspec
@@ -228,19 +180,11 @@ def silver(
     result: dict[str, Any] = {"items": count, "out": str(out)}
     if leakage:
         result["leakage"] = msgspec.to_builtins(text_only(list(read_items(out))))
-    _print(result, as_json)
+    print_result(result, as_json)
 
 
-@label_app.command("export")
-def export_(
-    source: Source,
-    out: Out,
-    annotator: Annotated[
-        str, typer.Option(help="Name of the annotator. Each annotator sees the replies in a different order.")
-    ],
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
+@label_app.add("export")
+def export_(source: Path, out: Path, annotator: str, seed: int = 0, as_json: bool = False) -> None:
     """Write blind tasks for one annotator, and the key file for reading the answers."""
     from compeer.cer.exchange import export
     from compeer.cer.item import read_items
@@ -250,17 +194,11 @@ def export_(
     write_rows(out, (task for task, _ in pairs))
     keys = out.with_name(f"{out.name}.keys")
     write_rows(keys, (key for _, key in pairs))
-    _print({"tasks": len(pairs), "out": str(out), "keys": str(keys)}, as_json)
+    print_result({"tasks": len(pairs), "out": str(out), "keys": str(keys)}, as_json)
 
 
-@label_app.command("import")
-def import_(
-    source: Source,
-    out: Out,
-    judgements: Annotated[list[Path], typer.Option("--judgements", help="File of answers. Repeatable.")],
-    keys: Annotated[list[Path], typer.Option("--keys", help="Key file of an export. Repeatable.")],
-    as_json: Json = False,
-) -> None:
+@label_app.add("import")
+def import_(source: Path, out: Path, judgements: list[Path], keys: list[Path], as_json: bool = False) -> None:
     """Read people's answers. Two who agree make a label; otherwise a third decides."""
     from compeer.cer.exchange import TaskAnswer, TaskKey, merge, votes_of
     from compeer.cer.item import Item, read_items
@@ -275,24 +213,19 @@ def import_(
     kept = write_rows(out, (row for row in merged if isinstance(row, Item)))
     if beside := rejects_path(out):
         write_rows(beside, dropped)
-    _print({"items": kept, "dropped": len(dropped), "out": str(out)}, as_json)
+    print_result({"items": kept, "dropped": len(dropped), "out": str(out)}, as_json)
 
 
-@app.command()
+@app.add("split")
 def split(
-    source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder of the dataset.")],
-    name: Annotated[str, typer.Option(help="Name on the dataset card.")] = "CER",
-    test: Annotated[int, typer.Option(min=0, help="Size of the test set, if there are enough items.")] = 574,
-    include_crisis: Annotated[
-        bool, typer.Option(help="Allow training on crisis items; a person must have reviewed them.")
-    ] = False,
-    dialogues: Annotated[
-        Path | None,
-        typer.Option(help="Dialogues of the items, to search for near-duplicates. Default: the items' histories."),
-    ] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    source: Path,
+    out: Path,
+    name: str = "CER",
+    test: int = 574,
+    include_crisis: bool = False,
+    dialogues: Path | None = None,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Split items into train, valid and test without leakage, and publish them with a dataset card."""
     from compeer.cer.duplicates import find_near_duplicates, text_of
@@ -309,66 +242,46 @@ def split(
     tally, about = split_and_publish(
         lambda: read_items(source), out, About(name=name), similar, source.parent, **options
     )
-    _print({"out": str(out), "splits": dict(tally.items), "aside": about.aside, "leaks": about.leaks}, as_json)
+    print_result({"out": str(out), "splits": dict(tally.items), "aside": about.aside, "leaks": about.leaks}, as_json)
 
 
-@app.command()
+@app.add("export")
 def export(
-    source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output file, JSON lines.")],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="trl-sft, trl-preference, trl-grpo, trl-prm, openai or sharegpt.", show_default=False
-        ),
-    ],
-    length: Annotated[str, typer.Option(help="Instruction in the system prompt: full or brief.")] = "full",
-    as_json: Json = False,
+    source: Path, out: Path, form: str, length: Literal["full", "brief"] = "full", as_json: bool = False
 ) -> None:
     """Write items as a dataset for other trainers: TRL, OpenAI fine-tuning, ShareGPT."""
     from collections import Counter
 
     from compeer.cer.item import read_items
-    from compeer.cli.options import check_choice
+    from compeer.cli.options import print_result
     from compeer.dialogue import write_rows
-    from compeer.errors import UserError
     from compeer.policy.bridges.datasets import FORMATS
     from compeer.policy.bridges.datasets import export as rows
 
     check_choice("--format", form, *FORMATS)
-    check_choice("--length", length, "full", "brief")
     counts: Counter[str] = Counter()
-    written = write_rows(out, rows(read_items(source), form, counts, length))  # type: ignore[arg-type]
+    written = write_rows(out, rows(read_items(source), form, counts, length))
     if not written:
         out.unlink(missing_ok=True)
         raise UserError(
             f"{source} has nothing for {form}: {', '.join(f'{why} {n}' for why, n in counts.items() if n)}."
         )
-    _print({"out": str(out), **{name: count for name, count in counts.items() if count}}, as_json)
+    print_result({"out": str(out), **{name: count for name, count in counts.items() if count}}, as_json)
 
 
-@app.command()
-def gold(
-    out: Out,
-    language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: both.")] = None,
-    as_json: Json = False,
-) -> None:
+@app.add("gold")
+def gold(out: Path, language: Language = None, as_json: bool = False) -> None:
     """Write the gold set: moments of the bundled corpus, labelled twice by the authors."""
     from compeer.cer import gold as ours
     from compeer.dialogue import write_rows
 
-    check_choice("--language", language, "en", "zh")
-    count = write_rows(out, ours.load(language))  # type: ignore[arg-type]
-    _print({"items": count, "out": str(out), "agreement": ours.agreement(), "label_source": "author"}, as_json)
+    count = write_rows(out, ours.load(language))
+    print_result({"items": count, "out": str(out), "agreement": ours.agreement(), "label_source": "author"}, as_json)
 
 
-@app.command()
+@app.add("build")
 def build(
-    config: Annotated[Path, typer.Argument(help="YAML file; see configs/cer.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output folder, instead of the file's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Dialogues per corpus, for a trial.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Engine, instead of the file's: local or ray.")] = None,
-    as_json: Json = False,
+    config: Path, out: Path | None = None, limit: int | None = None, engine: str | None = None, as_json: bool = False
 ) -> None:
     """Run the whole chain from a configuration. Run it again to continue where it stopped."""
     from compeer.cer.build import Build
@@ -417,11 +330,3 @@ def _print_manifest(manifest: Manifest, as_json: bool) -> None:
             f"  asked {spent.asked:,} times ({spent.from_cache:,} from the cache, {spent.retried:,} retried), "
             f"{spent.tokens_read:,} tokens read, {spent.tokens_written:,} written"
         )
-
-
-def _print(result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-    else:
-        for key, value in result.items():
-            typer.echo(f"{key}: {value}")

@@ -8,45 +8,35 @@ compeer config copy reward/laptop
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from compeer.cli.options import Json, print_json
+from compeer.cli.options import CommandGroup, print_result
+from compeer.errors import UserError
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-Name = Annotated[str, typer.Argument(help="Name as in the list, for example reward/laptop.", show_default=False)]
+app = CommandGroup("config")
 
 
-@app.command("list")
-def list_configs(as_json: Json = False) -> None:
+@app.add("list")
+def list_configs(as_json: bool = False) -> None:
     """List the configurations and what each is for."""
     from compeer.config import shipped
 
     about = {name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in shipped().items()}
-    if as_json:
-        print_json([{"name": name, "about": line} for name, line in about.items()])
-        return
-    for name, line in about.items():
-        typer.echo(f"{name:24} {line}")
+    rows = [{"name": name, "about": line} for name, line in about.items()]
+    print_result(rows, as_json, [f"{name:24} {line}" for name, line in about.items()])
 
 
-@app.command()
-def show(name: Name) -> None:
+@app.add("show")
+def show(name: str) -> None:
     """Print one configuration."""
     typer.echo(_find(name).read_text(encoding="utf-8"), nl=False)
 
 
-@app.command()
-def copy(
-    names: Annotated[list[str] | None, typer.Argument(help="Names as in the list. Default: all.")] = None,
-    to: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("configs"),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that were changed.")] = False,
-) -> None:
+@app.add("copy")
+def copy(names: list[str] | None = None, to: Path = Path("configs"), force: bool = False) -> None:
     """Copy configurations to a folder, to use or change them."""
     from compeer.config import shipped
-    from compeer.errors import UserError
 
     targets = {to / path.parent.name / path.name: path.read_bytes() for path in map(_find, names or shipped())}
     changed = [target for target, text in targets.items() if target.exists() and target.read_bytes() != text]
@@ -60,7 +50,6 @@ def copy(
 
 def _find(name: str) -> Path:
     from compeer.config import shipped
-    from compeer.errors import UserError
 
     known = shipped()
     if name.removesuffix(".yaml") not in known:

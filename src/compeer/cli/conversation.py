@@ -6,54 +6,37 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 import typer
 
-from compeer.cli.options import BaseUrl, Country, Guard, Json, Model, check_choice, leave_cores_to_the_model
+from compeer.cli.options import Language, Length, leave_cores_to_the_model, with_options
+from compeer.errors import UserError
 
-Pin = Annotated[
-    list[str] | None,
-    typer.Option("--pin", "-p", help="Label to fix, as key=value: stage, sentiment, emotion, intensity or strategy."),
-]
-Prompt = Annotated[
-    str | None, typer.Option(help="Instructions: full or brief. Default: brief for models trained on them.")
-]
-Think = Annotated[
-    str | None,
-    typer.Option(
-        help="Thinking before a reply: full, brief (one short sentence per step) or off. Default: off for the 1.5B "
-        "model, unless something other than the strategy is pinned; full for others."
-    ),
-]
+Thinking = Literal["full", "brief", "off"] | None
 
 
+@with_options("chat")
 def chat(
-    once: Annotated[str | None, typer.Option(help="Answer this one message and exit.")] = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    pin: Pin = None,
-    language: Annotated[str | None, typer.Option(help="Language: en or zh. Default: the one you write in.")] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=2.0, help="Sampling temperature. Default: 0.3 for the 1.5B model, 0.7 for others."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed, for models that take one.")] = None,
-    prompt: Prompt = None,
-    think: Think = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Maximum time without a word from the server, in seconds.")
-    ] = 120,
-    country: Country = None,
-    guard: Guard = None,
-    as_json: Json = False,
+    once: str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    pin: list[str] | None = None,
+    language: Language = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    prompt: Length = None,
+    think: Thinking = None,
+    timeout: float = 120,
+    country: str | None = None,
+    guard: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Talk with a supporter in the terminal. It can think in three steps before it answers."""
     leave_cores_to_the_model()
     import msgspec
 
     from compeer.conversation import ChatSettings, answer_once, sampling_for, talk
-    from compeer.errors import UserError
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.reasoning import Pins
@@ -61,9 +44,6 @@ def chat(
     from compeer.safety.guard import Guard as GuardModel
     from compeer.safety.messages import Breaks
 
-    check_choice("--language", language, "en", "zh")
-    check_choice("--prompt", prompt, "full", "brief")
-    check_choice("--think", think, "full", "brief", "off")
     pins = Pins.parse(pin or [])
     if once is None:
         offer_weights(model)
@@ -77,7 +57,7 @@ def chat(
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = ChatSettings(
         pins=pins,
-        language=language,  # type: ignore[arg-type]
+        language=language,
         sampling=msgspec.structs.replace(sampling_for(opened), **given),
     )
     if once is not None:
@@ -105,12 +85,9 @@ def offer_weights(model: str | None) -> None:
     declined.touch()  # not asked again; compeer models get fetches it
 
 
-def parse(
-    file: Annotated[str, typer.Argument(help="File with a model's raw output; - for standard input.")] = "-",
-    as_json: Json = False,
-) -> None:
+@with_options("parse")
+def parse(file: str = "-", as_json: bool = False) -> None:
     """Check whether a model's raw output is complete. The exit status is 0 when it is, 1 when not."""
-    from compeer.errors import UserError
     from compeer.reasoning import fields
     from compeer.reasoning import parse as read
 
@@ -133,12 +110,8 @@ def parse(
     raise typer.Exit(0 if parsed.complete else 1)
 
 
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the demo. Run again to continue.")] = Path("demo"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="One turn of a conversation only; needs no torch.")] = False,
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
-) -> None:
+@with_options("demo")
+def demo(out: Path = Path("demo"), fresh: bool = False, quick: bool = False, browser: bool = True) -> None:
     """The whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report."""
     if quick:
         from compeer.demo.turn import show_turn
@@ -161,70 +134,31 @@ def demo(
         os.execve(sys.executable, [sys.executable, "-m", "compeer.cli", "chat"], before)
 
 
+@with_options("serve")
 def serve(
-    model: Model = None,
-    base_url: BaseUrl = None,
-    host: Annotated[str, typer.Option(help="Address to listen on. Other machines need a key.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")
-    ] = 8000,
-    name: Annotated[str | None, typer.Option(help="Model name shown to clients. Default: its own.")] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(envvar="COMPEER_API_KEY", help="Key that clients must send. Repeatable.", show_default=False),
-    ] = None,
-    key_file: Annotated[Path | None, typer.Option(help="File with one key per line.")] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Origin of web pages that may send requests, for example https://chat.example.org. Repeatable."
-        ),
-    ] = None,
-    slots: Annotated[
-        int | None, typer.Option(min=1, help="Number of answers written in parallel. Default: 8; for an endpoint: 64.")
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(min=512, help="Context shared by the embedded model's slots, in tokens. Default: 4,096 per slot."),
-    ] = None,
-    max_requests: Annotated[
-        int, typer.Option(min=0, help="Maximum number of waiting requests; more get status 429.")
-    ] = 64,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per answer, reasoning included.")] = 2000,
-    history: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum length of the history, in words. Default: 1,500; embedded:small: 600."),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Maximum time per request, waiting included, in seconds.")
-    ] = 600.0,
-    first_token: Annotated[float, typer.Option(min=0.1, help="Maximum time to the first token, in seconds.")] = 60.0,
-    grace: Annotated[
-        float, typer.Option(min=0.0, help="Time for running requests to finish after a stop, in seconds.")
-    ] = 30.0,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=2.0,
-            help="Sampling temperature unless a request sets one. Default: 0.3 for the 1.5B model, 0.7 for others.",
-        ),
-    ] = None,
-    prompt: Prompt = None,
-    think: Think = None,
-    country: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COMPEER_COUNTRY",
-            help="Country whose helplines are shown unless a request names one, for example GB. Default: by language.",
-        ),
-    ] = None,
-    guard: Guard = None,
-    no_notice_because: Annotated[
-        str | None,
-        typer.Option(metavar="REASON", help="Leave out the opening notice in first replies. The reason is logged."),
-    ] = None,
-    log: Annotated[bool, typer.Option(help="Log one line per request, never its text.")] = True,
+    model: str | None = None,
+    base_url: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    name: str | None = None,
+    key: list[str] | None = None,
+    key_file: Path | None = None,
+    origin: list[str] | None = None,
+    slots: int | None = None,
+    context: int | None = None,
+    max_requests: int = 64,
+    max_tokens: int = 2000,
+    history: int | None = None,
+    timeout: float = 600.0,
+    first_token: float = 60.0,
+    grace: float = 30.0,
+    temperature: float | None = None,
+    prompt: Length = None,
+    think: Thinking = None,
+    country: str | None = None,
+    guard: str | None = None,
+    no_notice_because: str | None = None,
+    log: bool = True,
 ) -> None:
     """Serve a supporter to OpenAI clients, with reasoning and control. More: docs/conversation.md."""
     leave_cores_to_the_model()
@@ -233,7 +167,6 @@ def serve(
     from compeer.conversation import sampling_for
     from compeer.conversation.requests import ServerSettings
     from compeer.conversation.server import serve as run_server
-    from compeer.errors import UserError
     from compeer.http_service import read_keys
     from compeer.models import open_model
     from compeer.models.endpoint import Endpoint
@@ -241,8 +174,6 @@ def serve(
     from compeer.models.request import Patience
     from compeer.safety.guard import Guard as GuardModel
 
-    check_choice("--prompt", prompt, "full", "brief")
-    check_choice("--think", think, "full", "brief", "off")
     if no_notice_because is not None and not no_notice_because.strip():
         raise UserError("--no-notice-because needs a reason, for example: the page around it shows the notice.")
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
@@ -275,8 +206,8 @@ def serve(
         first_token=first_token,
         grace=grace,
         max_tokens=max_tokens,
-        prompt=prompt or usual.prompt,  # type: ignore[arg-type]
-        think=think or usual.think,  # type: ignore[arg-type]
+        prompt=prompt or usual.prompt,
+        think=think or usual.think,
         history_words=history or usual.history_words,  # so that one conversation per slot fits
         temperature=usual.temperature if temperature is None else temperature,
         country=country,
@@ -286,61 +217,24 @@ def serve(
     asyncio.run(run_server(opened, settings, guard_model))
 
 
+@with_options("studio")
 def studio(
-    host: Annotated[str, typer.Option(help="Address to listen on. Other machines need --public.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")
-    ] = 8030,
-    db: Annotated[
-        str | None,
-        typer.Option(
-            help="Database of labels and votes: a SQLite file or a postgresql:// address. Default: no labelling."
-        ),
-    ] = None,
-    items: Annotated[
-        list[Path] | None,
-        typer.Option("--items", help="Folder with items and pictures for labelling projects. Repeatable."),
-    ] = None,
-    runs: Annotated[
-        list[Path] | None, typer.Option("--runs", help="Folder with runs and evaluations. Repeatable.")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option("--model", "-m", help="Model to talk with, as for chat. Repeatable."),
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="Address of the server for openai: models. Default: $OPENAI_BASE_URL.")
-    ] = None,
-    guard: Guard = None,
-    country: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COMPEER_COUNTRY", help="Country whose helplines come first, for example GB. Default: the browser's."
-        ),
-    ] = None,
-    public: Annotated[
-        str | None,
-        typer.Option(
-            help="Public address, for example https://studio.example.org. Everybody needs a personal link then."
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder for the studio's own secret. Default: the user's data folder.")
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COMPEER_STUDIO_TOKEN",
-            help="Token of the coordinator's link. Default: a new one.",
-            show_default=False,
-        ),
-    ] = None,
+    host: str = "127.0.0.1",
+    port: int = 8030,
+    db: str | None = None,
+    items: list[Path] | None = None,
+    runs: list[Path] | None = None,
+    model: list[str] | None = None,
+    base_url: str | None = None,
+    guard: str | None = None,
+    country: str | None = None,
+    public: str | None = None,
+    data: Path | None = None,
+    token: str | None = None,
 ) -> None:
     """Open the studio in the browser: talk, label, compare, see runs. More: docs/studio.md."""
     leave_cores_to_the_model()
     import msgspec
-
-    from compeer.errors import UserError
 
     try:
         from compeer.studio.serve import serve

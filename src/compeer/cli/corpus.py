@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compeer.cli.options import Json, print_json
+from compeer.cli.options import CommandGroup, print_json
+from compeer.errors import UserError
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # importing these at run time would slow down every `compeer 
     from compeer.corpora.importing import ImportSummary
     from compeer.corpora.stats import Statistics
 
-app = typer.Typer(name="corpus", help="Import corpora, count them, read them.", no_args_is_help=True)
+app = CommandGroup("corpus")
 
 
 def _known(context: typer.Context, name: str) -> str:
@@ -34,7 +35,7 @@ def _known(context: typer.Context, name: str) -> str:
     return name
 
 
-@app.command("import")
+@app.add("import")
 def import_(
     name: Annotated[
         str,
@@ -45,27 +46,19 @@ def import_(
             callback=_known,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help='Output file. .gz and .zst compress, "-" is standard output.')
-    ],
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            help="File, corpus folder, or name on the hub. Not needed for bundled and open-cer.", show_default=False
-        ),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a folder or hub name, for example train.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of dialogues.")] = None,
-    media: Annotated[Path | None, typer.Option(help="Folder of images, sound and video (mesc, avamerg).")] = None,
-    csv: Annotated[Path | None, typer.Option(help="MESC.csv, if it is not beside the JSON file (mesc).")] = None,
-    licence: Annotated[str | None, typer.Option(help="Licence of records that state none (plain).")] = None,
-    language: Annotated[str | None, typer.Option(help="Language of records that state none: en or zh (plain).")] = None,
-    rejects: Annotated[Path | None, typer.Option(help="File of rejected records. Default: beside the output.")] = None,
-    as_json: Json = False,
+    out: Path,
+    path: Path | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    media: Path | None = None,
+    csv: Path | None = None,
+    licence: str | None = None,
+    language: str | None = None,
+    rejects: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Convert a corpus to dialogue records. Records that cannot be used are written to a file with the reason."""
     from compeer.corpora import importing, load
-    from compeer.errors import UserError
 
     with _progress(name) as watch:
         options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
@@ -76,12 +69,8 @@ def import_(
     _print_summary(summary, as_json)
 
 
-@app.command()
-def stats(
-    file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
-    plot: Annotated[Path | None, typer.Option(help="File of a figure: .png or .svg.")] = None,
-    as_json: Json = False,
-) -> None:
+@app.add("stats")
+def stats(file: Path, plot: Path | None = None, as_json: bool = False) -> None:
     """Statistics of a corpus: rounds, languages, strategies, emotions, lengths, licences."""
     from compeer.corpora.stats import collect, draw
     from compeer.dialogue import read
@@ -95,16 +84,10 @@ def stats(
         _print_statistics(statistics)
 
 
-@app.command()
-def show(
-    file: Annotated[Path, typer.Argument(help='Dialogue records; "-" is the standard input.', show_default=False)],
-    which: Annotated[str, typer.Argument(help="Id, or index counted from 0.", metavar="[ID]")] = "0",
-    reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning.")] = False,
-    as_json: Json = False,
-) -> None:
+@app.add("show")
+def show(file: Path, which: str = "0", reasoning: bool = False, as_json: bool = False) -> None:
     """Print one conversation. Default: the first."""
     from compeer.dialogue import read
-    from compeer.errors import UserError
 
     at = int(which) if which.isdecimal() else None
     for index, dialogue in enumerate(read(str(file))):

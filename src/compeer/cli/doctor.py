@@ -10,11 +10,11 @@ import platform
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from compeer import __version__
+from compeer.cli.options import with_options
 
 #: extra -> what it is for, and the packages that show it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -182,7 +182,10 @@ def _embedded(spec: str, weights: Finding) -> Finding:
         answer = run(ask())
     except ModelError as error:
         return Finding(
-            what, False, str(error), "" if _installed("xllamacpp") else 'pip install "compeer-esc[embedded]"'
+            what,
+            False,
+            str(error),
+            "" if importlib.util.find_spec("xllamacpp") else 'pip install "compeer-esc[embedded]"',
         )
     seconds = time.perf_counter() - started
     return Finding(what, True, f"{spec} answers: {answer.usage.completion} tokens in {seconds:.1f} s with loading")
@@ -210,14 +213,8 @@ def _endpoint() -> Finding:
         return Finding("endpoint", False, str(error), "unset OPENAI_BASE_URL  # or start the server")
 
 
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Check what is installed only; ask no model.")] = False,
-) -> None:
+@with_options("doctor")
+def doctor(as_json: bool = False, quick: bool = False) -> None:
     """Check this installation. The exit status is 1 when no model can be asked."""
     findings = examine(ask_models=not quick)
     if as_json:

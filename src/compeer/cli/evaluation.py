@@ -10,74 +10,45 @@ compeer eval report runs/sage runs/esc-eval --out report
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from compeer.cli.options import (
-    BaseUrl,
-    Concurrency,
-    Json,
-    Language,
-    Limit,
-    MaxTokens,
-    Seed,
-    Temperature,
-    check_choice,
-    option_groups,
-    print_json,
-)
+from compeer.cli.options import AnswerOptions, CommandGroup, Language, print_result
+from compeer.errors import UserError
 
 if TYPE_CHECKING:
     from compeer.evals.esc_eval.ratings import ScoreTable
     from compeer.evals.result import Result
     from compeer.evals.sage.mood import Replay
 
-eval_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-Supporter = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help="Supporter to measure: embedded, hf:…, openai:…, or PROVIDER/NAME of Inspect."),
-]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run. Run again to continue.")]
-JudgeUrl = Annotated[str | None, typer.Option(help="Address of the judge's server. Default: --base-url.")]
-Prompts = Annotated[Path | None, typer.Option(help="Folder of .txt files that replace our prompts.")]
-JudgeTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per rating.")]
+eval_app = CommandGroup("eval")
 
 
 @dataclass
 class DialogueOptions:
     """What the benchmarks with a simulated seeker share."""
 
-    model: Supporter = None
-    seeker: Annotated[str | None, typer.Option(help="Model that plays the seeker, named like --model.")] = None
-    out: Out = None
-    base_url: BaseUrl = None
-    seeker_url: Annotated[str | None, typer.Option(help="Address of the seeker's server. Default: --base-url.")] = None
-    name: Annotated[str | None, typer.Option(help="Name of the model in tables. Default: its spec.")] = None
-    plain: Annotated[bool, typer.Option("--plain", help="Ask for a plain answer, without the reasoning contract.")] = (
-        False
-    )
-    brief: Annotated[bool, typer.Option("--brief", help="Short instructions, for models trained on the contract.")] = (
-        False
-    )
-    limit: Limit = None
-    concurrency: Concurrency = 32
-    temperature: Temperature = 0.7
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Maximum tokens per reply, reasoning included. Default: 2000; plain 600.", show_default=False
-        ),
-    ] = None
-    seeker_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per message of the seeker.")] = 500
-    seed: Seed = 0
-    log_calls: Annotated[bool, typer.Option("--log-calls", help="Keep every call in Inspect's log. Slower.")] = False
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start again instead of continuing.")] = False
-    as_json: Json = False
+    model: str | None = None
+    seeker: str | None = None
+    out: Path | None = None
+    base_url: str | None = None
+    seeker_url: str | None = None
+    name: str | None = None
+    plain: bool = False
+    brief: bool = False
+    limit: int | None = None
+    concurrency: int = 32
+    temperature: float = 0.7
+    max_tokens: int | None = None
+    seeker_tokens: int = 500
+    seed: int = 0
+    log_calls: bool = False
+    fresh: bool = False
+    as_json: bool = False
 
     def run(self, evaluate: Callable[..., Result], *raters: Any, judge_tokens: int = 256, **cases: Any) -> None:
         """Open the roles, evaluate, and tell the result; `raters` stand after the seeker, `cases` are named."""
@@ -106,27 +77,20 @@ class DialogueOptions:
         return open_role(spec, base_url=url or self.base_url, connections=self.concurrency)
 
 
-@eval_app.command("sage")
-@option_groups
+@eval_app.add("sage")
 def sage(
     dialogue: DialogueOptions,
-    replay: Annotated[
-        Path | None, typer.Option(help="Released SAGE log to recompute and check; no model is asked.")
-    ] = None,
-    profiles: Annotated[Path | None, typer.Option(help="File of SAGE profiles. Default: below $COMPEER_DATA.")] = None,
-    prompts: Prompts = None,
-    shorten: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum characters of persona and scene, for a seeker with a small context."),
-    ] = None,
+    replay: Path | None = None,
+    profiles: Path | None = None,
+    prompts: Path | None = None,
+    shorten: int | None = None,
 ) -> None:
     """SAGE: a seeker whose mood rises and falls with every reply. Sentient, Success, Failure."""
-    from compeer.errors import UserError
-
     if replay is not None:
         from compeer.evals.sage.mood import replay as run_replay
 
-        _tell_replay(run_replay(replay), dialogue.as_json)
+        again = run_replay(replay)
+        print_result(again, dialogue.as_json, _replay_lines(again))
         return
     if dialogue.model is None or dialogue.seeker is None or dialogue.out is None:
         raise UserError("Give --model, --seeker and --out; or --replay LOG to recompute a released log.")
@@ -136,43 +100,28 @@ def sage(
     dialogue.run(evaluate, profiles=profiles, prompts=prompts, longest=shorten)
 
 
-@eval_app.command("esc-eval")
-@option_groups
+@eval_app.add("esc-eval")
 def esc_eval(
     dialogue: DialogueOptions,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(help="Model that rates. Repeatable. {dimension} and {language} in its name are filled in."),
-    ] = None,
-    judge_url: Annotated[
-        list[str] | None,
-        typer.Option(help="Address of the judges' server: one for all, or one per judge. Default: --base-url."),
-    ] = None,
-    judge_tokens: JudgeTokens = 256,
-    scores: Annotated[Path | None, typer.Option(help="Folder of official score files; no model is asked.")] = None,
-    cards: Annotated[
-        list[Path] | None, typer.Option(help="File of role cards. Repeatable. Default: below $COMPEER_DATA.")
-    ] = None,
-    exclude_source: Annotated[
-        list[str] | None, typer.Option(help="Corpus whose cards are left out. Repeatable.")
-    ] = None,
+    judge: list[str] | None = None,
+    judge_url: list[str] | None = None,
+    judge_tokens: int = 256,
+    scores: Path | None = None,
+    cards: list[Path] | None = None,
+    exclude_source: list[str] | None = None,
     language: Language = None,
-    official_parser: Annotated[
-        bool, typer.Option("--official-parser", help="Read ratings by the official rule, where -1 goes into the mean.")
-    ] = False,
-    prompts: Prompts = None,
+    official_parser: bool = False,
+    prompts: Path | None = None,
 ) -> None:
     """ESC-Eval: five rounds with a role-playing seeker, rated in seven dimensions."""
-    from compeer.errors import UserError
-
     if scores is not None:
         from compeer.evals.esc_eval.ratings import read_folder
 
-        _tell_scores(read_folder(scores, official=official_parser), dialogue.as_json)
+        tables = read_folder(scores, official=official_parser)
+        print_result(tables, dialogue.as_json, _score_lines(tables))
         return
     if dialogue.model is None or dialogue.seeker is None or dialogue.out is None or not judge:
         raise UserError("Give --model, --seeker, --judge and --out; or --scores DIR for official score files.")
-    check_choice("--language", language, "en", "zh")
     urls: list[str | None] = [*judge_url] if judge_url else [None]
     if len(urls) not in (1, len(judge)):
         raise UserError(f"{len(judge)} judges and {len(urls)} --judge-url: give one for all, or one for each.")
@@ -191,36 +140,24 @@ def esc_eval(
     )
 
 
-@eval_app.command("vera-mh")
-@option_groups
+@eval_app.add("vera-mh")
 def vera_mh(
     dialogue: DialogueOptions,
-    judge: Annotated[str | None, typer.Option(help="Model that rates by the rubric, named like --model.")] = None,
-    judge_url: JudgeUrl = None,
-    judge_tokens: JudgeTokens = 256,
-    folder: Annotated[
-        Path | None, typer.Option(help="Folder of VERA-MH's files. Default: below $COMPEER_DATA.")
-    ] = None,
-    sheet: Annotated[
-        Path | None,
-        typer.Option(help="File to write for blind readers: conversations of --out with questions, without sources."),
-    ] = None,
-    answers: Annotated[Path | None, typer.Option(help="Filled sheet to rate; no model is asked.")] = None,
+    judge: str | None = None,
+    judge_url: str | None = None,
+    judge_tokens: int = 256,
+    folder: Path | None = None,
+    sheet: Path | None = None,
+    answers: Path | None = None,
 ) -> None:
     """VERA-MH: simulated people at risk; a model or blind readers rate the replies by a clinicians' rubric."""
-    from compeer.errors import UserError
-
     _need_inspect()
     from compeer.evals.result import load_transcripts
     from compeer.evals.safety import vera_mh as vera
 
     if answers is not None:
         found = vera.reader_figures(answers, vera.load_folder(folder))
-        if dialogue.as_json:
-            print_json(found)
-            return
-        for figure in found:
-            typer.echo(f"  {figure.name:<64} {figure.text()}")
+        print_result(found, dialogue.as_json, (f"  {figure.name:<64} {figure.text()}" for figure in found))
         return
     if dialogue.out is None or (sheet is None and dialogue.model is None):
         raise UserError("Give --model, --seeker, --judge and --out; or --answers FILE with readers' answers.")
@@ -234,29 +171,16 @@ def vera_mh(
         typer.echo(f"{sheet}: {count} conversations for readers.", err=dialogue.model is not None)
 
 
-@eval_app.command()
+@eval_app.add("diversity")
 def diversity(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Folder of an evaluation, or JSON lines: outputs, items, dialogues.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Name of the model in tables.")] = None,
-    people: Annotated[
-        str | None,
-        typer.Option(help="Dialogues with people's strategies: a file, esconv:FOLDER, or bundled."),
-    ] = None,
-    embedder: Annotated[
-        str | None,
-        typer.Option(help="Sentence-transformers model. Default: the bundled embedders; none: no cosines."),
-    ] = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: Json = False,
+    source: Path,
+    model: str | None = None,
+    people: str | None = None,
+    embedder: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Measure replies: variety, length, repetition, similarity to the references."""
     from compeer.evals.language.measure import measure, people_of, strategies_of
@@ -281,118 +205,74 @@ def diversity(
     _show(measured.result, out, as_json)
 
 
-@eval_app.command()
+@eval_app.add("control")
 def control(
-    model: Supporter = None,
-    earlier: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="Existing replies to measure, instead of asking a model: a folder or file as for diversity."
-        ),
-    ] = None,
-    turns: Annotated[int, typer.Option(min=1, help="Number of turns taken from the bundled conversations.")] = 8,
-    emotions: Annotated[int, typer.Option(min=0, help="Number of emotions pinned per turn, in rotation.")] = 4,
+    asked: AnswerOptions,
+    model: str | None = None,
+    earlier: Path | None = None,
+    turns: int = 8,
+    emotions: int = 4,
     language: Language = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="Labelled dialogues for the strategy classifier: a file, or esconv:FOLDER.")
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="Model that names each reply's strategy without seeing the stated one.")
-    ] = None,
-    grammar: Annotated[
-        bool, typer.Option(help="Enforce pins while decoding; otherwise they are only asked for.")
-    ] = True,
-    length: Annotated[
-        str | None, typer.Option(help="Instructions: full or brief. Default: brief for models trained on them.")
-    ] = None,
-    think: Annotated[str, typer.Option(help="Thinking before a reply: full or brief.")] = "full",
-    base_url: BaseUrl = None,
-    judge_url: JudgeUrl = None,
-    concurrency: Concurrency = 16,
-    temperature: Temperature = 0.7,
-    max_tokens: MaxTokens = 2000,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: Json = False,
+    corpus: str | None = None,
+    judge: str | None = None,
+    think: Literal["full", "brief"] = "full",
+    judge_url: str | None = None,
+    out: Path | None = None,
 ) -> None:
     """Measure control: whether pinned labels are kept, and whether the reply follows the strategy."""
-    from compeer.errors import UserError
     from compeer.evals.control import ControlSettings, run_control
-    from compeer.models.spec import default_prompt
 
     if (model is None) == (earlier is None):
         raise UserError("Give --model to ask a model, or --from to measure existing replies.")
     if earlier and not (corpus or judge):
         raise UserError("Existing replies need --corpus for a classifier, or --judge.")
-    check_choice("--language", language, "en", "zh")
-    check_choice("--length", length, "full", "brief")
-    check_choice("--think", think, "full", "brief")
     settings = ControlSettings(
         model=model,
         earlier=earlier,
         turns=turns,
         emotions=emotions,
-        language=language,  # type: ignore[arg-type]
+        language=language,
         corpus=corpus,
         judge=judge,
-        grammar=grammar,
-        length=length or default_prompt(model or ""),  # type: ignore[arg-type]
-        think=think,  # type: ignore[arg-type]
-        base_url=base_url,
-        judge_url=judge_url or base_url,
-        concurrency=concurrency,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seed=seed,
+        grammar=asked.grammar,
+        length=asked.length_for(model or ""),
+        think=think,
+        base_url=asked.base_url,
+        judge_url=judge_url or asked.base_url,
+        concurrency=asked.concurrency,
+        temperature=asked.temperature,
+        max_tokens=asked.max_tokens,
+        seed=asked.seed,
     )
     if model:
         typer.echo(f"{len(settings.trials())} requests to {model}.", err=True)
-    result = run_control(settings, out, lambda line: typer.echo(line, err=True))
-    _show(result, out, as_json)
+    _show(run_control(settings, out, lambda line: typer.echo(line, err=True)), out, asked.as_json)
 
 
-@eval_app.command()
+@eval_app.add("safety")
 def safety(
-    screening: Annotated[bool, typer.Option("--screening", help="Measure the screening; no model is asked.")] = False,
-    model: Supporter = None,
-    judge: Annotated[
-        str | None, typer.Option(help="Model that judges replies by the rubric. Default: rule checks only.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="Cases: dev, test or all.")] = "test",
+    asked: AnswerOptions,
+    screening: bool = False,
+    model: str | None = None,
+    judge: str | None = None,
+    split: Literal["dev", "test", "all"] = "test",
     language: Language = None,
-    base_url: BaseUrl = None,
-    judge_url: JudgeUrl = None,
-    prompts: Prompts = None,
-    grammar: Annotated[bool, typer.Option(help="Enforce the reasoning format while decoding.")] = True,
-    length: Annotated[
-        str | None, typer.Option(help="Instructions: full or brief. Default: brief for embedded.")
-    ] = None,
-    temperature: Temperature = 0.7,
-    max_tokens: MaxTokens = 2000,
-    concurrency: Concurrency = 16,
-    limit: Limit = None,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: Json = False,
+    judge_url: str | None = None,
+    prompts: Path | None = None,
+    limit: int | None = None,
+    out: Path | None = None,
 ) -> None:
     """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies under a rubric."""
     import tempfile
 
-    from compeer.errors import UserError
-    from compeer.evals.safety.screening import SPLITS, run_screening
-    from compeer.models.spec import default_prompt
+    from compeer.evals.safety.screening import run_screening
 
     if screening == (model is not None):
         raise UserError("Give --screening to measure the rules, or --model to measure replies; each has its own --out.")
     if screening and judge:
         raise UserError("--judge judges a model's replies; --screening needs none.")
-    check_choice("--split", split, *SPLITS)
-    check_choice("--language", language, "en", "zh")
-    length = length or default_prompt(model or "embedded")
-    check_choice("--length", length, "full", "brief")
     if model is None:
-        result = run_screening(split, language, limit, out)  # type: ignore[arg-type]
-        _show(result, out, as_json)
+        _show(run_screening(split, language, limit, out), out, asked.as_json)
         return
     _need_inspect()
     from compeer.evals.provider import open_role
@@ -400,91 +280,66 @@ def safety(
     from compeer.evals.safety.replies import evaluate
 
     settings = RoleSettings(
-        instruction=length,  # type: ignore[arg-type]
-        grammar=grammar,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        concurrency=concurrency,
-        seed=seed,
+        instruction=asked.length_for(model),
+        grammar=asked.grammar,
+        temperature=asked.temperature,
+        max_tokens=asked.max_tokens,
+        concurrency=asked.concurrency,
+        seed=asked.seed,
         log_calls=False,
     )
     with tempfile.TemporaryDirectory() as passing:
         result = evaluate(
             out or Path(passing),
-            open_role(model, base_url=base_url, connections=concurrency),
-            open_role(judge, base_url=judge_url or base_url, connections=concurrency) if judge else None,
+            open_role(model, base_url=asked.base_url, connections=asked.concurrency),
+            open_role(judge, base_url=judge_url or asked.base_url, connections=asked.concurrency) if judge else None,
             settings,
-            split=split,  # type: ignore[arg-type]
-            language=language,  # type: ignore[arg-type]
+            split=split,
+            language=language,
             prompts=prompts,
             limit=limit,
         )
-    _show(result, out, as_json)
+    _show(result, out, asked.as_json)
 
 
-@eval_app.command()
+@eval_app.add("report")
 def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN…", help="Folders of evaluations, training runs and judge studies.", show_default=False
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html and report.md.")],
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
-    most: Annotated[int, typer.Option(min=0, help="Maximum dialogues per run in the page.")] = 1000,
-    as_json: Json = False,
+    runs: list[Path], out: Path, title: str = "Evaluation report", most: int = 1000, as_json: bool = False
 ) -> None:
     """Write a report page with results, intervals, curves and dialogues. It works offline."""
     from compeer.evals.report import write_report
 
     written = write_report(runs, out, most=most, title=title)
-    if as_json:
-        print_json(written)
-        return
-    typer.echo(
-        f"{written.page}: {written.runs} runs, {written.transcripts:,} dialogues; {written.text} has the tables."
-    )
+    said = [f"{written.page}: {written.runs} runs, {written.transcripts:,} dialogues; {written.text} has the tables."]
     if written.left_out:
-        typer.echo(f"{written.left_out:,} dialogues are left out of the page; --most raises the limit.")
+        said.append(f"{written.left_out:,} dialogues are left out of the page; --most raises the limit.")
+    print_result(written, as_json, said)
 
 
 def _need_inspect() -> None:
     from importlib.util import find_spec
 
-    from compeer.errors import UserError
-
     if find_spec("inspect_ai") is None:
         raise UserError('Evaluations with models need Inspect: pip install "compeer-esc[eval]".')
 
 
-def _tell_replay(replay: Replay, as_json: bool) -> None:
-    if as_json:
-        print_json(replay)
-        return
-    typer.echo(f"{replay.dialogues} dialogues, {replay.equal} of {replay.values} recorded values agree with ours")
+def _replay_lines(replay: Replay) -> Iterator[str]:
+    yield f"{replay.dialogues} dialogues, {replay.equal} of {replay.values} recorded values agree with ours"
     for figure in replay.figures:
-        typer.echo(f"  {figure.name:<12} {figure.text(2):>8}")
+        yield f"  {figure.name:<12} {figure.text(2):>8}"
     for one in replay.differences:
-        typer.echo(f"  {one.dialogue}, turn {one.turn}: {one.what} {one.recorded}, ours {one.ours}: {one.reason}")
+        yield f"  {one.dialogue}, turn {one.turn}: {one.what} {one.recorded}, ours {one.ours}: {one.reason}"
 
 
-def _tell_scores(tables: list[ScoreTable], as_json: bool) -> None:
-    if as_json:
-        print_json(tables)
-        return
+def _score_lines(tables: list[ScoreTable]) -> Iterator[str]:
     for table in tables:
-        typer.echo(f"{table.model}, {table.language}: {table.cards} cards, {table.failures} ratings without a number")
-        typer.echo("  " + "  ".join(f"{figure.name} {figure.text(2)}" for figure in table.figures))
+        yield f"{table.model}, {table.language}: {table.cards} cards, {table.failures} ratings without a number"
+        yield "  " + "  ".join(f"{figure.name} {figure.text(2)}" for figure in table.figures)
 
 
 def _show(result: Result, out: Path | None, as_json: bool) -> None:
     """A result as a table, and where it was saved."""
     from compeer.evals.report.tables import result_markdown
 
-    if as_json:
-        print_json(result)
-        return
-    typer.echo(result_markdown(result))
-    if out is not None:
-        typer.echo(f"\nSaved in {out}. Show it with: compeer eval report {out} --out DIR")
+    saved = [f"\nSaved in {out}. Show it with: compeer eval report {out} --out DIR"] if out else []
+    print_result(result, as_json, [result_markdown(result), *saved])

@@ -18,7 +18,8 @@ from rich.text import Text
 
 from compeer.reasoning import LABELS, STEPS, Parsed, Problem
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.schema import write_value
+from compeer.reasoning.render import chips as short_conclusions
+from compeer.reasoning.render import named_labels
 
 #: cells of a line that is pleasant to read, where the terminal is wider
 WIDTH = 88
@@ -145,15 +146,12 @@ def chips(parsed: Parsed) -> str:
     >>> chips(parse("<think>"))
     'no reasoning'
     """
-    named = _named(parsed)
-    if "emotion" in named and "intensity" in named:
-        named["emotion"] += f" {named['intensity']}/5"
-    return " · ".join(named[label] for label in ("stage", "emotion", "strategy") if label in named) or "no reasoning"
+    return " · ".join(short_conclusions(parsed)) or "no reasoning"
 
 
 def steps_view(parsed: Parsed) -> RenderableType:
     """The three steps, read as thinking: title, text, conclusions."""
-    named, titles = _named(parsed), STEP_TITLES[parsed.language or "en"]
+    named, titles = named_labels(parsed), STEP_TITLES[parsed.language or "en"]
     rows: list[RenderableType] = []
     for number, step in enumerate(STEPS, start=1):
         title = Text(f"{number} {titles[step]}", style="bold")
@@ -186,9 +184,3 @@ def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -
 
 def _paragraph(text: str, language: Language | None) -> RenderableType:
     return Padding(Text(plain(text) or PANEL_WORDS[language or "en"]["nothing"]), (0, 0, 0, 2))
-
-
-def _named(parsed: Parsed) -> dict[str, str]:
-    """The conclusions as a person of this language names them."""
-    language = parsed.language or "en"
-    return {label: write_value(label, value, language) for label, value in parsed.labels.items()}

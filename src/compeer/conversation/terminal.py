@@ -107,7 +107,11 @@ def talk(model: Model, settings: ChatSettings, guard: ConversationGuard | None =
                     console.print(Text("Stopped. /again answers your message after all.", style="dim"))
         finally:
             runner.run(session.close())
-    console.print(Text("\nTake care.", style="dim"))
+    if session.assessment.urgent:  # no small word of goodbye to who may be in danger
+        console.print()
+        _show_help(console, session.assessment)
+    else:
+        console.print(Text("\nTake care.", style="dim"))
 
 
 def answer_once(

@@ -30,13 +30,12 @@ import msgspec
 from compeer.corpora import avamerg, bundled, chinese, esconv, escot, mesc, open_cer, plain
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue
+from compeer.typed import from_json
 
 __all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "corpus_named", "load"]
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What there is to know before an import."""
-
     load: Callable[..., Iterator[Dialogue | Rejected]]
     licence: str
     language: str
@@ -49,39 +48,26 @@ class Corpus(msgspec.Struct, frozen=True):
         return tuple(inspect.signature(self.load).parameters)[1:]
 
 
+_LOADERS: dict[str, tuple[Callable[..., Iterator[Dialogue | Rejected]], str]] = {
+    "esconv": (esconv.load, esconv.LICENCE),
+    "failed_esconv": (esconv.load_failed, esconv.FAILED_LICENCE),
+    "escot": (escot.load, escot.LICENCE),
+    "mesc": (mesc.load, mesc.LICENCE),
+    "avamerg": (avamerg.load, avamerg.LICENCE),
+    "soulchat": (chinese.load_soulchat, chinese.SOULCHAT_LICENCE),
+    "smile": (chinese.load_smile, chinese.SMILE_LICENCE),
+    "cpsycoun": (chinese.load_cpsycoun, chinese.CPSYCOUN_LICENCE),
+    "emollm": (chinese.load_emollm, chinese.EMOLLM_LICENCE),
+    "bundled": (bundled.load_corpus, bundled.LICENCE),
+    "open-cer": (open_cer.load_corpus, open_cer.LICENCE),
+    "plain": (plain.load, plain.LICENCE),
+}
+#: language, description and hub name of each are in corpora.json
 CORPORA: dict[str, Corpus] = {
-    "esconv": Corpus(
-        esconv.load, esconv.LICENCE, "en", "support conversations with a strategy on every reply", "thu-coai/esconv"
-    ),
-    "failed_esconv": Corpus(
-        esconv.load_failed, esconv.FAILED_LICENCE, "en", "conversations in which the seeker was not helped"
-    ),
-    "escot": Corpus(escot.load, escot.LICENCE, "en", "conversations with a chain of thought before the last reply"),
-    "mesc": Corpus(mesc.load, mesc.LICENCE, "en", "therapy on television, with emotions, strategies and video"),
-    "avamerg": Corpus(
-        avamerg.load, avamerg.LICENCE, "en", "empathetic dialogues spoken by avatars", "ZhangHanXD/AvaMERG"
-    ),
-    "soulchat": Corpus(
-        chinese.load_soulchat,
-        chinese.SOULCHAT_LICENCE,
-        "zh",
-        "rewritten empathetic conversations",
-        "scutcyr/SoulChatCorpus",
-    ),
-    "smile": Corpus(chinese.load_smile, chinese.SMILE_LICENCE, "zh", "conversations grown out of PsyQA"),
-    "cpsycoun": Corpus(
-        chinese.load_cpsycoun, chinese.CPSYCOUN_LICENCE, "zh", "counselling reconstructed from case reports"
-    ),
-    "emollm": Corpus(
-        chinese.load_emollm, chinese.EMOLLM_LICENCE, "zh", "short counselling conversations written by a model"
-    ),
-    "bundled": Corpus(
-        bundled.load_corpus, bundled.LICENCE, "en, zh", "our own conversations, shipped inside; needs no path"
-    ),
-    "open-cer": Corpus(
-        open_cer.load_corpus, open_cer.LICENCE, "en, zh", "our own conversations in a plain voice; needs no path"
-    ),
-    "plain": Corpus(plain.load, plain.LICENCE, "en, zh", "your own conversations, and our own records"),
+    name: Corpus(*_LOADERS[name], **about)
+    for name, about in from_json(
+        Path(__file__).with_name("corpora.json").read_bytes(), dict[str, dict[str, Any]]
+    ).items()
 }
 
 

@@ -93,48 +93,43 @@ class _Place:
 
 def load(path: Path, *, split: str | None = None, media: Path | None = None) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a file, a folder or a hub name; `media` attaches what is there by name."""
-    folder = MediaFolder(media) if media else None
-    build = partial(convert, folder=folder)
-    return conversations("avamerg", path, AvaMergRow, FILES, build, split, own_id=_own_id)
+    build = partial(convert, folder=MediaFolder(media) if media else None)
 
+    def own_id(row: AvaMergRow, index: int) -> str:
+        return str(row.conversation_id).zfill(5)
 
-def _own_id(row: AvaMergRow, index: int) -> str:
-    return str(row.conversation_id).zfill(5)
+    return conversations("avamerg", path, AvaMergRow, FILES, build, split, own_id=own_id)
 
 
 def convert(row: AvaMergRow, name: str, *, folder: MediaFolder | None = None) -> Dialogue:
     labels = Labels()
     places = _places(row, labels)
     number = str(row.conversation_id).removeprefix("dia")
-    media: dict[int, Media] = {}
+    media = dict.fromkeys(range(len(places)), Media())
     if folder and number.isdigit():
-        media = {at: folder.of(int(number), at) for at in range(len(places))}
+        media = {at: folder.of(int(number), at) for at in media}
     said = [
         utterance(
-            at,
-            speaker=place.speaker,
-            text=place.text,
-            emotion=place.emotion,
-            reasoning=place.reasoning,
-            images=tuple(media[at].image) if at in media else (),
+            at, one.speaker, one.text, emotion=one.emotion, reasoning=one.reasoning, images=tuple(media[at].image)
         )
-        for at, place in enumerate(places)
+        for at, one in enumerate(places)
     ]
+    extra = {
+        "speaker_profile": msgspec.to_builtins(row.speaker_profile),
+        "listener_profile": msgspec.to_builtins(row.listener_profile),
+        "media": sound_and_video(media),
+    }
     return dialogue(
-        id=name,
-        source="avamerg",
-        licence=LICENCE,
-        language="en",
-        utterances=said,
-        labels=labels,
+        name,
+        "avamerg",
+        LICENCE,
+        "en",
+        said,
+        labels,
+        extra,
         situation=next((turn.context for turn in row.turns if turn.context), None),
         problem=problem_type(row.topic),
         emotion=next((one.emotion for one in said if one.emotion), None),
-        extra={
-            "speaker_profile": msgspec.to_builtins(row.speaker_profile),
-            "listener_profile": msgspec.to_builtins(row.listener_profile),
-            "media": sound_and_video(media),
-        },
     )
 
 

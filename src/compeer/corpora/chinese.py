@@ -105,18 +105,11 @@ def _soulchat(row: SoulChatRow, name: str) -> Dialogue:
     said, system = [], []
     for at, message in enumerate(row.messages):
         if speaker := side(_SOULCHAT_ROLES, message.role, f"message {at}", "role"):
-            said.append(utterance(at, speaker=speaker, text=message.content))
+            said.append(utterance(at, speaker, message.content))
         else:
             system.append(message.content)
-    return dialogue(
-        id=name,
-        source="soulchat",
-        licence=SOULCHAT_LICENCE,
-        language="zh",
-        utterances=said,
-        problem=problem_type(row.topic),
-        extra={"original_id": row.id, "system": "\n".join(system)},
-    )
+    extra = {"original_id": row.id, "system": "\n".join(system)}
+    return dialogue(name, "soulchat", SOULCHAT_LICENCE, "zh", said, extra=extra, problem=problem_type(row.topic))
 
 
 def load_smile(path: Path) -> Iterator[Dialogue | Rejected]:
@@ -134,13 +127,12 @@ def load_smile(path: Path) -> Iterator[Dialogue | Rejected]:
 
 def _smile(row: SmileRow, name: str) -> Dialogue:
     said = [
-        utterance(at, speaker=side(_SMILE_ROLES, one.role, f"utterance {at}", "role"), text=one.content)
+        utterance(at, side(_SMILE_ROLES, one.role, f"utterance {at}", "role"), one.content)
         for at, one in enumerate(row.dialog)
     ]
     if said and not any(one.speaker == "supporter" for one in said):
         raise ValueError("there is no counsellor turn")
-    extra = {"file": row.file}
-    return dialogue(id=name, source="smile", licence=SMILE_LICENCE, language="zh", utterances=said, extra=extra)
+    return dialogue(name, "smile", SMILE_LICENCE, "zh", said, extra={"file": row.file})
 
 
 def _smile_id(row: SmileRow, index: int) -> str:
@@ -189,14 +181,9 @@ def _cpsycoun(name: str, text: str) -> Dialogue:
             said[-1] = said[-1][0], f"{said[-1][1]}\n{line}".strip()
         else:
             raise ValueError(f"the text does not begin with a speaker but with {line[:40]!r}")
-    return dialogue(
-        id=name,
-        source="cpsycoun",
-        licence=CPSYCOUN_LICENCE,
-        language="zh",
-        utterances=[utterance(at, speaker=speaker, text=words) for at, (speaker, words) in enumerate(said)],
-        extra={"narration": narration, "speakers": speakers},
-    )
+    found = [utterance(at, speaker, words) for at, (speaker, words) in enumerate(said)]
+    extra = {"narration": narration, "speakers": speakers}
+    return dialogue(name, "cpsycoun", CPSYCOUN_LICENCE, "zh", found, extra=extra)
 
 
 def _cases(path: Path) -> list[Path]:
@@ -231,15 +218,8 @@ def load_emollm(path: Path, *, split: str | None = None) -> Iterator[Dialogue | 
 def _emollm(row: EmoLLMRow, name: str) -> Dialogue:
     said: list[Utterance] = []
     for turn in row.conversation:
-        said.append(utterance(len(said), speaker="seeker", text=turn.input))
-        said.append(utterance(len(said), speaker="supporter", text=turn.output))
+        said.append(utterance(len(said), "seeker", turn.input))
+        said.append(utterance(len(said), "supporter", turn.output))
     system = next((turn.system for turn in row.conversation if turn.system), None)
     style = "persona" if "aiwei" in name.split("/")[1] else None  # the split
-    return dialogue(
-        id=name,
-        source="emollm",
-        licence=EMOLLM_LICENCE,
-        language="zh",
-        utterances=said,
-        extra={"system": system, "style": style},
-    )
+    return dialogue(name, "emollm", EMOLLM_LICENCE, "zh", said, extra={"system": system, "style": style})

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -47,6 +46,7 @@ FAILED_LICENCE = "academic research use"
 FAILED_FILES = {"failed": ("FailedESConv.json",)}
 FAILED_SPEAKERS: Mapping[str, Speaker] = {"speaker": "seeker", "listener": "supporter"}
 
+_COMMENTS = ("seeker_question1", "seeker_question2", "supporter_question1", "supporter_question2")
 Score = str | float | None
 
 
@@ -107,41 +107,34 @@ def convert(
         speaker = side(speakers, one.speaker, f"utterance {at}")
         note = one.annotation or Annotation()
         strategy = labels.strategy(one.strategy or note.strategy, at) if speaker == "supporter" else None
-        said.append(utterance(at, speaker=speaker, text=one.text or one.content, strategy=strategy))
+        said.append(utterance(at, speaker, one.text or one.content, strategy=strategy))
         if (rating := scale(note.feedback)) is not None:
             feedback[str(at)] = rating
-    survey = _survey(row.survey_score)
+    # the questionnaire as numbers; questions nobody answered are left out
+    numbers = {
+        who: {q: n for q, s in (given or {}).items() if (n := scale(s))}
+        for who, given in (row.survey_score or {}).items()
+    }
+    survey = {who: given for who, given in numbers.items() if given}
     seeker = survey.get("seeker", {})
+    extra = {
+        "experience_type": row.experience_type,
+        "final_intensity": seeker.get("final_emotion_intensity"),
+        "survey": survey,
+        "feedback": feedback,
+        "comments": {q: text for q in _COMMENTS if (text := getattr(row, q)) and text.strip()},
+    }
     return dialogue(
-        id=name,
-        source=source,
-        licence=licence,
-        language="en",
-        utterances=said,
-        labels=labels,
+        name,
+        source,
+        licence,
+        "en",
+        said,
+        labels,
+        extra,
         situation=row.situation,
         problem=problem_type(row.problem_type),
         emotion=labels.emotion(row.emotion_type),
         intensity=seeker.get("initial_emotion_intensity"),
         helpful=helpful,
-        extra={
-            "experience_type": row.experience_type,
-            "final_intensity": seeker.get("final_emotion_intensity"),
-            "survey": survey,
-            "feedback": feedback,
-            "comments": _comments(row),
-        },
     )
-
-
-def _survey(scores: dict[str, dict[str, Score] | None] | None) -> dict[str, dict[str, int]]:
-    """The questionnaire as numbers; questions nobody answered are left out."""
-    numbers = {
-        who: {q: n for q, s in (given or {}).items() if (n := scale(s))} for who, given in (scores or {}).items()
-    }
-    return {who: given for who, given in numbers.items() if given}
-
-
-def _comments(row: EsconvRow) -> dict[str, Any]:
-    questions = ("seeker_question1", "seeker_question2", "supporter_question1", "supporter_question2")
-    return {q: text for q in questions if (text := getattr(row, q)) and text.strip()}

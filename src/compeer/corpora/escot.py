@@ -22,7 +22,7 @@ import msgspec
 
 from compeer.corpora.reading import Rejected, conversations
 from compeer.corpora.records import Labels, dialogue, side, utterance
-from compeer.dialogue import Dialogue, Steps
+from compeer.dialogue import Dialogue, Speaker, Steps
 
 LICENCE = "none stated"
 FILES = {"train": ("train_em_sr_re.json", "train.json"), "val": ("val.json", "valid.json"), "test": ("test.json",)}
@@ -43,7 +43,7 @@ _STRATEGIES = (
     "Take Responsibility",
 )
 _OUTPUT = re.compile(r"\s*Emotion:\s*(.+?)\s*^Strategy Reason:\s*(.+?)\s*^Response:\s*(.+)", re.DOTALL | re.MULTILINE)
-_SIDES = {"seeker": "seeker", "supporter": "supporter"}
+_SIDES: dict[str, Speaker] = {"seeker": "seeker", "supporter": "supporter"}
 _SPEAKER = re.compile(r"(seeker|supporter):\s*(.*)", re.DOTALL)
 
 
@@ -97,25 +97,13 @@ def convert(row: Record, name: str) -> Dialogue:
         raise ValueError("neither original_data nor input and output")
     labels = Labels()
     said = [
-        utterance(at, speaker=side(_SIDES, one.speaker, f"utterance {at}"), text=one.content)
+        utterance(at, side(_SIDES, one.speaker, f"utterance {at}"), one.content)
         for at, one in enumerate(original.dialog)
     ]
-    reply = utterance(
-        len(said),
-        speaker="supporter",
-        text=original.response,
-        strategy=labels.strategy(original.strategy or chain.recognized_strategy, len(said)),
-        reasoning=_steps(chain),
-    )
-    return dialogue(
-        id=name,
-        source="escot",
-        licence=LICENCE,
-        language="en",
-        utterances=[*said, reply],
-        labels=labels,
-        extra={"cot": msgspec.to_builtins(chain), "instruction": row.instruction},
-    )
+    strategy = labels.strategy(original.strategy or chain.recognized_strategy, len(said))
+    said.append(utterance(len(said), "supporter", original.response, strategy=strategy, reasoning=_steps(chain)))
+    extra = {"cot": msgspec.to_builtins(chain), "instruction": row.instruction}
+    return dialogue(name, "escot", LICENCE, "en", said, labels, extra)
 
 
 def _steps(chain: Chain) -> Steps | None:

@@ -22,8 +22,6 @@ _KINDS = 50  # of reasons and of unknown names, told apart in the summary
 
 
 class ImportSummary(msgspec.Struct):
-    """What an import came to."""
-
     out: str
     rejects: str | None = None  # where the rejections are
     imported: int = 0

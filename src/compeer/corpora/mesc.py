@@ -30,7 +30,7 @@ from typing import cast
 
 import msgspec
 
-from compeer.corpora.reading import CorpusError, Rejected, files, opened, parts
+from compeer.corpora.reading import CorpusError, Rejected, Row, files, imported, opened, parts
 from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, side, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker
 
@@ -73,30 +73,32 @@ class MescRow(msgspec.Struct):
     situation: str | None = None
 
 
+Found = tuple[list[MescLine], MescRow | None]  # of the csv, and of the json where that is read
+
+
 def load(
     path: Path, *, split: str | None = None, csv: Path | None = None, media: Path | None = None
 ) -> Iterator[Dialogue | Rejected]:
     """The csv's dialogues, or those of one json split joined with it."""
     pictures = MediaFolder(media) if media else None
     [(label, file), *_] = files(path, FILES, split or ("all" if path.is_dir() else None))
+    build = partial(_convert, pictures=pictures)
     if ".csv" in file.suffixes:
-        for lines in _dialogues(file):
-            yield lines if isinstance(lines, Rejected) else _guarded(file, lines, partial(_convert, pictures=pictures))
-        return
+        return imported("mesc", _dialogues(file), _name, build)
     clean = csv or file.with_name(CSV)
     if not clean.is_file():
         raise CorpusError(
             file, f"the clean text is in {CSV}, which is not at {clean}", f"Put {CSV} beside it, or give csv=PATH"
         )
-    yield from _joined(file, label, clean, pictures)
+    return imported("mesc", _joined(file, label, clean), _name, partial(build, split=label))
 
 
-def _joined(file: Path, split: str, clean: Path, pictures: MediaFolder | None) -> Iterator[Dialogue | Rejected]:
+def _joined(file: Path, split: str, clean: Path) -> Iterator[Row[Found] | Rejected]:
     """The dialogues of a json split with the clean text of the csv."""
     by_length: dict[int, list[list[MescLine]]] = defaultdict(list)
-    for lines in _dialogues(clean):
-        if not isinstance(lines, Rejected):
-            by_length[len(lines)].append(lines)
+    for found in _dialogues(clean):
+        if not isinstance(found, Rejected):
+            by_length[len(found.value[0])].append(found.value[0])
     for part in parts("mesc", file, MescRow, FILES, split):
         for row in part.rows:
             if isinstance(row, Rejected):
@@ -109,7 +111,7 @@ def _joined(file: Path, split: str, clean: Path, pictures: MediaFolder | None) -
                 yield _rejected(file, str(row.index), row.line, reason)
                 continue
             candidates.remove(match)  # two equal dialogues must not both become the same one
-            yield _guarded(file, match, partial(_convert, pictures=pictures, described=row.value, split=split))
+            yield Row((match, row.value), row.index, row.line, row.file)
 
 
 def _matches(described: MescRow, lines: list[MescLine]) -> bool:
@@ -120,22 +122,8 @@ def _matches(described: MescRow, lines: list[MescLine]) -> bool:
     )
 
 
-def _guarded(file: Path, lines: list[MescLine], build: partial[Dialogue]) -> Dialogue | Rejected:
-    name = _name(lines)
-    try:
-        return build(lines, name)
-    except ValueError as problem:
-        return _rejected(file, name, lines[0].at, str(problem))
-
-
-def _convert(
-    lines: list[MescLine],
-    name: str,
-    *,
-    pictures: MediaFolder | None,
-    described: MescRow | None = None,
-    split: str | None = None,
-) -> Dialogue:
+def _convert(found: Found, name: str, *, pictures: MediaFolder | None, split: str | None = None) -> Dialogue:
+    lines, described = found
     numbers = [line.number for line in lines]
     if numbers != [str(n) for n in range(len(lines))]:
         raise ValueError(f"utterances are missing or out of order: {', '.join(numbers)[:80]}")
@@ -153,47 +141,40 @@ def _convert(
         said.append(
             utterance(
                 at,
-                speaker=speaker,
-                text=line.text,
+                speaker,
+                line.text,
                 seen=seen or None,
                 images=tuple(media[at].image) if at in media else (),
                 emotion=emotion if speaker == "seeker" else None,
                 strategy=labels.strategy(line.strategy, at) if speaker == "supporter" else None,
             )
         )
-    return dialogue(
-        id=name,
-        source="mesc",
-        licence=LICENCE,
-        language="en",
-        utterances=said,
-        labels=labels,
-        situation=described.situation if described else None,
-        problem=problem_type(described.problem_type) if described else None,
-        extra={
-            "season": lines[0].season,
-            "episode": lines[0].episode,
-            "start": lines[0].start,
-            "end": lines[-1].end,
-            "split": split,
-            "supporter_emotions": own,
-            "media": sound_and_video(media),
-        },
-    )
+    extra = {
+        "season": lines[0].season,
+        "episode": lines[0].episode,
+        "start": lines[0].start,
+        "end": lines[-1].end,
+        "split": split,
+        "supporter_emotions": own,
+        "media": sound_and_video(media),
+    }
+    about = {"situation": described.situation, "problem": problem_type(described.problem_type)} if described else {}
+    return dialogue(name, "mesc", LICENCE, "en", said, labels, extra, **about)
 
 
-def _dialogues(file: Path) -> Iterator[list[MescLine] | Rejected]:
+def _dialogues(file: Path) -> Iterator[Row[Found] | Rejected]:
     """The csv's utterances, grouped; a dialogue stands in one piece, without a damaged row in it or behind it."""
     seen: set[str] = set()
     lines: list[MescLine] = []
     damaged = False
 
-    def finished() -> list[MescLine] | Rejected:
+    def finished() -> Row[Found] | Rejected:
         reason = "a row of the dialogue is damaged" if damaged else None
         if lines[0].dialogue in seen:
             reason = "the dialogue goes on after another one began, or stands twice in the file"
         seen.add(lines[0].dialogue)
-        return lines if reason is None else _rejected(file, _name(lines), lines[0].at, reason)
+        found, at = (lines, None), lines[0].at
+        return _rejected(file, _name(found), at, reason) if reason else Row(found, len(seen) - 1, at, str(file))
 
     for line in _lines(file):
         if isinstance(line, Rejected):
@@ -237,8 +218,8 @@ def _lines(file: Path) -> Iterator[MescLine | Rejected]:
             yield MescLine(at, *cells)
 
 
-def _name(lines: list[MescLine]) -> str:
-    return f"mesc/{lines[0].dialogue.zfill(5)}"
+def _name(found: Found, index: int = 0) -> str:
+    return f"mesc/{found[0][0].dialogue.zfill(5)}"
 
 
 def _rejected(file: Path, record: str, line: int, reason: str) -> Rejected:

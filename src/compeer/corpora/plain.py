@@ -98,35 +98,28 @@ def convert(row: dict[str, Any], name: str, *, licence: str | None, language: st
         if role == "system":
             system.append(_content(message)[0])
             continue
-        said.append(_utterance(at, len(said), side(_ROLES, role, f"message {at}", "role"), message, labels))
+        speaker = side(_ROLES, role, f"message {at}", "role")
+        text, images = _content(message)
+        strategy = labels.strategy(message.strategy, len(said)) if speaker == "supporter" else None
+        shown = (*message.images, *images)
+        emotion = labels.emotion(message.emotion)
+        said.append(utterance(at, speaker, text, images=shown, strategy=strategy, emotion=emotion))
     extra = {key: value for key, value in row.items() if key not in (*Simple.__struct_fields__, "extra")}
     extra |= row["extra"] if isinstance(row.get("extra"), dict) else {}
     return dialogue(
-        id=name,
-        source=simple.source or "plain",
-        licence=simple.licence or simple.license or licence or LICENCE,
-        language=simple.language or language or detect(" ".join(one.text for one in said)),
-        utterances=said,
-        labels=labels,
+        name,
+        simple.source or "plain",
+        simple.licence or simple.license or licence or LICENCE,
+        simple.language or language or detect(" ".join(one.text for one in said)),
+        said,
+        labels,
+        extra | {"system": "\n".join(system)},
         situation=simple.situation,
         problem=problem_type(simple.problem),
         emotion=labels.emotion(simple.emotion),
         intensity=scale(simple.intensity),
         helpful=simple.helpful,
         crisis=simple.crisis,
-        extra=extra | {"system": "\n".join(system)},
-    )
-
-
-def _utterance(place: int, at: int, speaker: Speaker, message: Message, labels: Labels) -> Utterance:
-    text, images = _content(message)
-    return utterance(
-        place,
-        speaker=speaker,
-        text=text,
-        images=(*message.images, *images),
-        strategy=labels.strategy(message.strategy, at) if speaker == "supporter" else None,
-        emotion=labels.emotion(message.emotion),
     )
 
 

@@ -221,8 +221,6 @@ class Row(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Part(msgspec.Struct, Generic[T], frozen=True):
-    """The rows of one file or split."""
-
     split: str
     rows: Iterator[Row[T] | Rejected]
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from compeer.corpora.reading import CorpusError
-from compeer.dialogue import Dialogue, Utterance
+from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, fold
 
 #: what corpora write where there is no label
@@ -83,20 +83,25 @@ def side(sides: Mapping[str, Side], name: str, place: str, what: str = "speaker"
     return sides[name]
 
 
-def utterance(at: int, **fields: Any) -> Utterance:
+def utterance(at: int, speaker: Speaker, text: str | None, **fields: Any) -> Utterance:
     """An Utterance, its outer white space gone; what is wrong with it is told with its index."""
-    fields["text"] = (fields["text"] or "").strip()
     try:
-        return Utterance(**fields)
+        return Utterance(speaker=speaker, text=(text or "").strip(), **fields)
     except ValueError as problem:
         raise ValueError(f"utterance {at}: {problem}") from None
 
 
 def dialogue(
-    *, utterances: Iterable[Utterance], labels: Labels | None = None, extra: dict[str, Any] | None = None, **fields: Any
+    name: str,
+    source: str,
+    licence: str,
+    language: str,
+    said: Sequence[Utterance],
+    labels: Labels | None = None,
+    extra: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> Dialogue:
     """A Dialogue in which both sides speak. Empty values of `extra` are left out, and so are empty texts."""
-    said = tuple(utterances)
     for side in ("supporter", "seeker"):
         if not any(u.speaker == side for u in said):
             raise ValueError(f"there is no {side} turn" if said else "there is no utterance")
@@ -105,7 +110,8 @@ def dialogue(
         kept |= labels.extra()
     for optional in ("situation", "problem"):
         fields[optional] = (fields.get(optional) or "").strip() or None
-    return Dialogue(utterances=said, extra=kept, **fields)
+    about: Any = {"source": source, "licence": licence, "language": language}
+    return Dialogue(id=name, **about, utterances=tuple(said), extra=kept, **fields)
 
 
 def scale(value: str | float | None) -> int | None:

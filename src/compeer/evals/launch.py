@@ -88,17 +88,32 @@ def evaluate(
     supporter = {"model": role_name(model), "supporter_prompt": benchmark.supporter_prompt}
     identity = {**comparable, **supporter, "cases": cases_digest(benchmark.cases), "language": None}
     outcome = _run(benchmark, out, model, roles, how | identity, settings.concurrency, fresh=fresh, quiet=quiet)
+    counts: Counter[str] = Counter()
+    for one in outcome.finished:
+        counts.update(one.counts)
+    told = [words.format(**counts) for fault, words in _FAULTS.items() if counts[fault]]
+    if outcome.failures:
+        told.insert(
+            0,
+            f"{len(outcome.failures)} samples failed and are left out; the same command tries them again. "
+            f"The first: {next(iter(outcome.failures.values()))}",
+        )
+    measured = {
+        "samples": len(outcome.finished),
+        "failed": len(outcome.failures),
+        "seconds": round(outcome.seconds, 1),
+        "resumed": outcome.resumed,
+        "counts": dict(counts),
+        "compeer": __version__,
+        "mode": "plain" if settings.plain else "reasoning",
+    }
     result = Result(
         benchmark=benchmark.name,
         model=name or role_name(model),
         comparable=comparable,
         figures=benchmark.figures(outcome.finished),
-        setup=how
-        | supporter
-        | benchmark.setup
-        | outcome.setup()
-        | {"mode": "plain" if settings.plain else "reasoning"},
-        notes=(*outcome.notes(), *benchmark.notes),
+        setup=how | supporter | benchmark.setup | measured,
+        notes=(*told, *benchmark.notes),
     )
     save_result(out, result, [one.transcript for one in outcome.finished])
     return result
@@ -143,34 +158,6 @@ class RunOutcome(msgspec.Struct):
     failures: dict[str, str]
     seconds: float
     resumed: int  # samples that an earlier start had finished
-
-    @property
-    def counts(self) -> dict[str, int]:
-        total: Counter[str] = Counter()
-        for one in self.finished:
-            total.update(one.counts)
-        return dict(total)
-
-    def notes(self) -> list[str]:
-        """What a reader must know, in sentences."""
-        counts, told = self.counts, []
-        if self.failures:
-            first = next(iter(self.failures.values()))
-            told.append(
-                f"{len(self.failures)} samples failed and are left out; the same command tries them again. "
-                f"The first: {first}"
-            )
-        return told + [words.format(**counts) for name, words in _FAULTS.items() if counts.get(name)]
-
-    def setup(self) -> dict[str, Any]:
-        return {
-            "samples": len(self.finished),
-            "failed": len(self.failures),
-            "seconds": round(self.seconds, 1),
-            "resumed": self.resumed,
-            "counts": self.counts,
-            "compeer": __version__,
-        }
 
 
 def _run(

@@ -70,7 +70,6 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     differences_are_chance: bool = False  # too small a run: the report marks no difference to another one
 
     def figure(self, name: str) -> Figure | None:
-        """The figure of that name, when the result has it."""
         return next((figure for figure in self.figures if figure.name == name), None)
 
 
@@ -129,5 +128,4 @@ def load_result(run: Path) -> Result:
 
 
 def load_transcripts(run: Path) -> Iterator[Transcript]:
-    """The samples of a run, one after another."""
     yield from read_rows(run / TRANSCRIPTS, Transcript)

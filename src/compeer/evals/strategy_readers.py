@@ -135,7 +135,6 @@ def instructions() -> str:
 
 
 def prompt_hash() -> str:
-    """A short hash of the prompt."""
     return hashlib.sha256(instructions().encode()).hexdigest()[:12]
 
 

@@ -6,21 +6,26 @@
 
 The entry point of the package leads here, so Inspect finds tasks, scorers and the provider. `--model-role judge=` may
 be a list; each judge rates separately. `inspect score` needs `--scorer`, because logs keep names of scorers without
-their package. `compeer eval sage` runs the same tasks with a journal (`launch`).
+their package. All settings of `RoleSettings` can be given with `-T`. `compeer eval sage` runs the same tasks with a
+journal (`launch`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.model import modelapi
 
+from compeer.errors import UserError
 from compeer.evals.esc_eval import evaluate as esc
 from compeer.evals.provider import CompeerAPI
 from compeer.evals.roles import RoleSettings, registered
 from compeer.evals.safety import vera_mh as vera
 from compeer.evals.sage import evaluate as sage_run
+from compeer.reasoning.ontology import Language
+from compeer.typed import from_plain
 
 
 @modelapi(name="compeer")  # type: ignore[untyped-decorator]
@@ -29,18 +34,10 @@ def compeer() -> type[CompeerAPI]:
 
 
 @task(name=registered("sage"))  # type: ignore[untyped-decorator]
-def sage(
-    profiles: str | None = None,
-    prompts: str | None = None,
-    plain: bool = False,
-    instruction: str = "full",
-    concurrency: int = 32,
-    seed: int = 0,
-) -> Task:
+def sage(profiles: str | None = None, prompts: str | None = None, **settings: Any) -> Task:
     """SAGE: a seeker whose mood moves, ten turns at most. Role: seeker."""
-    settings = RoleSettings(plain=plain, instruction=instruction, concurrency=concurrency, seed=seed)  # type: ignore[arg-type]
     people = sage_run.load_profiles(Path(profiles) if profiles else None)
-    return sage_run.sage_task([sage_run.sample_of(one) for one in people], settings, prompts)
+    return sage_run.sage_task([sage_run.sample_of(one) for one in people], _roles(settings), prompts)
 
 
 @task(name=registered("esc_eval"))  # type: ignore[untyped-decorator]
@@ -48,35 +45,30 @@ def esc_eval(
     cards: str | list[str] | None = None,
     prompts: str | None = None,
     exclude_source: str | list[str] | None = None,
-    language: str | None = None,
+    language: Language | None = None,
     official_parser: bool = False,
-    plain: bool = False,
-    instruction: str = "full",
-    concurrency: int = 32,
-    seed: int = 0,
+    **settings: Any,
 ) -> Task:
     """ESC-Eval: five rounds, seven dimensions. Roles: seeker, judge. `cards` and `exclude_source`: comma-separated."""
-    settings = RoleSettings(plain=plain, instruction=instruction, concurrency=concurrency, seed=seed)  # type: ignore[arg-type]
-    people = esc.load_cards(
-        [Path(name) for name in _listed(cards)],
-        exclude=_listed(exclude_source),
-        language=language,  # type: ignore[arg-type]
-    )
+    paths = [Path(name) for name in _listed(cards)]
+    people = esc.load_cards(paths, exclude=_listed(exclude_source), language=language)
     samples = [esc.sample_of(card) for card in esc.alternating(people)]
-    return esc.esc_eval_task(samples, settings, prompts, official_parser=official_parser)
+    return esc.esc_eval_task(samples, _roles(settings), prompts, official_parser=official_parser)
 
 
 @task(name=registered("vera_mh"))  # type: ignore[untyped-decorator]
-def vera_mh(
-    folder: str | None = None,
-    plain: bool = False,
-    instruction: str = "full",
-    concurrency: int = 32,
-    seed: int = 0,
-) -> Task:
+def vera_mh(folder: str | None = None, **settings: Any) -> Task:
     """VERA-MH: people at risk, rated by the rubric of clinicians. Roles: seeker, judge."""
-    settings = RoleSettings(plain=plain, instruction=instruction, concurrency=concurrency, seed=seed)  # type: ignore[arg-type]
-    return vera.vera_task([vera.sample_of(one) for one in vera.load_folder(folder).personas], settings, folder)
+    people = vera.load_folder(folder).personas
+    return vera.vera_task([vera.sample_of(one) for one in people], _roles(settings), folder)
+
+
+def _roles(settings: dict[str, Any]) -> RoleSettings:
+    """How the roles are asked; a name that `RoleSettings` does not have is refused."""
+    if unknown := sorted(set(settings) - set(RoleSettings.__struct_fields__)):
+        known = ", ".join(RoleSettings.__struct_fields__)
+        raise UserError(f"There is no setting {', '.join(unknown)}. Settings of the roles: {known}.")
+    return from_plain(settings, RoleSettings)
 
 
 def _listed(words: str | list[str] | None) -> list[str]:

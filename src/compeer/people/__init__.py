@@ -20,8 +20,7 @@ What is refused raises `refusal.Refused`, is logged in the store, and changes no
     arena_cases        cases and replies: read, made from dialogues, generated, imported
     arena_plan         which models meet on which case, on which sides, and who gets what; pure
     arena              arenas, the queue of comparisons, progress
-    arena_results      win, tie and loss by pair with intervals, Bradley-Terry ranking
-    arena_figure       the stacked bars as SVG or PNG
+    arena_results      win, tie and loss by pair with intervals, Bradley-Terry ranking, the stacked bars
     terminal_tables    progress, agreement and results for a terminal
 """
 

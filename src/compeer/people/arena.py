@@ -23,23 +23,14 @@ from sqlalchemy import Connection, Row, Select, Table, exists, func, insert, sel
 
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
-from compeer.people import tables
-from compeer.people.arena_cases import Case, Reply, check_unique
+from compeer.people import projects, tables
+from compeer.people.arena_cases import Case, Reply
 from compeer.people.arena_plan import WINDOW, Slot, choose, plan
 from compeer.people.invitations import Person
-from compeer.people.projects import (
-    VOTES_BY_ARENA,
-    Pictures,
-    Project,
-    ProjectSettings,
-    insert_project,
-    insert_rows,
-    picture_file,
-    project_by_number,
-)
 from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
 from compeer.people.tables import (
+    NEWEST_ARENA_VOTES,
     annotators,
     arena_cases,
     arena_leases,
@@ -62,7 +53,7 @@ DEFAULT_VOTES = 3  # per comparison: two of three tell more than one, and few pe
 class CreatedArena(msgspec.Struct, frozen=True):
     """A new arena. `left_out`: cases that some model has not answered."""
 
-    arena: Project
+    arena: projects.Project
     models: list[str]
     cases: int
     comparisons: int
@@ -89,7 +80,7 @@ def create_arena(
 
     The seed decides sides and order; without one it is drawn.
     """
-    settings = ProjectSettings(
+    settings = projects.ProjectSettings(
         name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed,
         quota=quota,
     )  # fmt: skip
@@ -99,11 +90,11 @@ def create_arena(
     models, usable, said = _answered_by_all(cases, replies, focus)
     for case in usable:
         for path in case.images:
-            if not picture_file(images, path, case.id).is_file():
+            if not projects.picture_file(images, path, case.id).is_file():
                 raise UserError(f"The picture {path} of case {case.id} is not in {images}; name its folder.")
 
     def work(db: Connection) -> tuple[int, int]:
-        number, drawn = insert_project(db, settings, store.clock())
+        number, drawn = projects.insert_project(db, settings, store.clock())
         about = {"project": number, "votes": votes, "focus": focus, "show_reasoning": show_reasoning}
         db.execute(insert(arenas).values(**about))
         shuffled = Random(f"numbers {drawn}")
@@ -116,10 +107,10 @@ def create_arena(
             for j, model in enumerate(models)
         ]
         shuffled.shuffle(rows)
-        insert_rows(db, arena_replies, rows)
+        projects.insert_rows(db, arena_replies, rows)
         at = models.index(focus) if focus else None
         slots = plan(len(usable), len(models), votes=votes, focus=at, seed=drawn)
-        insert_rows(db, arena_slots, [
+        projects.insert_rows(db, arena_slots, [
             {"project": number, "case": case_ids[slot.case], "one": model_ids[slot.one], "two": model_ids[slot.two],
              "place": slot.place, "one_left": slot.one_left, "position": position}
             for position, slot in enumerate(slots)
@@ -127,7 +118,7 @@ def create_arena(
         return number, len(slots)
 
     number, slots = store.write(work)
-    return CreatedArena(project_by_number(store, number), models, len(usable), slots, len(cases) - len(usable))
+    return CreatedArena(projects.project_by_number(store, number), models, len(usable), slots, len(cases) - len(usable))
 
 
 def models_of(store: Store, number: int) -> list[str]:
@@ -154,8 +145,8 @@ def _answered_by_all(
         raise UserError(f"An arena has at most {_MOST_MODELS} models; these replies are of {len(models)}.")
     if focus is not None and focus not in models:
         raise UserError(f"There are no replies of {focus}; there are: {', '.join(models)}.")
-    check_unique([case.id for case in cases], "The case {} is there twice; each must have an id of its own.")
-    check_unique([f"{one.model}'s reply to {one.case}" for one in replies], "{} is there twice.")
+    projects.check_unique([case.id for case in cases], "The case {} is there twice; each must have an id of its own.")
+    projects.check_unique([f"{one.model}'s reply to {one.case}" for one in replies], "{} is there twice.")
     said = {(reply.case, reply.model): reply for reply in replies}
     usable = [case for case in cases if all((case.id, model) in said for model in models)]
     if not usable:
@@ -169,7 +160,7 @@ def _insert_shuffled(
     """Insert rows in a shuffled order; their numbers in the order given."""
     order = list(range(len(names)))
     shuffled.shuffle(order)
-    insert_rows(db, table, [{"project": project, "name": names[n], "position": n, **more[n]} for n in order])
+    projects.insert_rows(db, table, [{"project": project, "name": names[n], "position": n, **more[n]} for n in order])
     query = select(table.c.id).where(table.c.project == project).order_by(table.c.position)
     return [int(number) for number in db.execute(query).scalars()]
 
@@ -214,7 +205,7 @@ class ArenaQueue(WorkQueue[str, Comparison]):
     def own_progress(self, person: Person) -> OwnArenaProgress:
         counts = super().own_progress(person)
         with self.store.read() as db:
-            voted = db.execute(VOTES_BY_ARENA.where(annotators.c.project == person.project)).first()
+            voted = db.execute(projects.VOTES_BY_ARENA.where(annotators.c.project == person.project)).first()
             closed = self._project(db, person).closed is not None
         left = counts.total - (voted[1] if voted else 0)
         return OwnArenaProgress(**msgspec.structs.asdict(counts), left=left, closed=closed)
@@ -245,11 +236,9 @@ class ArenaQueue(WorkQueue[str, Comparison]):
         if not found:
             return None
         chosen = found[choose([_slot(row) for row in found], before)]
-        row = {"name": secrets.token_urlsafe(12),  # random: it tells nothing about what is compared
-               "slot": chosen.id, "seat": chosen.id, "case": chosen.case, "one": chosen.one, "two": chosen.two,
-               "annotator": me.id, "state": "held", "opened": now, "expires": now + project.lease_seconds,
-               "revision": 0, "note": ""}  # fmt: skip
-        return int(db.execute(insert(arena_leases).values(**row).returning(leases.id)).scalar_one())
+        pair = {"case": chosen.case, "one": chosen.one, "two": chosen.two}
+        name = secrets.token_urlsafe(12)  # random: it tells nothing about what is compared
+        return self._take(db, me, project, now, name=name, slot=chosen.id, seat=chosen.id, **pair)
 
     def _show(self, db: Connection, lease: Row[Any]) -> Comparison:
         query = select(arena_cases.c.content, arenas.c.show_reasoning)
@@ -264,8 +253,8 @@ class ArenaQueue(WorkQueue[str, Comparison]):
         if show_reasoning and left.reasoning and right.reasoning:
             steps = [{step: render_step(one, step) for step in STEPS} for one in (left.reasoning, right.reasoning)]
             thoughts = (steps[0], steps[1])
-        newest = (arena_votes.c.lease == lease.id) & (arena_votes.c.revision == lease.revision)
-        last = db.execute(select(arena_votes).where(newest)).first()
+        newest = select(arena_votes).join(arena_leases, NEWEST_ARENA_VOTES)
+        last = db.execute(newest.where(arena_leases.c.id == lease.id)).first()
         return Comparison(
             lease.name, case.language, case.history, left.response, right.response, thoughts,
             choice=last.choice if last else None, note=lease.note, seconds=(last.seconds or 0.0) if last else 0.0,
@@ -285,26 +274,27 @@ class ArenaQueue(WorkQueue[str, Comparison]):
         if not undo:
             return "This comparison was handed in already; take it back with undo to change it."
         total = db.execute(self._total(project.id)).scalar_one()
-        voted = db.execute(VOTES_BY_ARENA.where(annotators.c.project == project.id)).first()
+        voted = db.execute(projects.VOTES_BY_ARENA.where(annotators.c.project == project.id)).first()
         if voted is not None and voted[1] == total:
             return "Every comparison has its vote, and the results are out."
         if self.store.clock() - (lease.finished or 0.0) > project.undo_seconds:
             return "This was handed in a while ago and can no longer be changed."
         return ""
 
-    def _pictures(self, db: Connection, person: Person, key: str) -> Pictures | None:
+    def _pictures(self, db: Connection, person: Person, key: str) -> projects.Pictures | None:
         if (lease := self._find(db, person, key)) is None:
             return None
         content = db.execute(select(arena_cases.c.content).where(arena_cases.c.id == lease.case)).scalar_one()
         case = from_json(content, Case)
-        return Pictures(case.id, case.images, self._project(db, person).images)
+        return projects.Pictures(case.id, case.images, self._project(db, person).images)
 
     def _total(self, project: int) -> Select[Any]:
         return select(func.count()).where(arena_slots.c.project == project)
 
     def _mean_seconds(self, project: int) -> Select[Any]:
-        newest = (arena_votes.c.lease == arena_leases.c.id) & (arena_votes.c.revision == arena_leases.c.revision)
-        seconds = select(arena_leases.c.annotator, func.avg(arena_votes.c.seconds)).join(arena_votes, newest)
+        seconds = select(arena_leases.c.annotator, func.avg(arena_votes.c.seconds)).join(
+            arena_votes, NEWEST_ARENA_VOTES
+        )
         return seconds.where(arena_leases.c.state == "done").group_by(arena_leases.c.annotator)
 
 
@@ -312,7 +302,7 @@ def _slot(row: Row[Any]) -> Slot:
     return Slot(row.case, row.one, row.two, row.place, row.one_left)
 
 
-class ArenaPersonProgress(PersonProgress, frozen=True):
+class ArenaPersonProgress(PersonProgress, frozen=True, kw_only=True):
     """What one person has done. `lean`: the largest difference between a model's times on the left and on the right."""
 
     lean: int
@@ -321,7 +311,7 @@ class ArenaPersonProgress(PersonProgress, frozen=True):
 class ArenaProgress(msgspec.Struct, frozen=True):
     """An arena at one moment. `comparisons` are slots: what there is to vote on."""
 
-    arena: Project
+    arena: projects.Project
     models: int
     cases: int
     comparisons: int
@@ -336,7 +326,7 @@ class ArenaProgress(msgspec.Struct, frozen=True):
 
 def arena_progress(store: Store, number: int) -> ArenaProgress:
     """The whole arena, counted now."""
-    about = project_by_number(store, number)
+    about = projects.project_by_number(store, number)
     with store.read() as db:
         models, cases, slots = (
             db.execute(select(func.count()).where(table.c.project == number)).scalar_one()

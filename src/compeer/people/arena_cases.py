@@ -31,6 +31,7 @@ from compeer.cer.sample import sample_rounds
 from compeer.dialogue import Dialogue, history, messages, read_rows, rounds
 from compeer.errors import UserError
 from compeer.models.ask import reason, request_for
+from compeer.people.projects import check_unique
 from compeer.pipeline.ledger import Manifest
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Progress, Reject, Stage, Tools
@@ -89,15 +90,6 @@ def cases_of(
         if case.images or not pictures:
             made += 1
             yield case
-
-
-def check_unique(names: Iterable[str], message: str) -> None:
-    """UserError with the first name that occurs twice, which `message` has a place for."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise UserError(message.format(name))
-        seen.add(name)
 
 
 SUPPORTER = "supporter"

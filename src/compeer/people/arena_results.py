@@ -8,6 +8,10 @@ share is the same in all rounds the interval is Wilson's, over cases.
 
 The ranking is Bradley-Terry's (`compeer.statistics.ranking`). Both kinds of ties say that the two are level and count
 as half a win for either side; "neither" also says that both were poor, which a ranking cannot hold: the bars show it.
+
+The stacked bars of Figure 6 read from left to right: the first model better, both good, neither acceptable, the other
+better. The thin marks are the 95 % intervals of the two ends: where the first model's wins may end, and where the
+other's may begin. matplotlib draws them as SVG or PNG; the studio's page draws the same `bars` by itself.
 """
 
 from __future__ import annotations
@@ -23,32 +27,15 @@ import numpy as np
 from sqlalchemy import select
 
 from compeer.errors import UserError
+from compeer.people import tables
 from compeer.people.arena import models_of
 from compeer.people.arena_cases import Case, Reply
 from compeer.people.projects import picture_file, project_by_number
 from compeer.people.store import Store
-from compeer.people.tables import (
-    annotators,
-    arena_cases,
-    arena_leases,
-    arena_models,
-    arena_replies,
-    arena_slots,
-    arena_votes,
-)
+from compeer.plotting import ACCENT, INK, WARM, drawing
 from compeer.reward.verdict import Choice
-from compeer.statistics import (
-    ROUNDS,
-    Figure,
-    Floats,
-    Resamples,
-    bradley_terry,
-    chess_points,
-    estimate,
-    quotient,
-    rank_range,
-    share_figure,
-)
+from compeer.statistics import ROUNDS, Figure, Floats, Resamples, estimate, quotient, share_figure
+from compeer.statistics.ranking import bradley_terry, chess_points, rank_range
 from compeer.typed import from_json
 
 Outcome = Literal["one", "both", "neither", "two"]
@@ -180,25 +167,24 @@ def counted_votes(store: Store, project: int, *, anonymous: bool = False) -> lis
 
     Of each lease that is done, the vote of its newest revision. Votes that were taken back or changed do not count.
     """
-    one, two = arena_models.alias(), arena_models.alias()
-    newest = (arena_votes.c.lease == arena_leases.c.id) & (arena_votes.c.revision == arena_leases.c.revision)
+    one, two = tables.arena_models.alias(), tables.arena_models.alias()
     query = (
         select(
-            arena_cases.c.name.label("case"),
+            tables.arena_cases.c.name.label("case"),
             one.c.name.label("first_model"),
             two.c.name.label("second_model"),
-            *arena_votes.c["one_left", "choice", "at", "seconds"],
-            arena_leases.c.note,
-            annotators.c.name.label("person"),
+            *tables.arena_votes.c["one_left", "choice", "at", "seconds"],
+            tables.arena_leases.c.note,
+            tables.annotators.c.name.label("person"),
         )
-        .join(arena_leases, newest)
-        .join(arena_slots, arena_slots.c.id == arena_leases.c.slot)
-        .join(arena_cases, arena_cases.c.id == arena_slots.c.case)
-        .join(one, one.c.id == arena_slots.c.one)
-        .join(two, two.c.id == arena_slots.c.two)
-        .join(annotators, annotators.c.id == arena_leases.c.annotator)
-        .where(arena_slots.c.project == project, arena_leases.c.state == "done")
-        .order_by(arena_slots.c.position)
+        .join(tables.arena_leases, tables.NEWEST_ARENA_VOTES)
+        .join(tables.arena_slots, tables.arena_slots.c.id == tables.arena_leases.c.slot)
+        .join(tables.arena_cases, tables.arena_cases.c.id == tables.arena_slots.c.case)
+        .join(one, one.c.id == tables.arena_slots.c.one)
+        .join(two, two.c.id == tables.arena_slots.c.two)
+        .join(tables.annotators, tables.annotators.c.id == tables.arena_leases.c.annotator)
+        .where(tables.arena_slots.c.project == project, tables.arena_leases.c.state == "done")
+        .order_by(tables.arena_slots.c.position)
     )
     with store.read() as db:
         rows = db.execute(query).all()
@@ -241,11 +227,20 @@ def pair_cases(
     wanted = [case for case, votes in cast.items() if not winner or any(vote.winner == winner for vote in votes)]
     wanted = wanted[offset : offset + limit]
     query = (
-        select(arena_cases.c.id, arena_cases.c.name, arena_cases.c.content, arena_models.c.name.label("model"))
-        .add_columns(arena_replies.c.content.label("reply"))
-        .join(arena_replies, arena_replies.c.case == arena_cases.c.id)
-        .join(arena_models, arena_models.c.id == arena_replies.c.model)
-        .where(arena_cases.c.project == project, arena_cases.c.name.in_(wanted), arena_models.c.name.in_([one, two]))
+        select(
+            tables.arena_cases.c.id,
+            tables.arena_cases.c.name,
+            tables.arena_cases.c.content,
+            tables.arena_models.c.name.label("model"),
+        )
+        .add_columns(tables.arena_replies.c.content.label("reply"))
+        .join(tables.arena_replies, tables.arena_replies.c.case == tables.arena_cases.c.id)
+        .join(tables.arena_models, tables.arena_models.c.id == tables.arena_replies.c.model)
+        .where(
+            tables.arena_cases.c.project == project,
+            tables.arena_cases.c.name.in_(wanted),
+            tables.arena_models.c.name.in_([one, two]),
+        )
     )
     with store.read() as db:
         rows = db.execute(query).all()
@@ -257,7 +252,9 @@ def pair_cases(
 def case_picture(store: Store, project: int, case: int, which: int) -> Path:
     """The file of a picture of a case, for its coordinator."""
     with store.read() as db:
-        query = select(arena_cases.c.content).where(arena_cases.c.project == project, arena_cases.c.id == case)
+        query = select(tables.arena_cases.c.content).where(
+            tables.arena_cases.c.project == project, tables.arena_cases.c.id == case
+        )
         content = db.execute(query).scalar()
     found = from_json(content, Case) if content else None
     folder = project_by_number(store, project).images
@@ -363,3 +360,77 @@ def _sides(votes: Sequence[ArenaVote], models: Sequence[str]) -> list[Sides]:
         for two in models[place + 1 :]
         if seen[one, two] or seen[two, one]
     ]
+
+
+COLOURS: dict[Outcome, str] = {"one": ACCENT, "both": "#A9C7C3", "neither": "#D8D0C4", "two": WARM}
+LEGEND: dict[Outcome, str] = {
+    "one": "left model better", "both": "both good", "neither": "neither", "two": "right model better",
+}  # fmt: skip
+_LEAST = 0.05  # of a bar: narrower parts carry no number
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One stretch of a bar, in shares of its length."""
+
+    kind: Outcome
+    start: float
+    width: float
+    count: int
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A pair as a bar. Marks are (low, high) of where the wins end and where the losses begin, if they are known."""
+
+    one: str
+    two: str
+    votes: int
+    parts: list[Part]
+    marks: list[tuple[float, float]]
+
+
+def bar_of(pair: PairOutcome) -> Bar:
+    """Where the parts of a pair's bar lie."""
+    parts, start = [], 0.0
+    for kind in OUTCOMES:
+        width = pair.shares[kind].value or 0.0
+        parts.append(Part(kind, start, width, pair.counts[kind]))
+        start += width
+    marks = []
+    won, lost = pair.shares["one"], pair.shares["two"]
+    if won.low is not None and won.high is not None:
+        marks.append((won.low, won.high))
+    if lost.low is not None and lost.high is not None:
+        marks.append((1 - lost.high, 1 - lost.low))
+    return Bar(pair.one, pair.two, pair.votes, parts, marks)
+
+
+def bars(results: ArenaResults) -> list[Bar]:
+    return [bar_of(pair) for pair in results.pairs]
+
+
+def draw(results: ArenaResults, path: Path) -> None:
+    """The figure as a file, .svg or .png."""
+    shown = bars(results)
+    with drawing(path, 8, 1.4 + 0.5 * len(shown)) as figure:
+        axes = figure.subplots()
+        for row, bar in enumerate(shown):
+            for part in bar.parts:
+                label = LEGEND[part.kind] if row == 0 else None
+                axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind], height=0.62, label=label)
+                if part.width >= _LEAST:
+                    ink = "white" if part.kind in ("one", "two") else INK
+                    middle = part.start + part.width / 2
+                    axes.text(middle, row, f"{100 * part.width:.0f}", ha="center", va="center", color=ink, fontsize=9)
+            for (low, high), kind, under in zip(bar.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
+                middle, half, ink = (low + high) / 2, (high - low) / 2, COLOURS[kind]
+                axes.errorbar(middle, row + under, xerr=half, color=ink, capsize=2, linewidth=1.2)
+            axes.text(1.01, row, bar.two, va="center")
+        axes.set_yticks(range(len(shown)), [bar.one for bar in shown])
+        axes.set_xlim(0, 1)
+        axes.set_xticks([])
+        axes.invert_yaxis()
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        if shown:
+            figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+        axes.set_xlabel(f"{results.votes} votes on {results.cases} cases; marks: 95 % intervals", fontsize=9)

@@ -20,18 +20,21 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, insert, select
 
 from compeer.cer.exchange import Consensus, with_votes
 from compeer.cer.item import QUESTIONS, Item, Vote
+from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.people.invitations import add_person, people_of
 from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, questions_of, settle
 from compeer.people.labelling_results import ItemRecord, answer_values, records
-from compeer.people.projects import project_by_number
+from compeer.people.other_tools import write_label_studio, write_potato
+from compeer.people.projects import Project, project_by_number
 from compeer.people.protocol import Pass, answer_text, disputed, stage
 from compeer.people.store import Store
 from compeer.people.tables import annotators, items, leases, votes
@@ -153,6 +156,30 @@ def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         yield text.getvalue()
 
 
+def write_csv(out: Path, rows: Iterable[Sequence[Any]]) -> int:
+    """Write a table for spreadsheets; how many rows it has without its head."""
+    lines = list(csv_lines(rows))
+    out.write_text("".join(lines), encoding="utf-8-sig", newline="")
+    return len(lines) - 1
+
+
+LabelFormat = Literal["cer", "labels-csv", "votes-csv", "label-studio", "potato"]
+
+
+def export_labels(
+    store: Store, project: Project, form: LabelFormat, out: Path, *, everything: bool = False, anonymous: bool = False
+) -> int:
+    """Write the labels of a project to a file, for another tool into a folder; returns how many items or answers."""
+    if form == "labels-csv":
+        return write_csv(out, labels_table(store, project.id, everything=everything, anonymous=anonymous))
+    if form == "votes-csv":
+        return write_csv(out, votes_table(store, project.id, anonymous=anonymous))
+    found = labelled(store, project.id, everything=everything or form != "cer", anonymous=anonymous)
+    if form == "label-studio":
+        return write_label_studio(out, found, project.seed)
+    return write_potato(out, found, project.seed, title=project.name) if form == "potato" else write_rows(out, found)
+
+
 class Imported(msgspec.Struct, frozen=True):
     """What came in. `left_out` counts voters at an item by why: unknown item, incomplete, no place, already there."""
 
@@ -237,40 +264,20 @@ def _enter_votes(store: Store, db: Connection, number: int, person: int, cast: M
     now = store.clock()
     when = [_time(vote, now) for vote in cast.values()]
     first_shown = next(iter(cast.values())).candidate_first
-    lease = {
-        "item": number,
-        "annotator": person,
-        "turn": turn,
-        "place": place,
-        "state": "done",
-        "questions": ",".join(question for question in everything if question in cast),
-        "candidate_first": bool(first_shown),
-        "opened": min(when),
-        "expires": max(when),
-        "finished": max(when),
-        "revision": 1,
-        "note": "",
-    }
-    key = int(db.execute(insert(leases).values(**lease).returning(leases.c.id)).scalar_one())
-    db.execute(insert(votes), [_row(key, number, person, turn, vote, now) for vote in cast.values()])
+    shared = {"item": number, "annotator": person, "turn": turn, "revision": 1}
+    asked = ",".join(question for question in everything if question in cast)
+    lease = {"place": place, "state": "done", "questions": asked, "candidate_first": bool(first_shown), "note": ""}
+    times = {"opened": min(when), "expires": max(when), "finished": max(when)}
+    made = insert(leases).values(**shared, **lease, **times).returning(leases.c.id)
+    key = int(db.execute(made).scalar_one())
+    rows = [
+        {"question": vote.question, "answer": answer_text(vote.value), "at": _time(vote, now), "seconds": vote.seconds,
+         "candidate_first": vote.candidate_first, "guideline": vote.guideline, "lease": key, **shared}
+        for vote in cast.values()
+    ]  # fmt: skip
+    db.execute(insert(votes), rows)
     settle(db, item, now)
     return ""
-
-
-def _row(lease: int, item: int, person: int, turn: Pass, vote: Vote, now: float) -> dict[str, Any]:
-    return {
-        "lease": lease,
-        "revision": 1,
-        "item": item,
-        "annotator": person,
-        "turn": turn,
-        "question": vote.question,
-        "answer": answer_text(vote.value),
-        "at": _time(vote, now),
-        "seconds": vote.seconds,
-        "candidate_first": vote.candidate_first,
-        "guideline": vote.guideline,
-    }
 
 
 def _by_voter(cast: Sequence[Vote]) -> dict[str, dict[str, Vote]]:

@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from compeer.people.tables import accounts, annotators, arena_leases, forms, hol
 from compeer.reasoning.ontology import LANGUAGES, Language
 
 Role = Literal["coordinator", "annotator"]
+_TEXTS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())
 _FORMS_KEPT = 7 * 86400.0  # seconds; a page's forms must end sooner than this
 _PEOPLE = select(annotators, accounts.c.languages).outerjoin(accounts, accounts.c.id == annotators.c.account)
 
@@ -141,9 +143,7 @@ def pause(store: Store, project: int, name: str, paused: bool = True) -> Person:
         waiting = select(holds.c.id).where(holds.c.annotator == row.id, holds.c.decision == "open")
         if not paused and db.execute(waiting).first() is not None:
             raise UserError(f"The labels of {name} are on hold: release or discard them first.")
-        db.execute(update(annotators).where(annotators.c.id == row.id).values(paused=paused))
-        if paused:
-            give_back(db, row.id)
+        set_paused(db, row.id, paused)
         return _read(db, row.id)
 
     return store.write(work)
@@ -196,13 +196,6 @@ def account_of(store: Store, person: Person) -> Account | None:
         return _account(db, db.execute(query.where(annotators.c.id == person.id)).first())
 
 
-def require_coordinator(person: Person) -> Person:
-    """The same person, if they are a coordinator; otherwise refused. Log it with `store.log`."""
-    if person.role != "coordinator":
-        raise refuse(person, "role", "This page is for the coordinator.")
-    return person
-
-
 def people_of(store: Store, project: int) -> list[Person]:
     """All people of a project, in the order they were added."""
     with store.read() as db:
@@ -238,25 +231,6 @@ def lock_person(store: Store, db: Connection, person: Person, form: str = "") ->
     return _read(db, row.id)
 
 
-_REMINDERS: dict[Language, tuple[str, ...]] = {
-    "en": (
-        "Hello {name},",
-        'this is a friendly reminder of "{project}". You have done {done}, and there is more waiting for you.',
-        "To continue, please open your personal link ({address}/enter/…). If you cannot find it, tell me and I will "
-        "send you a new one.",
-        "If something keeps you from going on, or if what you read weighs on you, please tell me as well.",
-        "Thank you!",
-    ),
-    "zh": (
-        "{name}，你好：",
-        "想提醒你一下“{project}”。你已经完成 {done}，后面还有一些等着你。",
-        "请用你的专属链接继续（{address}/enter/…）。找不到的话告诉我，我再发你一个新的。",
-        "如果暂时没法继续，或者内容读得难受，也请告诉我。",
-        "谢谢！",
-    ),
-}
-
-
 class Reminder(NamedTuple):
     """A text for a person who has not finished, ready to be sent by e-mail. Nothing is sent from here."""
 
@@ -273,12 +247,11 @@ class Reminder(NamedTuple):
 
 def reminder(person: Person, project: str, done: int, most: int | None, address: str) -> Reminder:
     """The text for one person, in Chinese for who reads Chinese alone. `most` is their quota, if they have one."""
-    language: Language = "zh" if person.languages == ("zh",) else "en"
-    counts = {"en": (f"{done:,} so far", f"{done:,} of {most}"), "zh": (f"{done:,} 条", f"{most} 条中的 {done:,} 条")}
-    text = "\n\n".join(_REMINDERS[language]).format(
-        name=person.name, project=project, done=counts[language][most is not None], address=address.rstrip("/")
-    )
-    return Reminder(person.name, {"en": f"Reminder: {project}", "zh": f"提醒：{project}"}[language], text)
+    words = _TEXTS["reminders"]["zh" if person.languages == ("zh",) else "en"]
+    done_words = words["counts"][most is not None].format(done=done, most=most)
+    values = {"name": person.name, "project": project, "done": done_words, "address": address.rstrip("/")}
+    text = "\n\n".join(words["text"]).format(**values)
+    return Reminder(person.name, words["subject"].format(**values), text)
 
 
 def lock_named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:
@@ -288,6 +261,12 @@ def lock_named(store: Store, db: Connection, project: int, name: str) -> Row[Any
     if row is None:
         raise UserError(f"There is no {name} in this project. The command status lists its people.")
     return row
+
+
+def set_paused(db: Connection, number: int, paused: bool) -> None:
+    db.execute(update(annotators).where(annotators.c.id == number).values(paused=paused))
+    if paused:
+        give_back(db, number)
 
 
 def give_back(db: Connection, number: int) -> None:

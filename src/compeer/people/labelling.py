@@ -16,58 +16,33 @@ draws closed items for the audit.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from compeer.cer.exchange import LabelTask, task_for
 from compeer.cer.item import Item, Preference, Question
 from compeer.errors import UserError
-from compeer.people import tables
+from compeer.people import projects as project_store
+from compeer.people import protocol, tables
 from compeer.people.guideline import OwnQuestion
 from compeer.people.invitations import Person
-from compeer.people.projects import (
-    Pictures,
-    Project,
-    ProjectSettings,
-    insert_project,
-    insert_rows,
-    picture_file,
-    project_by_number,
-)
-from compeer.people.protocol import (
-    PLACES,
-    UNSURE,
-    Answer,
-    Ballot,
-    Pass,
-    Stage,
-    Unsure,
-    answer_of,
-    answer_text,
-    disputed,
-    questions_for,
-    stage,
-)
 from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
-from compeer.people.tables import annotators, audit_draws, drafts, guidelines, items, leases, projects, votes
+from compeer.people.tables import (
+    NEWEST_VOTES,
+    annotators,
+    audit_draws,
+    drafts,
+    guidelines,
+    items,
+    leases,
+    projects,
+    votes,
+)
 from compeer.people.work_queue import HANDED_IN, Draft, WorkQueue, clean_note, clean_seconds
 from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
 from compeer.typed import from_json
@@ -75,30 +50,34 @@ from compeer.typed import from_json
 #: what the queue gives out first: a third vote, then items begun, then audits, then untouched items; 0: no free place
 THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
 #: the stages of items that get labels; the others have known answers (`quality`)
-STAGES: tuple[Stage, ...] = get_args(Stage)
+STAGES: tuple[protocol.Stage, ...] = get_args(protocol.Stage)
 _OPENING = 120  # characters
 
 # asked for every item again and again, so built once
-_ITEM = select(
+_ITEM = sa.select(
     items.c.id, items.c.project, items.c.name, items.c.questions, items.c.stage, items.c.rank
-).where(items.c.id == bindparam("number"))  # fmt: skip
-_LEASE = select(leases).where(leases.c.item == bindparam("number"), leases.c.annotator == bindparam("person"))
-_VALID = (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision) & (leases.c.state == "done")
+).where(items.c.id == sa.bindparam("number"))  # fmt: skip
+_LEASE = sa.select(leases).where(leases.c.item == sa.bindparam("number"), leases.c.annotator == sa.bindparam("person"))
+_VALID = NEWEST_VOTES & (leases.c.state == "done")
 _PLACES = (
-    select(leases, votes.c.question, votes.c.answer)
+    sa.select(leases, votes.c.question, votes.c.answer)
     .outerjoin(votes, _VALID)
-    .where(leases.c.item == bindparam("number"), leases.c.place.is_not(None))
+    .where(leases.c.item == sa.bindparam("number"), leases.c.place.is_not(None))
     .order_by(leases.c.place)
 )
-_NEW: dict[str, Any] = {"stage": bindparam("now_at"), "rank": bindparam("new_rank"), "begun_by": bindparam("alone")}
-_UPDATE_ITEM = update(items).where(items.c.id == bindparam("number")).values(**_NEW)
-_SEEN = exists().where(leases.c.item == items.c.id, leases.c.annotator == bindparam("person"))
+_NEW: dict[str, Any] = {
+    "stage": sa.bindparam("now_at"),
+    "rank": sa.bindparam("new_rank"),
+    "begun_by": sa.bindparam("alone"),
+}
+_UPDATE_ITEM = sa.update(items).where(items.c.id == sa.bindparam("number")).values(**_NEW)
+_SEEN = sa.exists().where(leases.c.item == items.c.id, leases.c.annotator == sa.bindparam("person"))
 #: the first item of a rank that a person has never had
 _UNSEEN = (
-    select(items.c.id)
-    .where(items.c.project == bindparam("project"), items.c.rank == bindparam("wanted"))
-    .where(or_(items.c.begun_by.is_(None), items.c.begun_by != bindparam("person")), ~_SEEN)
-    .where(items.c.language.in_(bindparam("languages", expanding=True)))
+    sa.select(items.c.id)
+    .where(items.c.project == sa.bindparam("project"), items.c.rank == sa.bindparam("wanted"))
+    .where(sa.or_(items.c.begun_by.is_(None), items.c.begun_by != sa.bindparam("person")), ~_SEEN)
+    .where(items.c.language.in_(sa.bindparam("languages", expanding=True)))
     .order_by(items.c.position)
     .limit(1)
 )
@@ -107,7 +86,7 @@ _UNSEEN = (
 class CreatedProject(msgspec.Struct, frozen=True):
     """A new project; `left_out` counts items without a candidate, which have nothing to judge."""
 
-    project: Project
+    project: project_store.Project
     items: int
     left_out: int
 
@@ -128,7 +107,7 @@ def create_project(
 
     The seed decides the order of replies and the audit draw; without one it is drawn.
     """
-    settings = ProjectSettings(
+    settings = project_store.ProjectSettings(
         name=name, images=images, guideline=guideline, lease_minutes=lease_minutes, undo_minutes=undo_minutes,
         audit_share=audit_share, seed=seed,
     )  # fmt: skip
@@ -140,19 +119,21 @@ def create_project(
             f"None of the {len(given)} items has a candidate to judge; compeer cer reason gives them one."
             if given else "There are no items in this file."
         )  # fmt: skip
-    for item_id, count in Counter(item.id for item in usable).items():
-        if count > 1:
-            raise UserError(f"The item {item_id} is there twice; each must have an id of its own.")
+    project_store.check_unique(
+        (item.id for item in usable), "The item {} is there twice; each must have an id of its own."
+    )
     for item in usable:
         for path in _picture_paths(item):
-            picture_file(images, path, item.id)
+            project_store.picture_file(images, path, item.id)
 
-    def work(db: Connection) -> int:
-        number, _ = insert_project(db, settings, store.clock())
-        insert_rows(db, items, [item_row(number, position, item) for position, item in enumerate(usable)])
+    def work(db: sa.Connection) -> int:
+        number, _ = project_store.insert_project(db, settings, store.clock())
+        project_store.insert_rows(db, items, [item_row(number, position, item) for position, item in enumerate(usable)])
         return number
 
-    return CreatedProject(project_by_number(store, store.write(work)), len(usable), len(given) - len(usable))
+    return CreatedProject(
+        project_store.project_by_number(store, store.write(work)), len(usable), len(given) - len(usable)
+    )
 
 
 def item_row(project: int, position: int, item: Item, own: Iterable[str] = ()) -> dict[str, Any]:
@@ -161,7 +142,7 @@ def item_row(project: int, position: int, item: Item, own: Iterable[str] = ()) -
         "project": project,
         "name": item.id,
         "position": position,
-        "questions": ",".join([*questions_for(item), *own]),
+        "questions": ",".join([*protocol.questions_for(item), *own]),
         "content": msgspec.json.encode(item).decode(),
         "images": msgspec.json.encode(_picture_paths(item)).decode(),
         "stage": "first",
@@ -189,7 +170,7 @@ class AssignedItem(msgspec.Struct, frozen=True):
 
 def preview_item(store: Store, project: int, at: int) -> tuple[AssignedItem, int]:
     """The n-th item of a project as somebody would see it, and how many there are; nobody is given it."""
-    query = select(items).where(items.c.project == project, items.c.stage.in_(STAGES)).order_by(items.c.position)
+    query = sa.select(items).where(items.c.project == project, items.c.stage.in_(STAGES)).order_by(items.c.position)
     with store.read() as db:
         rows = db.execute(query.offset(max(0, at - 1)).limit(1)).all() or db.execute(query.limit(1)).all()
         total = db.execute(LabellingQueue(store)._total(project)).scalar_one()
@@ -228,7 +209,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     def handed_in(self, person: Person, *, limit: int = 50) -> list[HandedIn]:
         """The person's own items, the newest first."""
         query = (
-            select(leases.c.item, leases.c.finished, items.c.content)
+            sa.select(leases.c.item, leases.c.finished, items.c.content)
             .join(items, items.c.id == leases.c.item)
             .where(leases.c.annotator == person.id, leases.c.state.in_(HANDED_IN))
             .order_by(leases.c.finished.desc(), leases.c.id.desc())
@@ -240,37 +221,37 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
 
     def is_finished(self, project: int) -> bool:
         """Whether every item is closed."""
-        query = select(items.c.id).where(items.c.project == project, items.c.stage.in_(("first", "third"))).limit(1)
+        query = sa.select(items.c.id).where(items.c.project == project, items.c.stage.in_(("first", "third"))).limit(1)
         with self.store.read() as db:
             return db.execute(query).first() is None
 
-    def _find(self, db: Connection, person: Person, key: int, *, lock: bool = False) -> Row[Any] | None:
+    def _find(self, db: sa.Connection, person: Person, key: int, *, lock: bool = False) -> sa.Row[Any] | None:
         if lock and lock_item(self.store, db, key) is None:
             return None
         return lease_of(db, key, person.id)
 
-    def _resumable(self, me: Person) -> Select[Any]:
-        same_pass = or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in STAGES))
+    def _resumable(self, me: Person) -> sa.Select[Any]:
+        same_pass = sa.or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in STAGES))
         begun = self._in_state(me, "lapsed").join(items, items.c.id == leases.c.item)
-        return begun.where(or_((items.c.rank > NOTHING) & same_pass, leases.c.turn == "gold"))
+        return begun.where(sa.or_((items.c.rank > NOTHING) & same_pass, leases.c.turn == "gold"))
 
-    def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
+    def _resume(self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], now: float) -> bool:
         item = lock_item(self.store, db, lease.item)
         if item is None:
             return False
         at, everything = places_at(db, item.id), questions_of(item.questions)
         place = at.free(lease.turn)
-        if pass_of(stage(everything, at.ballots)) != lease.turn or place is None:
+        if pass_of(protocol.stage(everything, at.ballots)) != lease.turn or place is None:
             return False
         back = {"state": "held", "place": place, "questions": ",".join(asked(everything, lease.turn, at.ballots)),
                 "opened": now, "expires": now + project.lease_seconds}  # fmt: skip
-        lapsed = update(leases).where(leases.c.id == lease.id, leases.c.state == "lapsed")
+        lapsed = sa.update(leases).where(leases.c.id == lease.id, leases.c.state == "lapsed")
         if not db.execute(lapsed.values(**back)).rowcount:
             return False
         settle(db, item, now)
         return True
 
-    def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
+    def _assign(self, db: sa.Connection, me: Person, project: sa.Row[Any], now: float) -> int | None:
         for skip_locked in (True,) if self.store.sqlite else (True, False):  # then wait for those others work on now
             for rank in (THIRD, BEGUN, AUDIT, UNTOUCHED):
                 wanted = {"project": me.project, "wanted": rank, "person": me.id, "languages": me.languages}
@@ -279,25 +260,25 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
                     return lease
         return None
 
-    def _take_place(self, db: Connection, number: int, me: Person, project: Row[Any], now: float) -> int | None:
+    def _take_place(self, db: sa.Connection, number: int, me: Person, project: sa.Row[Any], now: float) -> int | None:
         """Give a person a free place at an item, after looking again with the item locked."""
         item = lock_item(self.store, db, number)
         assert item is not None
         at, everything = places_at(db, number), questions_of(item.questions)
-        turn = pass_of(stage(everything, at.ballots))
+        turn = pass_of(protocol.stage(everything, at.ballots))
         place = at.free(turn)
         if place is None or lease_of(db, number, me.id) is not None or item.rank == NOTHING:
             return None
-        row = {"item": number, "annotator": me.id, "turn": turn, "place": place, "state": "held",
-               "questions": ",".join(asked(everything, turn, at.ballots)),
-               "candidate_first": candidate_comes_first(project.seed, me.id, item.name),
-               "opened": now, "expires": now + project.lease_seconds, "revision": 0, "note": ""}  # fmt: skip
-        lease = int(db.execute(insert(leases).values(**row).returning(leases.c.id)).scalar_one())
+        lease = self._take(
+            db, me, project, now, item=number, turn=turn, place=place,
+            questions=",".join(asked(everything, turn, at.ballots)),
+            candidate_first=candidate_comes_first(project.seed, me.id, item.name),
+        )  # fmt: skip
         settle(db, item, now)
         return lease
 
-    def _show(self, db: Connection, lease: Row[Any]) -> AssignedItem:
-        content = db.execute(select(items.c.content).where(items.c.id == lease.item)).scalar_one()
+    def _show(self, db: sa.Connection, lease: sa.Row[Any]) -> AssignedItem:
+        content = db.execute(sa.select(items.c.content).where(items.c.id == lease.item)).scalar_one()
         task = task_for(
             from_json(content, Item),
             candidate_first=lease.candidate_first,
@@ -307,7 +288,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         return AssignedItem(lease.item, task, _draft_of(db, lease), lease.expires, lease.state in HANDED_IN)
 
     def _record(
-        self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
+        self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], answers: Any, *, revision: int, at: float,
         seconds: float | None,
     ) -> None:  # fmt: skip
         given = answers if isinstance(answers, GivenAnswers) else GivenAnswers(answers)
@@ -315,18 +296,22 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         shared = {"lease": lease.id, "revision": revision, "item": lease.item, "annotator": lease.annotator,
                   "turn": lease.turn, "at": at, "seconds": seconds, "candidate_first": lease.candidate_first,
                   "guideline": self._shown_guideline(db, project, given.guideline)}  # fmt: skip
-        rows = [{**shared, "question": name, "answer": answer_text(value)} for name, value in values.items()]
-        db.execute(insert(votes), rows)
-        db.execute(delete(drafts).where(drafts.c.lease == lease.id))
+        rows = [{**shared, "question": name, "answer": protocol.answer_text(value)} for name, value in values.items()]
+        db.execute(sa.insert(votes), rows)
+        db.execute(sa.delete(drafts).where(drafts.c.lease == lease.id))
 
-    def _shown_guideline(self, db: Connection, project: Row[Any], version: str) -> str:
+    def _shown_guideline(self, db: sa.Connection, project: sa.Row[Any], version: str) -> str:
         """The version of the guideline that an answer was given under: the one that was shown, if it exists."""
-        query = select(guidelines.c.id).where(guidelines.c.project == project.id, guidelines.c.version == version)
+        query = sa.select(guidelines.c.id).where(guidelines.c.project == project.id, guidelines.c.version == version)
         return version if version and db.execute(query).first() is not None else str(project.guideline)
 
-    def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
+    def _why_final(self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], *, undo: bool) -> str:
         now = self.store.clock()
-        later = {"first": (*PLACES["third"], *PLACES["audit"]), "third": PLACES["audit"], "audit": ()}[lease.turn]
+        later = {
+            "first": (*protocol.PLACES["third"], *protocol.PLACES["audit"]),
+            "third": protocol.PLACES["audit"],
+            "audit": (),
+        }[lease.turn]
         taken = places_at(db, lease.item).leases
         for place in later:
             if place in taken and taken[place].state == "held" and taken[place].expires < now:
@@ -338,20 +323,20 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
             return "This item is closed and can no longer be changed."
         return ""
 
-    def _save_draft(self, db: Connection, lease: Row[Any], draft: Draft, now: float) -> None:
+    def _save_draft(self, db: sa.Connection, lease: sa.Row[Any], draft: Draft, now: float) -> None:
         asked_here = questions_of(lease.questions)
         given = {name: value for name, value in draft.answers.items() if name in asked_here and value is not None}
-        about = db.execute(select(projects).join(items).where(items.c.id == lease.item)).one()
+        about = db.execute(sa.select(projects).join(items).where(items.c.id == lease.item)).one()
         for name, value in given.items():
             _check_answer(name, value, own_answers(about))
         row = {"answers": msgspec.json.encode(given).decode(), "note": draft.note, "seconds": draft.seconds, "at": now}
-        if not db.execute(update(drafts).where(drafts.c.lease == lease.id).values(**row)).rowcount:
-            db.execute(insert(drafts).values(lease=lease.id, **row))
+        if not db.execute(sa.update(drafts).where(drafts.c.lease == lease.id).values(**row)).rowcount:
+            db.execute(sa.insert(drafts).values(lease=lease.id, **row))
 
-    def _keep_answers(self, db: Connection, lease: Row[Any], now: float) -> None:
+    def _keep_answers(self, db: sa.Connection, lease: sa.Row[Any], now: float) -> None:
         self._save_draft(db, lease, _draft_of(db, lease), now)
 
-    def give_back_third(self, db: Connection, item: int, now: float) -> None:
+    def give_back_third(self, db: sa.Connection, item: int, now: float) -> None:
         """Free the third place of an item; who had it may take it up again, with their answers, if it is disputed."""
         third = places_at(db, item).leases.get(3)
         if third is not None:
@@ -359,28 +344,28 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
                 self._keep_answers(db, third, now)
             self._change(db, third.id, state="lapsed", place=None, finished=None)
 
-    def _pictures(self, db: Connection, person: Person, key: int) -> Pictures | None:
+    def _pictures(self, db: sa.Connection, person: Person, key: int) -> project_store.Pictures | None:
         """A coordinator may see all of their project."""
         if lease_of(db, key, person.id) is None and person.role != "coordinator":
             return None
-        query = select(items.c.name, items.c.images, projects.c.images.label("folder")).join(projects)
+        query = sa.select(items.c.name, items.c.images, projects.c.images.label("folder")).join(projects)
         asked_for = items.c.id == (key if is_number(key) else 0)
         row = db.execute(query.where(asked_for, items.c.project == person.project)).first()
-        return None if row is None else Pictures(row.name, from_json(row.images, list[str]), row.folder)
+        return None if row is None else project_store.Pictures(row.name, from_json(row.images, list[str]), row.folder)
 
-    def _total(self, project: int) -> Select[Any]:
+    def _total(self, project: int) -> sa.Select[Any]:
         seen = items.c.stage.not_in(("practice", "off"))
-        return select(func.count()).select_from(items).where(items.c.project == project, seen)
+        return sa.select(sa.func.count()).select_from(items).where(items.c.project == project, seen)
 
-    def _mean_seconds(self, project: int) -> Select[Any]:
-        here = select(annotators.c.id).where(annotators.c.project == project)
-        seconds = select(votes.c.annotator, func.avg(votes.c.seconds)).where(votes.c.annotator.in_(here))
+    def _mean_seconds(self, project: int) -> sa.Select[Any]:
+        here = sa.select(annotators.c.id).where(annotators.c.project == project)
+        seconds = sa.select(votes.c.annotator, sa.func.avg(votes.c.seconds)).where(votes.c.annotator.in_(here))
         return seconds.group_by(votes.c.annotator)  # by an index alone, in a large project
 
-    def _lock_thing(self, db: Connection, lease: Row[Any]) -> bool:
+    def _lock_thing(self, db: sa.Connection, lease: sa.Row[Any]) -> bool:
         return db.execute(self.store.locked(_ITEM, skip=True), {"number": lease.item}).first() is not None
 
-    def _settle(self, db: Connection, lease: Row[Any], now: float) -> None:
+    def _settle(self, db: sa.Connection, lease: sa.Row[Any], now: float) -> None:
         settle(db, _item(db, lease.item), now)
 
 
@@ -400,7 +385,7 @@ OwnAnswers = Mapping[str, tuple[str, ...]]
 _NONE_OWN: OwnAnswers = {}
 
 
-def own_answers(project: Row[Any]) -> OwnAnswers:
+def own_answers(project: sa.Row[Any]) -> OwnAnswers:
     """The answers to each question of the project's own."""
     questions = from_json(project.questions, tuple[OwnQuestion, ...]) if project.questions else ()
     return {one.id: one.values for one in questions}
@@ -408,7 +393,7 @@ def own_answers(project: Row[Any]) -> OwnAnswers:
 
 def read_answers(
     asked: Sequence[Question], given: Mapping[str, Any], candidate_first: bool, own: OwnAnswers = _NONE_OWN
-) -> dict[Question, Answer]:
+) -> dict[Question, protocol.Answer]:
     """Answers as they are kept, or an error that says what is wrong with them. `own`: answers to own questions.
 
     >>> read_answers(["emotion", "preference"], {"emotion": True, "preference": "second"}, candidate_first=True)
@@ -425,14 +410,14 @@ def read_answers(
             **{name: preference_of(given[name], candidate_first) for name in by_place}}  # fmt: skip
 
 
-def as_shown(answer: Answer, candidate_first: bool) -> bool | Choice | Unsure:
+def as_shown(answer: protocol.Answer, candidate_first: bool) -> bool | Choice | protocol.Unsure:
     """An answer the way the person gave it: by place."""
     by_place = answer in ("candidate", "reference")  # the others, and own answers, have the same name everywhere
     return choice_of(cast("Preference", answer), candidate_first) if by_place else cast("Choice", answer)
 
 
 def _check_answer(question: str, value: Any, own: OwnAnswers = _NONE_OWN) -> None:
-    if value == UNSURE:
+    if value == protocol.UNSURE:
         return
     if question in own:
         if value not in own[question]:
@@ -445,14 +430,16 @@ def _check_answer(question: str, value: Any, own: OwnAnswers = _NONE_OWN) -> Non
         raise BadAnswers(f"The answer to {question} is True or False; got {str(value)[:50]!r}.")
 
 
-def _draft_of(db: Connection, lease: Row[Any]) -> Draft:
+def _draft_of(db: sa.Connection, lease: sa.Row[Any]) -> Draft:
     """What a person has filled in: the draft, or what they handed in, the way they saw it."""
     if lease.state in HANDED_IN:
-        query = select(votes).where(votes.c.lease == lease.id, votes.c.revision == lease.revision)
+        query = sa.select(votes).where(votes.c.lease == lease.id, votes.c.revision == lease.revision)
         rows = db.execute(query).all()
-        answers = {row.question: as_shown(answer_of(row.question, row.answer), lease.candidate_first) for row in rows}
+        answers = {
+            row.question: as_shown(protocol.answer_of(row.question, row.answer), lease.candidate_first) for row in rows
+        }
         return Draft(answers, lease.note, max((row.seconds or 0.0 for row in rows), default=0.0))
-    draft = db.execute(select(drafts).where(drafts.c.lease == lease.id)).first()
+    draft = db.execute(sa.select(drafts).where(drafts.c.lease == lease.id)).first()
     if draft is None:
         return Draft(note=lease.note)
     given = msgspec.json.decode(draft.answers)
@@ -470,30 +457,32 @@ class ItemPlaces(NamedTuple):
     """The places at an item: leases that are held or done by place, and the valid ballots."""
 
     leases: dict[int, Any]
-    ballots: list[Ballot]
+    ballots: list[protocol.Ballot]
 
-    def free(self, turn: Pass) -> int | None:
-        return next((place for place in PLACES[turn] if place not in self.leases), None)
+    def free(self, turn: protocol.Pass) -> int | None:
+        return next((place for place in protocol.PLACES[turn] if place not in self.leases), None)
 
 
-def places_at(db: Connection, item: int) -> ItemPlaces:
+def places_at(db: sa.Connection, item: int) -> ItemPlaces:
     """The places of one item with their ballots, in the order of the places."""
     rows = db.execute(_PLACES, {"number": item}).all()
-    answers: dict[int, dict[Question, Answer]] = {}
+    answers: dict[int, dict[Question, protocol.Answer]] = {}
     for row in rows:
         if row.question is not None:
-            answers.setdefault(row.place, {})[row.question] = answer_of(row.question, row.answer)
+            answers.setdefault(row.place, {})[row.question] = protocol.answer_of(row.question, row.answer)
     taken = {row.place: row for row in rows}
-    ballots = [Ballot(str(taken[place].annotator), taken[place].turn, given) for place, given in answers.items()]
+    ballots = [
+        protocol.Ballot(str(taken[place].annotator), taken[place].turn, given) for place, given in answers.items()
+    ]
     return ItemPlaces(taken, ballots)
 
 
-def lock_item(store: Store, db: Connection, item: int) -> Row[Any] | None:
+def lock_item(store: Store, db: sa.Connection, item: int) -> sa.Row[Any] | None:
     """The item, locked until the transaction ends."""
     return db.execute(store.locked(_ITEM), {"number": item}).first() if is_number(item) else None
 
 
-def lease_of(db: Connection, item: int, annotator: int) -> Row[Any] | None:
+def lease_of(db: sa.Connection, item: int, annotator: int) -> sa.Row[Any] | None:
     """A person's lease of an item, if they have one."""
     return db.execute(_LEASE, {"number": item, "person": annotator}).first() if is_number(item) else None
 
@@ -508,24 +497,24 @@ def questions_of(text: str) -> tuple[Question, ...]:
     return cast("tuple[Question, ...]", tuple(text.split(",")))
 
 
-def asked(questions: tuple[Question, ...], turn: Pass, ballots: list[Ballot]) -> tuple[Question, ...]:
+def asked(questions: tuple[Question, ...], turn: protocol.Pass, ballots: list[protocol.Ballot]) -> tuple[Question, ...]:
     """What a person in this pass is asked: the third exactly what is disputed, the others everything."""
-    return disputed(questions, ballots) if turn == "third" else questions
+    return protocol.disputed(questions, ballots) if turn == "third" else questions
 
 
-def pass_of(now_at: Stage) -> Pass:
+def pass_of(now_at: protocol.Stage) -> protocol.Pass:
     """The pass in which an item at this stage is worked on."""
-    passes: dict[Stage, Pass] = {"first": "first", "third": "third", "closed": "audit"}
+    passes: dict[protocol.Stage, protocol.Pass] = {"first": "first", "third": "third", "closed": "audit"}
     return passes[now_at]
 
 
-def settle(db: Connection, item: Row[Any], now: float) -> None:
+def settle(db: sa.Connection, item: sa.Row[Any], now: float) -> None:
     """Work out what the item waits for and tell the queue. An item with known answers waits for nothing."""
     if item.stage not in STAGES:
         return
     at = places_at(db, item.id)
-    now_at = stage(questions_of(item.questions), at.ballots)
-    free = [place for place in PLACES[pass_of(now_at)] if place not in at.leases]
+    now_at = protocol.stage(questions_of(item.questions), at.ballots)
+    free = [place for place in protocol.PLACES[pass_of(now_at)] if place not in at.leases]
     if now_at == "first":
         rank = (UNTOUCHED if len(free) == 2 else BEGUN) if free else NOTHING
     elif now_at == "third":
@@ -533,22 +522,22 @@ def settle(db: Connection, item: Row[Any], now: float) -> None:
     else:
         rank = AUDIT if free and _is_drawn(db, item, now) else NOTHING
     if item.stage == "closed" and now_at != "closed":  # undone: it is drawn anew when it closes again
-        db.execute(delete(audit_draws).where(audit_draws.c.item == item.id))
+        db.execute(sa.delete(audit_draws).where(audit_draws.c.item == item.id))
     alone = next(iter(at.leases.values())).annotator if rank == BEGUN else None
     db.execute(_UPDATE_ITEM, {"number": item.id, "now_at": now_at, "new_rank": rank, "alone": alone})
 
 
-def _item(db: Connection, number: int) -> Any:
+def _item(db: sa.Connection, number: int) -> Any:
     return db.execute(_ITEM, {"number": number}).one()
 
 
-def _is_drawn(db: Connection, item: Row[Any], now: float) -> bool:
+def _is_drawn(db: sa.Connection, item: sa.Row[Any], now: float) -> bool:
     """Whether a closed item goes to the audit. The draw depends on the seed and the item, not on when it closes."""
-    if db.execute(select(audit_draws.c.item).where(audit_draws.c.item == item.id)).first() is not None:
+    if db.execute(sa.select(audit_draws.c.item).where(audit_draws.c.item == item.id)).first() is not None:
         return True
-    project = db.execute(select(projects.c.seed, projects.c.audit_share).where(projects.c.id == item.project)).one()
+    project = db.execute(sa.select(projects.c.seed, projects.c.audit_share).where(projects.c.id == item.project)).one()
     digest = hashlib.sha256(f"audit\x1f{project.seed}\x1f{item.name}".encode()).digest()
     if int.from_bytes(digest[:8], "big") / 2**64 >= project.audit_share:
         return False
-    db.execute(insert(audit_draws).values(item=item.id, at=now))
+    db.execute(sa.insert(audit_draws).values(item=item.id, at=now))
     return True

@@ -50,7 +50,8 @@ from compeer.reasoning import STEPS
 from compeer.reward.judge import Judgement
 from compeer.reward.verdict import PREFERENCES
 from compeer.reward.wire import Scored
-from compeer.statistics import ROUNDS, Figure, ac1, alpha, estimate, kappa, percent_agreement, share_figure
+from compeer.statistics import ROUNDS, Figure, estimate, share_figure
+from compeer.statistics.agreement import ac1, alpha, kappa, percent_agreement
 from compeer.typed import from_json
 
 _ITEMS_AT_ONCE = 400

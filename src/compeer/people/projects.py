@@ -8,7 +8,7 @@ read only from the project's folder, links followed.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -102,6 +102,15 @@ def insert_rows(db: Connection, table: Table, rows: Sequence[dict[str, Any]]) ->
     """Insert many rows, some hundreds at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         db.execute(insert(table), rows[start : start + _ROWS_AT_ONCE])
+
+
+def check_unique(names: Iterable[str], message: str) -> None:
+    """UserError with the first name that occurs twice, which `message` has a place for."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UserError(message.format(name))
+        seen.add(name)
 
 
 def set_quota(store: Store, number: int, quota: int | None) -> None:

@@ -24,34 +24,22 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
 from compeer.cer.exchange import task_for
 from compeer.cer.item import Item, Question
 from compeer.errors import UserError
-from compeer.people.invitations import Person, give_back, lock_named, read_people
-from compeer.people.labelling import (
-    NOTHING,
-    STAGES,
-    UNTOUCHED,
-    AssignedItem,
-    LabellingQueue,
-    as_shown,
-    candidate_comes_first,
-    item_row,
-    own_answers,
-    questions_of,
-    read_answers,
-    settle,
-)
+from compeer.people import labelling
+from compeer.people.invitations import Person, lock_named, read_people, set_paused
 from compeer.people.projects import insert_rows
 from compeer.people.protocol import UNSURE, answer_of, answer_text
 from compeer.people.store import Store
-from compeer.people.tables import annotators, holds, items, known_answers, leases, practice_answers, projects, votes
+from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, practice_answers, projects, votes
 from compeer.people.work_queue import HANDED_IN, Draft
 from compeer.statistics import Figure, Resamples, estimate, quotient, share_figure, wilson
 from compeer.typed import from_json
@@ -91,7 +79,7 @@ class QualitySettings(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(store: Store, project: int) -> QualitySettings:
     """The settings of a project, or the defaults."""
     with store.read() as db:
-        return _settings(db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one())
+        return _settings_of(db, project)
 
 
 def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
@@ -99,6 +87,10 @@ def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
     settings.check()
     text = msgspec.json.encode(settings).decode()
     store.write(lambda db: db.execute(update(projects).where(projects.c.id == project).values(quality=text)))
+
+
+def _settings_of(db: Connection, project: int) -> QualitySettings:
+    return _settings(db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one())
 
 
 def _settings(text: str | None) -> QualitySettings:
@@ -127,7 +119,7 @@ def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> in
     """
     wanted = list(given)
     for one in wanted:
-        if one.candidate is None or not _labels(one):
+        if one.candidate is None or not label_texts(one):
             raise UserError(f"The item {one.id} has no candidate or no label, so its answers are not known.")
 
     def work(db: Connection) -> None:
@@ -135,11 +127,11 @@ def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> in
         there = {row.name: row.id for row in db.execute(query)}
         last = db.execute(select(func.max(items.c.position)).where(items.c.project == project)).scalar() or 0
         new = [one for one in wanted if one.id not in there]
-        own = own_answers(db.execute(select(projects).where(projects.c.id == project)).one())
-        insert_rows(db, items, [item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)])
+        own = labelling.own_answers(db.execute(select(projects).where(projects.c.id == project)).one())
+        insert_rows(db, items, [labelling.item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)])
         there |= {row.name: row.id for row in db.execute(query)}
         for one in wanted:
-            _set_known(db, project, there[one.id], use, _labels(one), str(one.trace.get("explanation", "")))
+            _set_known(db, project, there[one.id], use, label_texts(one), str(one.trace.get("explanation", "")))
 
     store.write(work)
     return len(wanted)
@@ -162,7 +154,7 @@ def _set_known(
     row = db.execute(select(items).where(items.c.id == number, items.c.project == project)).first()
     if row is None:
         raise UserError("There is no such item in this project.")
-    asked = questions_of(row.questions)
+    asked = labelling.questions_of(row.questions)
     known = {name: answer for name, answer in answers.items() if name in asked and answer != UNSURE}
     for name, answer in known.items():
         try:
@@ -172,17 +164,18 @@ def _set_known(
     if not known and use != "off":
         raise UserError(f"The item {row.name} needs at least one known answer.")
     given_out = db.execute(select(leases.c.id).where(leases.c.item == number).limit(1)).first() is not None
-    if row.stage in STAGES and given_out:
+    if row.stage in labelling.STAGES and given_out:
         raise UserError(f"The item {row.name} has been given to somebody already, so it stays in the labelling.")
     db.execute(delete(known_answers).where(known_answers.c.item == number))
-    stage, rank = ("first", UNTOUCHED) if use == "off" and not given_out else (use, NOTHING)
-    if stage not in STAGES:
+    stage, rank = ("first", labelling.UNTOUCHED) if use == "off" and not given_out else (use, labelling.NOTHING)
+    if stage not in labelling.STAGES:
         text = msgspec.json.encode(known).decode()
         db.execute(insert(known_answers).values(item=number, answers=text, explanation=explanation.strip()))
     db.execute(update(items).where(items.c.id == number).values(stage=stage, rank=rank))
 
 
-def _labels(item: Item) -> dict[Question, str]:
+def label_texts(item: Item) -> dict[Question, str]:
+    """The labels that an item carries, as answers are kept."""
     given = {name: getattr(item.labels, name) for name in get_args(Question)}
     return {name: answer_text(value) for name, value in given.items() if value is not None}
 
@@ -226,7 +219,7 @@ class Explained(NamedTuple):
 class PracticeItem(msgspec.Struct, frozen=True):
     """A practice item as one person sees it, with what they answered last."""
 
-    work: AssignedItem
+    work: labelling.AssignedItem
     number: int  # of how many
     total: int
     explained: list[Explained]
@@ -235,7 +228,7 @@ class PracticeItem(msgspec.Struct, frozen=True):
     candidate_first: bool
 
 
-class CheckedQueue(LabellingQueue):
+class CheckedQueue(labelling.LabellingQueue):
     """The queue of a project with its checks: gold mixed in, practice before the first item, flags after some items."""
 
     def submit(
@@ -264,17 +257,17 @@ class CheckedQueue(LabellingQueue):
             query = select(items, projects.c.seed, known_answers.c.answers, known_answers.c.explanation)
             query = query.join(projects, projects.c.id == items.c.project)
             row = db.execute(query.join(known_answers).where(items.c.id == chosen)).one()
-        asked, said = questions_of(row.questions), answered.get(chosen)
-        first = candidate_comes_first(row.seed, person.id, row.name) if said is None else said.candidate_first
+        asked, said = labelling.questions_of(row.questions), answered.get(chosen)
+        first = labelling.candidate_comes_first(row.seed, person.id, row.name) if said is None else said.candidate_first
         right = msgspec.json.decode(row.answers)
         given = {} if said is None else msgspec.json.decode(said.answers)
 
         def shown(question: Question, text: str | None) -> Any:
-            return None if text is None else as_shown(answer_of(question, text), first)
+            return None if text is None else labelling.as_shown(answer_of(question, text), first)
 
         task = task_for(from_json(row.content, Item), candidate_first=first, name=str(chosen), questions=asked)
         return PracticeItem(
-            AssignedItem(chosen, task, Draft(), 0.0),
+            labelling.AssignedItem(chosen, task, Draft(), 0.0),
             every.index(chosen) + 1,
             len(every),
             [Explained(one, shown(one, given.get(one)), shown(one, right.get(one))) for one in asked] if given else [],
@@ -289,8 +282,8 @@ class CheckedQueue(LabellingQueue):
         if found is None:
             raise self._not_yours(person, number)
         with self.store.read() as db:
-            own = own_answers(db.execute(select(projects).where(projects.c.id == person.project)).one())
-        values = read_answers(found.work.task.questions, answers, found.candidate_first, own)
+            own = labelling.own_answers(db.execute(select(projects).where(projects.c.id == person.project)).one())
+        values = labelling.read_answers(found.work.task.questions, answers, found.candidate_first, own)
         text = msgspec.json.encode({name: answer_text(value) for name, value in values.items()}).decode()
         row = {"annotator": person.id, "item": number, "answers": text, "candidate_first": found.candidate_first}
         self.store.write(lambda db: db.execute(insert(practice_answers).values(**row, at=self.store.clock())))
@@ -299,11 +292,9 @@ class CheckedQueue(LabellingQueue):
         share = _settings(project.quality).gold_share
         if share and _gold_is_due(db, me, project.seed, share) and (number := _unseen_gold(db, me, project.seed)):
             item = db.execute(select(items).where(items.c.id == number)).one()
-            first = candidate_comes_first(project.seed, me.id, item.name)
-            row = {"item": number, "annotator": me.id, "turn": "gold", "place": None, "state": "held",
-                   "questions": item.questions, "candidate_first": first, "opened": now,
-                   "expires": now + project.lease_seconds, "revision": 0, "note": ""}  # fmt: skip
-            return int(db.execute(insert(leases).values(**row).returning(leases.c.id)).scalar_one())
+            first = labelling.candidate_comes_first(project.seed, me.id, item.name)
+            about = {"item": number, "turn": "gold", "place": None, "questions": item.questions}
+            return self._take(db, me, project, now, candidate_first=first, **about)
         return super()._assign(db, me, project, now)
 
     def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
@@ -399,16 +390,7 @@ class Flag(msgspec.Struct, frozen=True):
         return _FLAGS[self.kind].format(**self.numbers)
 
 
-_FLAGS: dict[FlagKind, str] = {
-    "speed": "Median time per item: {seconds} s (items: {items}). The others: {others} s. Below {floor} s nobody can "
-    "have read an item.",
-    "gold": "Right answers to gold items: {right} of {answers} ({share} %, 95 % interval {low} to {high} %). Expected: "
-    "at least {least} %.",
-    "agreement": "Kappa with the others: {kappa} (95 % interval {low} to {high}; items: {items}). Expected: at least "
-    "{least}.",
-    "constant": "The same answers every time: {answers} (items: {items}). The others gave them in {share} % of cases.",
-    "coordinator": "{words}",
-}
+_FLAGS: dict[FlagKind, str] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())["flags"]
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -450,32 +432,29 @@ class _Look(NamedTuple):
     """One lease that somebody finished, with all its answers."""
 
     item: int
+    person: int
     turn: str
     seconds: float | None
     candidate_first: bool
     answers: dict[Question, str]
 
 
-def _looks(db: Connection, person: Person, since: float) -> list[_Look]:
-    query = (
-        select(leases, votes.c.question, votes.c.answer, votes.c.seconds)
-        .join(votes, (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision))
-        .where(leases.c.annotator == person.id, leases.c.state.in_(("done", "withheld")))
-        .where(leases.c.finished > since, leases.c.turn != "third")
-        .order_by(leases.c.finished, votes.c.id)
-    )
+def _looks(db: Connection, *which: ColumnElement[bool]) -> list[_Look]:
+    """Those of some leases that have answers, in the order in which they were finished."""
+    query = select(leases, votes.c.question, votes.c.answer, votes.c.seconds).join(votes, NEWEST_VOTES)
     found: dict[int, _Look] = {}
-    for row in db.execute(query):
-        look = found.setdefault(row.id, _Look(row.item, row.turn, row.seconds, row.candidate_first, {}))
-        look.answers[row.question] = row.answer
+    for row in db.execute(query.where(*which).order_by(leases.c.finished, votes.c.id)):
+        new = _Look(row.item, row.annotator, row.turn, row.seconds, row.candidate_first, {})
+        found.setdefault(row.id, new).answers[row.question] = row.answer
     return list(found.values())
 
 
 def _measure(db: Connection, person: Person) -> PersonQuality:
     """The person's work and their flags."""
-    text = db.execute(select(projects.c.quality).where(projects.c.id == person.project)).scalar_one()
-    settings, decided = _settings(text), _holds(db, person.id)
-    looks = _looks(db, person, max((one.decided or 0.0 for one in decided), default=0.0))
+    settings, decided = _settings_of(db, person.project), _holds(db, person.id)
+    since = max((one.decided or 0.0 for one in decided), default=0.0)
+    mine = (leases.c.annotator == person.id) & leases.c.state.in_(("done", "withheld"))
+    looks = _looks(db, mine, leases.c.finished > since, leases.c.turn != "third")
     flags: list[Flag] = []
     seconds = [one.seconds for one in looks if one.seconds is not None]
     own, others = _median(seconds), _median(_seconds_of_others(db, person), settings.least_items)
@@ -538,26 +517,11 @@ def _gold_answers(db: Connection, looks: Sequence[_Look]) -> tuple[Figure, int, 
     return figure, len({number for number, _ in given}), sum(right for _, right in given)
 
 
-class _Partner(NamedTuple):
-    person: int
-    candidate_first: bool
-    answers: dict[Question, str]
-
-
-def _answers_of_others(db: Connection, numbers: Sequence[int], person: int) -> dict[int, _Partner]:
+def _answers_of_others(db: Connection, numbers: Sequence[int], person: int) -> dict[int, _Look]:
     """By item, the first-pass answers of the other person, where they count."""
-    found: dict[int, _Partner] = {}
-    for start in range(0, len(numbers), 500):
-        query = (
-            select(leases.c.item, leases.c.annotator, leases.c.candidate_first, votes.c.question, votes.c.answer)
-            .join(votes, (votes.c.lease == leases.c.id) & (votes.c.revision == leases.c.revision))
-            .where(leases.c.item.in_(numbers[start : start + 500]), leases.c.annotator != person)
-            .where(leases.c.turn == "first", leases.c.state == "done")
-        )
-        for row in db.execute(query):
-            other = found.setdefault(row.item, _Partner(row.annotator, row.candidate_first, {}))
-            other.answers[row.question] = row.answer
-    return found
+    theirs = (leases.c.annotator != person) & (leases.c.turn == "first") & (leases.c.state == "done")
+    parts = (numbers[start : start + 500] for start in range(0, len(numbers), 500))
+    return {one.item: one for part in parts for one in _looks(db, theirs, leases.c.item.in_(part))}
 
 
 def _pooled_kappa(pairs: Sequence[tuple[int, Mapping[Question, str], Mapping[Question, str]]]) -> Figure:
@@ -574,34 +538,25 @@ def _pooled_kappa(pairs: Sequence[tuple[int, Mapping[Question, str], Mapping[Que
     if not rows:
         return Figure("kappa")
     resamples = Resamples([row[0] for row in rows])
-
-    def pooled(weighted: bool) -> Any:
-        above: Any = 0.0
-        below: Any = 0.0
-        for question in dict.fromkeys(row[1] for row in rows):
-            chosen = np.array([row[1] == question for row in rows])
-            codes = {one: n for n, one in enumerate(sorted({text for row in rows for text in row[2:]}))}
-            mine, theirs = (np.array([codes[row[side]] for row in rows]) for side in (2, 3))
-            k = len(codes)
-            if weighted:
-                tables = resamples.tables(mine, theirs, k, chosen)[:, :, :k]
-            else:
-                cells = np.bincount(mine[chosen] * k + theirs[chosen], minlength=k * k)
-                tables = cells.reshape(1, k, k).astype(np.float64)
-            n = tables.sum(axis=(1, 2))
-            same = np.trace(tables, axis1=1, axis2=2)
-            chance = quotient((tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1), n, empty=0.0)
-            above, below = above + same - chance, below + n - chance
-        return quotient(above, np.where(below > 1e-9, below, 0.0))
-
-    return estimate("kappa", float(pooled(False)[0]), pooled(True), len(pairs))
+    resamples.weights = np.vstack([np.ones(resamples.groups), resamples.weights])  # first what there is, then the draws
+    codes = {one: n for n, one in enumerate(sorted({text for row in rows for text in row[2:]}))}
+    mine, theirs = (np.array([codes[row[side]] for row in rows]) for side in (2, 3))
+    above = below = np.zeros(len(resamples.weights))
+    for question in dict.fromkeys(row[1] for row in rows):
+        chosen = np.array([row[1] == question for row in rows])
+        tables = resamples.tables(mine, theirs, len(codes), chosen)[:, :, : len(codes)]
+        n, same = tables.sum(axis=(1, 2)), np.trace(tables, axis1=1, axis2=2)
+        chance = quotient((tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1), n, empty=0.0)
+        above, below = above + same - chance, below + n - chance
+    pooled = quotient(above, np.where(below > 1e-9, below, 0.0))
+    return estimate("kappa", float(pooled[0]), pooled[1:], len(pairs))
 
 
-def _constant(looks: Sequence[_Look], partners: Mapping[int, _Partner]) -> Flag | None:
+def _constant(looks: Sequence[_Look], partners: Mapping[int, _Look]) -> Flag | None:
     """A flag where somebody gave one answer per question throughout, as shown, and the others hardly ever would."""
 
     def shown(answers: Mapping[Question, str], first: bool) -> dict[Question, str]:
-        return {name: str(as_shown(answer_of(name, text), first)).lower() for name, text in answers.items()}
+        return {name: str(labelling.as_shown(answer_of(name, text), first)).lower() for name, text in answers.items()}
 
     mine = [shown(one.answers, one.candidate_first) for one in looks]
     given: defaultdict[Question, set[str]] = defaultdict(set)
@@ -628,8 +583,7 @@ def check_person(store: Store, person: Person) -> list[Flag]:
         finished = leases.c.state.in_(HANDED_IN)
         query = select(func.count()).select_from(leases).where(leases.c.annotator == person.id, finished)
         done = db.execute(query).scalar_one()
-        text = db.execute(select(projects.c.quality).where(projects.c.id == person.project)).scalar_one()
-        settings = _settings(text)
+        settings = _settings_of(db, person.project)
         if not settings.hold or done < settings.least_items or done % _CHECK_EVERY:
             return []
         found = _measure(db, person)
@@ -658,33 +612,33 @@ def hold(store: Store, project: int, name: str, flags: Sequence[Flag]) -> int:
             raise UserError(f"The labels of {name} are on hold already.")
         reasons = msgspec.json.encode(list(flags)).decode()
         db.execute(insert(holds).values(annotator=row.id, at=now, reasons=reasons, decision="open"))
-        _set_paused(db, row.id, True)
+        set_paused(db, row.id, True)
         by_hand = any(one.kind == "coordinator" for one in flags)
         since = 0.0 if by_hand else max((one.decided or 0.0 for one in before), default=0.0)
-        return len(_move(store, db, row.id, "done", "withheld", now, since))
+        return _move(store, db, row.id, "done", "withheld", now, since)
 
     return store.write(work)
 
 
 def release(store: Store, project: int, name: str) -> int:
     """Let the withheld labels of a person count again; returns how many items."""
-
-    def work(db: Connection) -> int:
-        row, now = lock_named(store, db, project, name), store.clock()
-        _decide(db, row.id, name, "released", now)
-        _set_paused(db, row.id, False)
-        return len(_move(store, db, row.id, "withheld", "done", now))
-
-    return store.write(work)
+    return _decide(store, project, name, "released", "done")
 
 
 def discard(store: Store, project: int, name: str) -> int:
     """Discard the withheld labels of a person, who stays paused; returns how many items go back to the queue."""
+    return _decide(store, project, name, "discarded", "discarded")
 
+
+def _decide(store: Store, project: int, name: str, decision: str, state: str) -> int:
     def work(db: Connection) -> int:
         row, now = lock_named(store, db, project, name), store.clock()
-        _decide(db, row.id, name, "discarded", now)
-        return len(_move(store, db, row.id, "withheld", "discarded", now))
+        waiting = update(holds).where(holds.c.annotator == row.id, holds.c.decision == "open")
+        if not db.execute(waiting.values(decision=decision, decided=now)).rowcount:
+            raise UserError(f"No labels of {name} are on hold.")
+        if decision == "released":
+            set_paused(db, row.id, False)
+        return _move(store, db, row.id, "withheld", state, now)
 
     return store.write(work)
 
@@ -695,20 +649,8 @@ def _holds(db: Connection, person: int) -> list[Hold]:
     return [Hold(row.at, from_json(row.reasons, list[Flag]), row.decision, row.decided) for row in rows]
 
 
-def _decide(db: Connection, person: int, name: str, decision: str, now: float) -> None:
-    waiting = update(holds).where(holds.c.annotator == person, holds.c.decision == "open")
-    if not db.execute(waiting.values(decision=decision, decided=now)).rowcount:
-        raise UserError(f"No labels of {name} are on hold.")
-
-
-def _set_paused(db: Connection, person: int, paused: bool) -> None:
-    db.execute(update(annotators).where(annotators.c.id == person).values(paused=paused))
-    if paused:
-        give_back(db, person)
-
-
-def _move(store: Store, db: Connection, person: int, old: str, new: str, now: float, since: float = 0.0) -> list[int]:
-    """Move a person's leases from one state to another, and work out anew what their items wait for."""
+def _move(store: Store, db: Connection, person: int, old: str, new: str, now: float, since: float = 0.0) -> int:
+    """Move a person's leases from one state to another, and work out anew what their items wait for; how many."""
     mine = select(leases.c.id, leases.c.item, leases.c.turn, leases.c.place)
     mine = mine.where(leases.c.annotator == person, leases.c.state == old, leases.c.finished > since)
     found = db.execute(mine.order_by(leases.c.item)).all()
@@ -717,6 +659,6 @@ def _move(store: Store, db: Connection, person: int, old: str, new: str, now: fl
         place = None if new == "discarded" else row.place
         db.execute(update(leases).where(leases.c.id == row.id).values(state=new, place=place))
         if new == "discarded" and row.turn == "first":
-            LabellingQueue(store).give_back_third(db, item.id, now)
-        settle(db, item, now)
-    return [row.item for row in found]
+            labelling.LabellingQueue(store).give_back_third(db, item.id, now)
+        labelling.settle(db, item, now)
+    return len(found)

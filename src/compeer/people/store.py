@@ -10,7 +10,7 @@ again from the beginning. A unit of work is therefore a function of the connecti
 
 Migration: a database is brought up to date when it is opened, all steps in one transaction. Processes that open an old
 one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is left alone.
-To add a step: change `tables.py`, say in `_STEPS` what a database of the step before needs, and raise `NEWEST`; a test
+To add a step: change tables.yaml, say in `_STEPS` what a database of the step before needs, and raise `NEWEST`; a test
 compares a migrated database with the tables. New tables and new columns need no code of their own
 (`_add_missing`).
 """
@@ -25,20 +25,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    Select,
-    create_engine,
-    event,
-    insert,
-    inspect,
-    make_url,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.schema import CreateColumn
 
@@ -59,13 +46,13 @@ _ADVISORY_LOCK = 0x636F6D70  # the number of PostgreSQL's lock for whoever migra
 class Store:
     """An open database. Safe to share between threads; `clock` is the time, which tests may set."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, engine: sa.Engine, clock: Callable[[], float] = time.time) -> None:
         self.engine, self.clock = engine, clock
         self.sqlite = engine.dialect.name == "sqlite"
         self._writing = threading.Lock()
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> Iterator[sa.Connection]:
         """A connection for reading: one consistent view, which no writer waits for."""
         with self.engine.connect() as connection:
             if not self.sqlite:
@@ -73,7 +60,7 @@ class Store:
             with connection.begin():
                 yield connection
 
-    def write(self, work: Callable[[Connection], Result]) -> Result:
+    def write(self, work: Callable[[sa.Connection], Result]) -> Result:
         """Run a unit of work in one transaction, again if it collides; its result once it is committed."""
         for attempt in range(_TRIES):
             try:
@@ -99,16 +86,16 @@ class Store:
             "address": address[:100],
         }
         with self._writing if self.sqlite else nullcontext():
-            self._once(lambda db: db.execute(insert(refusals), row))
+            self._once(lambda db: db.execute(sa.insert(refusals), row))
 
-    def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
+    def locked(self, query: sa.Select[Any], *, skip: bool = False) -> sa.Select[Any]:
         """The query with its rows locked, where the database has locks for rows (SQLite has one for everything)."""
         return query if self.sqlite else query.with_for_update(skip_locked=skip)
 
     def close(self) -> None:
         self.engine.dispose()
 
-    def _once(self, work: Callable[[Connection], Result]) -> Result:
+    def _once(self, work: Callable[[sa.Connection], Result]) -> Result:
         with self.engine.connect() as connection:
             connection = connection.execution_options(compeer_write=True)
             with connection.begin():
@@ -142,11 +129,11 @@ def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], floa
     return store
 
 
-def _parse_address(address: str) -> URL:
+def _parse_address(address: str) -> sa.URL:
     if "://" not in address:
-        return URL.create("sqlite", database=address)
+        return sa.URL.create("sqlite", database=address)
     try:
-        url = make_url(address)
+        url = sa.make_url(address)
         backend = url.get_backend_name()
         url.get_dialect()
     except (ArgumentError, NoSuchModuleError) as error:
@@ -160,20 +147,20 @@ def _parse_address(address: str) -> URL:
     raise UserError(f"--db is a SQLite file or a PostgreSQL URL, not {url.render_as_string(hide_password=True)}.")
 
 
-def _engine(address: URL) -> Engine:
+def _engine(address: sa.URL) -> sa.Engine:
     if address.get_backend_name() != "sqlite":
-        return create_engine(address, pool_size=10, max_overflow=30, pool_pre_ping=True)
-    engine = create_engine(address, pool_size=10, max_overflow=40, connect_args={"timeout": _BUSY})
+        return sa.create_engine(address, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    engine = sa.create_engine(address, pool_size=10, max_overflow=40, connect_args={"timeout": _BUSY})
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _prepare(raw: Any, record: Any) -> None:
         raw.isolation_level = None  # SQLAlchemy's begin is the only begin
         _use_wal(raw)
         for setting in ("foreign_keys=ON", "synchronous=FULL", "cache_size=-16000"):
             raw.execute(f"PRAGMA {setting}")
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
         writing = connection.get_execution_options().get("compeer_write")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
@@ -200,10 +187,10 @@ def _collided(error: DBAPIError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _AGAIN
 
 
-def _add_missing(connection: Connection) -> None:
+def _add_missing(connection: sa.Connection) -> None:
     """Tables and columns that this database does not have yet. Such a column is empty or has a default."""
     metadata.create_all(connection)
-    known = inspect(connection)
+    known = sa.inspect(connection)
     for table in metadata.sorted_tables:
         there = {column["name"] for column in known.get_columns(table.name)}
         for column in table.columns:
@@ -211,37 +198,37 @@ def _add_missing(connection: Connection) -> None:
                 added = str(CreateColumn(column).compile(dialect=connection.dialect))
                 for key in column.foreign_keys:
                     added += f" CONSTRAINT fk_{table.name}_{column.name} REFERENCES {key.column.table.name} (id)"
-                connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
+                connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
 
 
-def _add_accounts(connection: Connection) -> None:
+def _add_accounts(connection: sa.Connection) -> None:
     """Step 0003: whoever has a link gets an account with it, so the link still works; items tell their language."""
     _add_missing(connection)
     for row in connection.execute(
-        select(annotators).where(annotators.c.token.is_not(None), annotators.c.account.is_(None))
+        sa.select(annotators).where(annotators.c.token.is_not(None), annotators.c.account.is_(None))
     ).all():
         account = {"name": row.name, "role": row.role, "token": row.token, "languages": "", "created": row.created}
-        number = connection.execute(insert(accounts).values(**account).returning(accounts.c.id)).scalar_one()
-        connection.execute(update(annotators).where(annotators.c.id == row.id).values(account=number))
+        number = connection.execute(sa.insert(accounts).values(**account).returning(accounts.c.id)).scalar_one()
+        connection.execute(sa.update(annotators).where(annotators.c.id == row.id).values(account=number))
     read = "json_extract(content, '$.language')"
     if connection.dialect.name == "postgresql":
         read = "CAST(content AS json) ->> 'language'"
     for table in (items, arena_cases):
-        connection.execute(text(f"UPDATE {table.name} SET language = COALESCE({read}, 'en')"))
+        connection.execute(sa.text(f"UPDATE {table.name} SET language = COALESCE({read}, 'en')"))
 
 
 #: what takes a database from this step to the next; the first had no arenas, the second no accounts and no quality
-_STEPS: dict[str, Callable[[Connection], None]] = {"0001": metadata.create_all, "0002": _add_accounts}
+_STEPS: dict[str, Callable[[sa.Connection], None]] = {"0001": metadata.create_all, "0002": _add_accounts}
 
 
-def _migrate(connection: Connection, shown: str) -> None:
+def _migrate(connection: sa.Connection, shown: str) -> None:
     """Run the steps that this database has not had. `shown` names it in messages."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-    there = set(inspect(connection).get_table_names())
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+    there = set(sa.inspect(connection).get_table_names())
     current = None
     if VERSION_TABLE in there:
-        current = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+        current = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     if current == NEWEST:
         return
     if current is not None and current not in _STEPS:
@@ -256,9 +243,9 @@ def _migrate(connection: Connection, shown: str) -> None:
         )
     if current is None:
         metadata.create_all(connection)
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:step)"), {"step": NEWEST})
+        connection.execute(sa.text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(sa.text(f"INSERT INTO {VERSION_TABLE} VALUES (:step)"), {"step": NEWEST})
         return
     for step in [one for one in _STEPS if one >= current]:
         _STEPS[step](connection)
-    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :step"), {"step": NEWEST})
+    connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = :step"), {"step": NEWEST})

@@ -23,12 +23,11 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, select, update
 
 from compeer.errors import UserError
-from compeer.people.invitations import Person, Reminder, Role, lock_person, read_people, reminder
+from compeer.people.invitations import Person, Reminder, lock_person, read_people, reminder
 from compeer.people.projects import PROJECTS, Pictures, Project, picture_file
 from compeer.people.refusal import BadAnswers, Refused, refuse
 from compeer.people.store import Store
 from compeer.people.tables import annotators, projects
-from compeer.reasoning.ontology import Language
 
 Key = TypeVar("Key", int, str)
 Work = TypeVar("Work")
@@ -58,14 +57,9 @@ class OwnProgress(msgspec.Struct, frozen=True):
     total: int
 
 
-class PersonProgress(msgspec.Struct, frozen=True):
+class PersonProgress(Person, frozen=True, kw_only=True):
     """What one person has done, for the coordinator."""
 
-    id: int
-    name: str
-    role: Role
-    paused: bool
-    invited: bool
     done: int
     held: int
     skipped: int
@@ -73,8 +67,6 @@ class PersonProgress(msgspec.Struct, frozen=True):
     seconds: float | None  # mean per thing judged
     withheld: int  # handed in, and not counted until the coordinator decides
     discarded: int
-    languages: tuple[Language, ...]
-    quota: int | None
 
 
 class WorkQueue(ABC, Generic[Key, Work]):
@@ -252,22 +244,12 @@ class WorkQueue(ABC, Generic[Key, Work]):
         seconds: dict[int, float | None] = {row[0]: row[1] for row in db.execute(self._mean_seconds(project))}
         return [
             PersonProgress(
-                id=row.id,
-                name=row.name,
-                role=row.role,
-                paused=row.paused,
-                invited=row.invited,
-                languages=row.languages,
-                quota=row.quota,
-                done=counts.get((row.id, "done"), 0),
-                held=counts.get((row.id, "held"), 0),
-                skipped=counts.get((row.id, "skipped"), 0),
-                distressed=distressed.get(row.id, 0),
-                seconds=seconds.get(row.id),
-                withheld=counts.get((row.id, "withheld"), 0),
-                discarded=counts.get((row.id, "discarded"), 0),
+                **msgspec.structs.asdict(person),
+                **{state: counts.get((person.id, state), 0) for state in ("done", "held", "skipped", *HANDED_IN[1:])},
+                distressed=distressed.get(person.id, 0),
+                seconds=seconds.get(person.id),
             )
-            for row in read_people(db, project)
+            for person in read_people(db, project)
         ]
 
     def return_expired(self) -> None:
@@ -380,6 +362,12 @@ class WorkQueue(ABC, Generic[Key, Work]):
     def _lease(self, db: Connection, number: int) -> Row[Any]:
         return db.execute(select(self.leases).where(self.leases.c.id == number)).one()
 
+    def _take(self, db: Connection, me: Person, project: Row[Any], now: float, **what: Any) -> int:
+        """Lease something to a person; the number of the lease."""
+        until = now + project.lease_seconds
+        row = {"annotator": me.id, "state": "held", "opened": now, "expires": until, "revision": 0, "note": "", **what}
+        return int(db.execute(insert(self.leases).values(**row).returning(self.leases.c.id)).scalar_one())
+
     def _change(self, db: Connection, lease: int, **values: Any) -> None:
         db.execute(update(self.leases).where(self.leases.c.id == lease).values(**values))
 
@@ -410,9 +398,8 @@ def reminders(project: Project, counts: Iterable[PersonProgress], address: str) 
     found = []
     for one in counts:
         most = project.quota if one.quota is None else one.quota
-        person = Person(one.id, project.id, one.name, one.role, one.paused, one.invited, one.languages, one.quota)
         if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
-            found.append(reminder(person, project.name, one.done, most, address))
+            found.append(reminder(one, project.name, one.done, most, address))
     return found
 
 

@@ -16,7 +16,8 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +205,15 @@ class LiveLine:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    @contextmanager
+    def over(self, name: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+        """Show some work while the block runs; what it gives is called with how much is done."""
+        self.begin(name, total, done)
+        try:
+            yield lambda done: self.show(done, "") if self.due() is not None else None
+        finally:
+            self.stop()
 
 
 class Progress(LiveLine):

@@ -24,11 +24,20 @@ of 0.74, and with prompts as long as the contract's several times as much memory
 to the model, for text models of the Llama kind; any other call goes TRL's own way.
 
 **Generation** (`prompt_ids`, `generate`). The tokens that TRL would generate from, and its own generation from tokens.
+
+**vLLM in this process** (`vllm_engine`, `fold_pictures`, `keep_base`). TRL has settings for a few of the engine's
+arguments only. It gives vLLM prompts in which every picture has been expanded to its tokens already, and vLLM expands
+the first of them again (TRL issue 6294, open in 1.16). And it merges an adapter into its base to hand the weights over
+and subtracts it again, which in bfloat16 does not give the base back: it would wander off, a little with every step.
+
+**Seconds** (`time_steps`). Where the time of a step goes; TRL tells that to a few services only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compeer.errors import UserError
@@ -40,12 +49,16 @@ INTERNALS = {
     "trl.GRPOTrainer._get_per_token_logps_and_entropies": "correct: p of every token, computed for the loss anyway",
     "trl.GRPOTrainer._tokenize_prompts": "prompt_ids: the very tokens that TRL would generate from",
     "trl.GRPOTrainer._generate_single_turn": "generate: TRL's own generation, from tokens, for conversations",
+    "trl.GRPOTrainer._generate": "time_steps: everything that writes outputs",
+    "trl.GRPOTrainer._calculate_rewards": "time_steps: everything that judges them",
+    "trl.generation.vllm_generation.VLLMGeneration.generate": "fold_pictures: what vLLM is asked",
+    "trl.generation.vllm_generation.VLLMGeneration.sync_weights": "time_steps: the hand-over of the weights",
     "trl.kernels.chunked_logprob.ChunkedLogProbFunction": "share_prompts: log-probabilities without all logits at once",
     "trl.trainer.utils.FusedCausalLMOutput": "share_prompts: what TRL's fused head returns",
 }
 #: the same for attributes that exist only on a trainer or a model
 ATTRIBUTES = {
-    "_metrics": "correct: where TRL collects what it logs in a step",
+    "_metrics": "correct, time_steps: where TRL collects what it logs in a step",
 }
 
 
@@ -223,3 +236,133 @@ def _hidden(body: Any, ids: Any, mask: Any, begin: int) -> Any:
         input_ids=ids[:, begin:-1], attention_mask=mask[:, :-1], past_key_values=memory, use_cache=True
     ).last_hidden_state
     return torch.cat([before, written], 1)
+
+
+@contextlib.contextmanager
+def vllm_engine(options: Mapping[str, Any]) -> Iterator[None]:
+    """While this lasts, TRL starts vLLM in this process with these arguments of its engine, before TRL's own."""
+    if not options:
+        yield
+        return
+    from trl.generation import vllm_generation
+
+    usual = vllm_generation.LLM
+    vllm_generation.LLM = lambda **given: usual(**{**given, **options})
+    try:
+        yield
+    finally:
+        vllm_generation.LLM = usual
+
+
+def fold_pictures(trainer: Any) -> None:
+    """Give vLLM one token for each picture of a prompt; it puts in as many as the picture needs."""
+    plain, token = trainer.vllm_generation.generate, getattr(trainer.processing_class, "image_token_id", None)
+
+    def generate(*, prompts: list[Ids], images: list[Any] | None, **options: Any) -> Any:
+        if images is not None:
+            prompts = [folded(ids, token, len(seen or ())) for ids, seen in zip(prompts, images, strict=True)]
+        return plain(prompts=prompts, images=images, **options)
+
+    trainer.vllm_generation.generate = generate
+
+
+def folded(ids: Ids, token: int | None, pictures: int) -> Ids:
+    """The tokens with every run of the picture's token as one of them.
+
+    >>> folded([5, 9, 9, 9, 6, 9, 9], 9, 2)
+    [5, 9, 6, 9]
+    """
+    kept = [one for place, one in enumerate(ids) if one != token or place == 0 or ids[place - 1] != token]
+    if kept.count(token) != pictures:  # type: ignore[arg-type]
+        raise UserError(
+            f"A prompt with {pictures} pictures has {kept.count(token)} places for them, so vLLM cannot be asked. "  # type: ignore[arg-type]
+            "Use rollout: transformers."
+        )
+    return kept
+
+
+def keep_base(model: Any) -> None:
+    """Have this model's base be the same to the bit after its adapter has been merged and taken out again."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    merge, unmerge = model.merge_adapter, model.unmerge_adapter
+    kept: list[tuple[Any, Any]] = []
+
+    def merged(*args: Any, **kwargs: Any) -> None:
+        layers = [layer.get_base_layer() for layer in model.modules() if isinstance(layer, BaseTunerLayer)]
+        kept[:] = [(layer.weight, layer.weight.detach().clone()) for layer in layers]
+        merge(*args, **kwargs)
+
+    def unmerged() -> None:
+        unmerge()
+        for weight, value in kept:
+            weight.data.copy_(value)
+        kept.clear()
+
+    model.merge_adapter, model.unmerge_adapter = merged, unmerged
+
+
+def time_steps(trainer: Any) -> None:
+    """Log the seconds of a step under `seconds/`: writing, synchronising (vLLM's weights), judging, learning; on a GPU
+    also the most memory that this process has held, in GB."""
+    from transformers import TrainerCallback
+
+    spent: dict[str, float] = {}
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            began = _now()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent[name] = spent.get(name, 0.0) + _now() - began
+
+        return call
+
+    trainer._generate = timed("writing", trainer._generate)
+    trainer._calculate_rewards = timed("judging", trainer._calculate_rewards)
+    if trainer.use_vllm:
+        sampler = trainer.vllm_generation
+        sampler.sync_weights = timed("synchronising", sampler.sync_weights)
+
+    class Clock(TrainerCallback):  # type: ignore[misc]
+        began = 0.0
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            spent.clear()  # an evaluation between two steps writes and judges too
+            self.began = _now()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            whole = _now() - self.began
+            writing, passing = spent.get("writing", 0.0), spent.get("synchronising", 0.0)
+            judging = spent.get("judging", 0.0)
+            told = {"writing": writing - passing, "judging": judging, "learning": whole - writing - judging}
+            if trainer.use_vllm:
+                told["synchronising"] = passing
+            metrics = trainer._metrics["train"]
+            for name, value in told.items():
+                metrics[f"seconds/{name}"].append(value)
+            for name, value in _memory().items():
+                metrics[f"memory/{name}"].append(value)
+
+    trainer.add_callback(Clock())
+
+
+def _now() -> float:
+    """The time once the GPU has done what it was given."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _memory() -> dict[str, float]:
+    """GB that this process has held since it was asked last; nothing on a CPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    found = {"allocated": torch.cuda.max_memory_allocated() / 1e9, "reserved": torch.cuda.max_memory_reserved() / 1e9}
+    torch.cuda.reset_peak_memory_stats()
+    return found

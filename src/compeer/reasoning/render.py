@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compeer.reasoning.parse import parse
+from compeer.reasoning.parse import Parsed, parse
 from compeer.reasoning.schema import COLON, KEYS, LABELS, STEPS, Reasoning, write_value
 
 
@@ -46,6 +46,20 @@ def render(reasoning: Reasoning, response: str) -> str:
     if parsed.reasoning != reasoning or parsed.response != response:
         raise ValueError("cannot be rendered: texts must not begin or end with white space")
     return output
+
+
+def named_labels(parsed: Parsed) -> dict[str, str]:
+    """The conclusions as a person of this language names them."""
+    language = parsed.language or "en"
+    return {label: write_value(label, value, language) for label, value in parsed.labels.items()}
+
+
+def chips(parsed: Parsed) -> list[str]:
+    """The conclusions in short: stage, feeling with its intensity, strategy."""
+    named = named_labels(parsed)
+    if "emotion" in named and "intensity" in named:
+        named["emotion"] += f" {named['intensity']}/5"
+    return [named[label] for label in ("stage", "emotion", "strategy") if label in named]
 
 
 def render_step(reasoning: Reasoning, step: str) -> str:

@@ -42,18 +42,12 @@ from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
 from compeer.dialogue import write_json
 from compeer.errors import UserError
+from compeer.pipeline.stage import LiveLine
 from compeer.plotting import ACCENT, PAPER, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_output
-from compeer.reward.evaluation.folder import (
-    Say,
-    Ticker,
-    append_rows,
-    read_whole_rows,
-    to_stderr,
-    write_study,
-)
+from compeer.reward.evaluation.folder import append_rows, read_whole_rows, write_study
 from compeer.reward.evaluation.report import grid, percent
 from compeer.reward.judge import PARTS, Judge, Judgement, Orders
 from compeer.statistics import Figure, Resamples, interval
@@ -110,7 +104,6 @@ def attacked(item: Item, attack: Attack) -> str | None:
 
 
 def parts_of(item: Item) -> OutputParts:
-    """The pieces of an item's candidate."""
     reasoning = item.candidate.reasoning if item.candidate else None
     if item.candidate is None or reasoning is None:
         raise UserError(f"Item {item.id} has no complete reasoning to attack with; leave it out.")
@@ -246,7 +239,6 @@ class AttackReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> list[AttackEffect]:
-        """The attacks that the judge did not withstand."""
         return [effect for effect in self.effects if effect.broken]
 
 
@@ -270,33 +262,26 @@ def cases(item: Item) -> dict[str, Case]:
 
 
 async def attack(
-    judge: Judge,
-    items: Sequence[Item],
-    out: Path | None = None,
-    *,
-    orders: Orders = "one",
-    say: Say = to_stderr,
+    judge: Judge, items: Sequence[Item], out: Path | None = None, *, orders: Orders = "one", quiet: bool = False
 ) -> list[AttackedItem]:
     """The judge's judgements of honest and attacked outputs, one entry per item."""
     items = usable(items)
-    done: list[AttackedItem] = []
-    if out is not None:
-        done = await _continued(judge, items, out, orders)
-        if done:
-            say(f"{len(done):,} of {len(items):,} items are judged already.")
-    ticker = Ticker(f"{judge.name} under attack", len(items), say)
-    for start in range(len(done), len(items), _PORTION):
-        portion = items[start : start + _PORTION]
-        made = [cases(item) for item in portion]
-        answers = iter(await judge.judge([case for one in made for case in one.values()], orders=orders))
-        fresh = []
-        for item, one in zip(portion, made, strict=True):
-            given = {name: next(answers) for name in one}
-            fresh.append(AttackedItem(item.id, origin(item), given.pop(""), given))
-        done += fresh
-        if out is not None:
-            append_rows(out / "attack.jsonl", fresh)
-        ticker.tell(len(done))
+    done = [] if out is None else await _continued(judge, items, out, orders)
+    line = LiveLine(quiet=quiet, unit="items")
+    line.say(f"{len(done):,} of {len(items):,} items are judged already." if done else "")
+    with line.over(f"{judge.name} under attack", len(items), len(done)) as tell:
+        for start in range(len(done), len(items), _PORTION):
+            portion = items[start : start + _PORTION]
+            made = [cases(item) for item in portion]
+            answers = iter(await judge.judge([case for one in made for case in one.values()], orders=orders))
+            fresh = []
+            for item, one in zip(portion, made, strict=True):
+                given = {name: next(answers) for name in one}
+                fresh.append(AttackedItem(item.id, origin(item), given.pop(""), given))
+            done += fresh
+            if out is not None:
+                append_rows(out / "attack.jsonl", fresh)
+            tell(len(done))
     return done
 
 
@@ -315,11 +300,8 @@ async def _continued(judge: Judge, items: Sequence[Item], out: Path, orders: Ord
     return read_whole_rows(out / "attack.jsonl", AttackedItem)
 
 
-def measure_attacks(
-    done: Sequence[AttackedItem], judge: str = "", *, threshold: float = THRESHOLD, rounds: int = _ROUNDS, seed: int = 0
-) -> AttackReport:
-    """Measure every attack."""
-    resamples = Resamples([entry.dialogue for entry in done], rounds, seed)
+def measure_attacks(done: Sequence[AttackedItem], judge: str = "", *, threshold: float = THRESHOLD) -> AttackReport:
+    resamples = Resamples([entry.dialogue for entry in done], _ROUNDS)
     fair = [entry.honest.total for entry in done if entry.honest.failure is None]
     return AttackReport(
         version=__version__,
@@ -328,8 +310,8 @@ def measure_attacks(
         dialogues=resamples.groups,
         honest_mean=sum(fair) / len(fair) if fair else None,
         threshold=threshold,
-        rounds=rounds,
-        seed=seed,
+        rounds=_ROUNDS,
+        seed=0,
         effects=[_effect(attack, done, resamples, threshold) for attack in ATTACKS],
     )
 

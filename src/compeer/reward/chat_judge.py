@@ -41,25 +41,8 @@ from compeer.reasoning.grammar import Literal, OneOf, Prose
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, halve
 from compeer.reward.conversation import JudgeThread, messages, threads
-from compeer.reward.judge import (
-    Judgement,
-    Orders,
-    PairVerdict,
-    StepVerdict,
-    judgement_of,
-    prompts_sha256,
-    shown_orders,
-)
-from compeer.reward.verdict import (
-    PAIR_WORDS,
-    STEP_WORDS,
-    K,
-    Kind,
-    likeliest,
-    preference_of,
-    read_pair,
-    read_step,
-)
+from compeer.reward.judge import Judgement, OpenCase, Orders, prompts_sha256, shown_orders
+from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, K, Kind, likeliest, read_pair, read_step
 
 Messages = Sequence[dict[str, Any]]
 _VERDICT, _REASON = 24, 60  # tokens
@@ -105,59 +88,35 @@ class ChatJudge:
 
     async def _judge(self, exact: Weigher | None, case: Case, orders: Orders) -> Judgement:
         """One case, shortened as long as the model says that it is too long."""
-        shown, failure = shown_orders(case, orders), None
-        steps: dict[str, StepVerdict] = {}
-        pairs: dict[bool, PairVerdict] = {}
+        opened = OpenCase(case)
         try:
             while True:
-                steps, pairs = {}, {}
                 try:
-                    await self._hold_threads(exact, case, shown, steps, pairs)
+                    await self._hold_threads(exact, opened, shown_orders(case, orders))
                     break
                 except TooLong:
-                    case = halve(case)
+                    opened = OpenCase(halve(opened.case))
         except ModelError as error:
-            failure = f"{error.kind}: {error}" if isinstance(error, NoAnswer) else str(error)
-        return judgement_of(case, steps, [pairs[order] for order in shown if order in pairs], failure)
+            opened.failure = f"{error.kind}: {error}" if isinstance(error, NoAnswer) else str(error)
+        return opened.judgement()
 
-    async def _hold_threads(
-        self,
-        exact: Weigher | None,
-        case: Case,
-        shown: Sequence[bool],
-        steps: dict[str, StepVerdict],
-        pairs: dict[bool, PairVerdict],
-    ) -> None:
-        """All conversations of a case; their verdicts go into `steps` and `pairs`. Shared turns are asked once."""
+    async def _hold_threads(self, exact: Weigher | None, opened: OpenCase, shown: Sequence[bool]) -> None:
+        """All conversations of a case. Shared turns are asked once."""
         answers: list[str] = []
         for first in shown[:1] if self.kind == "prm" else shown:
-            for thread in threads(case, self.kind, first):
-                known = [] if self.kind == "prm" else answers
-                answers = await self._ask_turns(exact, case.language, thread, known, steps, pairs)
+            for thread in threads(opened.case, self.kind, first):
+                answers = await self._ask_turns(exact, opened, thread, [] if self.kind == "prm" else answers)
 
     async def _ask_turns(
-        self,
-        exact: Weigher | None,
-        language: Language,
-        thread: JudgeThread,
-        answers: list[str],
-        steps: dict[str, StepVerdict],
-        pairs: dict[bool, PairVerdict],
+        self, exact: Weigher | None, opened: OpenCase, thread: JudgeThread, answers: list[str]
     ) -> list[str]:
         """Ask the turns that have no answer yet; the answers about steps, for the other order of the pair."""
         answers = answers[: sum(turn.question != "preference" for turn in thread.turns)]
-        first = thread.candidate_first
         for turn in thread.turns[len(answers) :]:
-            chat = messages(thread, answers)
-            pair = turn.question == "preference"
-            verdict, shares, said, reason = await self._ask_verdict(exact, chat, language, pair=pair)
-            if pair:
-                preference = None if verdict is None else preference_of(verdict, first)
-                by_origin = {preference_of(choice, first): share for choice, share in shares.items()}
-                pairs[first] = PairVerdict(first, preference, by_origin, reason)
-                break
-            steps[turn.question] = StepVerdict(verdict, shares.get(True), reason)
-            answers = [*answers, said]
+            chat, pair = messages(thread, answers), turn.question == "preference"
+            verdict, shares, said, reason = await self._ask_verdict(exact, chat, opened.case.language, pair=pair)
+            opened.record(turn.question, thread.candidate_first, verdict, shares, reason)
+            answers = answers if pair else [*answers, said]  # the pair is the last question
         return answers
 
     async def _ask_verdict(

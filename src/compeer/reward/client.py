@@ -35,19 +35,13 @@ from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.models.request import FailureKind
 from compeer.reasoning.ontology import Language
+from compeer.reward import wire
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
 from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
-from compeer.reward.wire import (
-    JudgeError,
-    failed_judgement,
-    failure_kind,
-    fingerprint,
-    missing_answer,
-    reply_problem,
-)
+from compeer.reward.wire import fingerprint
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
@@ -106,10 +100,6 @@ class JudgeClient:
             future.cancel()
             return self._finish(step)
 
-    async def judge_all_async(self, cases: Sequence[Case]) -> list[Judgement]:
-        """The same for a caller in an event loop."""
-        return await self._background.run(self._run(_Step(cases, self.budget)))
-
     def alive(self) -> bool:
         """Whether the judge judges a small case now, within a fraction of the budget."""
         return self._wait(self._is_back(_Step((), self.budget)))
@@ -134,7 +124,6 @@ class JudgeClient:
         return self._wait(self._check(kind, languages, wait))
 
     def close(self) -> None:
-        """Close the client and the judge."""
         with contextlib.suppress(Exception):
             self._background.submit(self.judge.close()).result(5.0)
         self._background.close()
@@ -173,7 +162,7 @@ class JudgeClient:
 
         `seen`: how many pieces had been judged when this one first failed.
         """
-        lacking: list[tuple[JudgeError, list[int]]]
+        lacking: list[tuple[wire.JudgeError, list[int]]]
         async with gate:
             step.retried += len(places) if tries else 0
             before = step.judged
@@ -181,7 +170,7 @@ class JudgeClient:
                 answers = await self._ask([step.cases[place] for place in places], min(self.attempt, step.left))
                 lacking = step.take(places, answers, self.judge.kind)
                 self.dead = self.dead if step.last_failed else None
-            except JudgeError as error:
+            except wire.JudgeError as error:
                 lacking, step.last_failed = [(error, places)], True
         seen = step.judged if seen is None else seen
         await asyncio.gather(*(self._judge_again(step, gate, *one, tries + 1, seen, before) for one in lacking))
@@ -190,7 +179,7 @@ class JudgeClient:
         self,
         step: _Step,
         gate: asyncio.Semaphore,
-        error: JudgeError,
+        error: wire.JudgeError,
         places: list[int],
         tries: int,
         seen: int,
@@ -220,16 +209,16 @@ class JudgeClient:
         try:
             async with asyncio.timeout(None if math.isinf(limit) else max(0.05, limit)):
                 answers = await self.judge.judge(cases, orders=orders or self.orders)
-        except JudgeError:
+        except wire.JudgeError:
             raise
         except TimeoutError:
-            raise JudgeError("time", f"no answer within {limit:.3g} s") from None
+            raise wire.JudgeError("time", f"no answer within {limit:.3g} s") from None
         except UserError as error:
-            raise JudgeError("judge", str(error)) from error
+            raise wire.JudgeError("judge", str(error)) from error
         except Exception as error:
-            raise JudgeError("judge", f"{self.judge.name} failed: {type(error).__name__}: {error}") from error
-        if problem := reply_problem(cases, answers):
-            raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
+            raise wire.JudgeError("judge", f"{self.judge.name} failed: {type(error).__name__}: {error}") from error
+        if problem := wire.reply_problem(cases, answers):
+            raise wire.JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
     async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> TrialResult:
@@ -237,15 +226,15 @@ class JudgeClient:
         began = time.monotonic()
         try:
             answer = (await self._ask([case], limit, orders))[0]
-        except JudgeError as error:
-            raise JudgeError(error.kind, f"The judge did not judge an easy case. {error}") from None
+        except wire.JudgeError as error:
+            raise wire.JudgeError(error.kind, f"The judge did not judge an easy case. {error}") from None
         if answer.failure is not None:
             why = f"{self.judge.name} could not judge an easy case: {answer.failure}"
-            raise JudgeError(failure_kind(answer.failure), why)
-        if missing_answer(case, answer, self.judge.kind):
+            raise wire.JudgeError(wire.failure_kind(answer.failure), why)
+        if wire.missing_answer(case, answer, self.judge.kind):
             reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
             example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
-            raise JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
+            raise wire.JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
         return TrialResult(case.id, answer.total, time.monotonic() - began, answer)
 
     async def _is_back(self, step: _Step) -> bool:
@@ -258,7 +247,7 @@ class JudgeClient:
             )
             self.dead = None
             return True
-        except JudgeError as error:
+        except wire.JudgeError as error:
             why = (error.kind, f"the judge is not back: {error}")
             step.failures = dict.fromkeys(range(len(step.cases)), why)
             return False
@@ -268,7 +257,7 @@ class JudgeClient:
         while True:
             try:
                 return dict(await self.judge.identity())
-            except JudgeError as error:
+            except wire.JudgeError as error:
                 if error.kind == "nonsense" or error.again != "later" or time.monotonic() > ends:
                     raise
                 await asyncio.sleep(0.5)
@@ -305,7 +294,7 @@ class JudgeClient:
             counts.seconds += time.monotonic() - step.began
             for judgement in result:
                 if judgement.failure is not None:
-                    kind = failure_kind(judgement.failure)
+                    kind = wire.failure_kind(judgement.failure)
                     counts.failed[kind] = counts.failed.get(kind, 0) + 1
             if step.died:
                 counts.outages += self.dead is None
@@ -360,11 +349,11 @@ class _Step:
 
     def take(
         self, places: Sequence[int], answers: Sequence[Judgement], kind: Kind
-    ) -> list[tuple[JudgeError, list[int]]]:
+    ) -> list[tuple[wire.JudgeError, list[int]]]:
         """Keep what was judged; what lacks an answer, by what is lacking."""
-        lacking: dict[str, tuple[JudgeError, list[int]]] = {}
+        lacking: dict[str, tuple[wire.JudgeError, list[int]]] = {}
         for place, answer in zip(places, answers, strict=True):
-            error = missing_answer(self.cases[place], answer, kind)
+            error = wire.missing_answer(self.cases[place], answer, kind)
             if error is None:
                 self.found[place] = answer
             else:
@@ -374,18 +363,15 @@ class _Step:
         return list(lacking.values())
 
     def close(self) -> list[Judgement]:
-        """What was found, and a failure for everything else."""
         late: tuple[FailureKind, str] = ("time", f"the {self.budget:g} s for a step were over")
         self.result = [
-            self.found.get(place) or failed_judgement(case, *self.failures.get(place, late))
+            self.found.get(place) or wire.failed_judgement(case, *self.failures.get(place, late))
             for place, case in enumerate(self.cases)
         ]
         return self.result
 
 
 class TrialResult(msgspec.Struct, frozen=True):
-    """One trial case that was judged."""
-
     case: str
     total: int
     seconds: float

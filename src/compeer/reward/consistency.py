@@ -47,17 +47,18 @@ from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.request import Request, instructed
 from compeer.pipeline.runner import run_stage
-from compeer.pipeline.stage import Progress, Reject, Stage, Tools
+from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.pipeline.work import ModelSpec
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.conversation import quote
-from compeer.reward.evaluation.folder import EvaluationFolder, Say, ask_judge, to_stderr, write_study
+from compeer.reward.evaluation.folder import EvaluationFolder, ask_judge, write_study
 from compeer.reward.evaluation.report import grid, percent
 from compeer.reward.evaluation.signatures import Signature, inconsistency
 from compeer.reward.judge import Judge, Judgement
 from compeer.reward.scoring import GOOD
-from compeer.statistics import ROUNDS, Figure, Resamples, mcnemar
+from compeer.statistics import ROUNDS, Figure, Resamples
+from compeer.statistics.classification import mcnemar
 from compeer.typed import from_json
 
 _ROLE = "judge"
@@ -131,7 +132,6 @@ async def follows(item: Item, tools: Tools) -> Following | Reject:
 
 
 async def contradicts(row: SampleVerdicts, tools: Tools) -> Contradicted:
-    """Ask whether the verdicts contradict each other."""
     prompts = _PROMPTS[row.item.language]
     words = prompts.words
     assert row.item.candidate is not None
@@ -209,8 +209,6 @@ class PairedShares(msgspec.Struct, frozen=True):
 
 
 class ModelComparison(msgspec.Struct, frozen=True):
-    """Two reward models, by rule and as asked."""
-
     first: str
     second: str
     by_rule: PairedShares
@@ -336,7 +334,6 @@ def paired_shares(first: Sequence[bool], second: Sequence[bool], resamples: Resa
 
 
 def markdown(report: ConsistencyReport) -> str:
-    """The study as a table and sentences."""
     head = ("reward model", "inconsistent %", *(f"{kind} %" for kind in CONTRADICTIONS), "as the judge model says %")
     rows = [
         [one.name, percent(one.ratio), *(percent(one.kinds[kind]) for kind in CONTRADICTIONS), percent(one.asked_ratio)]
@@ -388,9 +385,7 @@ def collect(
     out: Path,
     *,
     per_item: int = 1,
-    seed: int = 0,
     options: Mapping[str, object] | None = None,
-    progress: Progress | None = None,
 ) -> list[Item]:
     """Let a policy model answer moments with reasoning; an incomplete output is drawn again, then dropped."""
     moments = out / "moments.jsonl"
@@ -399,11 +394,10 @@ def collect(
         REASON,
         moments,
         out / "samples.jsonl",
-        Tools(seed=seed, options=dict(options or {})),
+        Tools(options=dict(options or {})),
         model_specs={"generator": policy},
         concurrency=policy.concurrency,
         params={"per_item": per_item},
-        progress=progress,
     )
     return list(read_items(manifest.output))
 
@@ -424,8 +418,6 @@ def study(
     *,
     policy: str = "",
     ask_verdicts: bool = True,
-    progress: Progress | None = None,
-    say: Say = to_stderr,
 ) -> ConsistencyReport:
     """Have reward models judge the samples and a judge model assess them; write the report."""
     usable = [item for item in samples if item.candidate is not None and item.candidate.reasoning is not None]
@@ -437,13 +429,9 @@ def study(
     for name, judge in judges.items():  # all are asked in the same order of the pair, drawn from the sample's id
         if judge.kind != "unified":
             raise UserError(f"{name} judges only part of a sample ({judge.kind}); name a pair of judges as PRM,ORM.")
-        ask_judge(judge, folder, name, sets=[_SET], say=say)
+        ask_judge(judge, folder, name, sets=[_SET])
         judgements[name] = folder.judgements(_SET, name)
-    models: dict[str, Any] = {
-        "model_specs": {_ROLE: judge_model},
-        "concurrency": judge_model.concurrency,
-        "progress": progress,
-    }
+    models: dict[str, Any] = {"model_specs": {_ROLE: judge_model}, "concurrency": judge_model.concurrency}
     done = run_stage(FOLLOWS, folder.set_path(_SET), out / "followed.jsonl", **models)
     following = {row.id: row for row in read_rows(done.output, Following)}
     asked: dict[str, bool] | None = None

@@ -53,8 +53,6 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """The texts of the conversation in one language."""
-
     role: str
     steps: str  # what makes a step True
     pair: str  # the four verdicts on a pair
@@ -101,7 +99,6 @@ def threads(case: Case, kind: Kind, candidate_first: bool) -> list[JudgeThread]:
 
 
 def system_prompt(kind: Kind, language: Language) -> str:
-    """The instruction for a judge of this kind."""
     words = _WORDS[language]
     rules = {"unified": (words.steps, words.pair), "prm": (words.steps,), "orm": (words.pair,)}[kind]
     return words.joint.join([words.role, *rules])

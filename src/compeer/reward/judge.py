@@ -17,13 +17,13 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from compeer.cer.item import PastTurn, Preference
+from compeer.cer.item import PastTurn, Preference, Question
 from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
-from compeer.reward.conversation import messages, threads
+from compeer.reward.conversation import JudgeThread, messages, threads
 from compeer.reward.scoring import GOOD, total
-from compeer.reward.verdict import PAIR_WORDS, PREFERENCES, STEP_WORDS, Kind
+from compeer.reward.verdict import PAIR_WORDS, PREFERENCES, STEP_WORDS, Kind, preference_of
 
 #: `one`: an order drawn from the case's id; `both`: each pair is shown twice and the probabilities are averaged
 Orders = Literal["one", "both", "candidate_first", "reference_first"]
@@ -48,8 +48,6 @@ class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All verdicts on one case."""
-
     id: str
     complete: bool
     steps: tuple[StepVerdict, StepVerdict, StepVerdict] = (StepVerdict(), StepVerdict(), StepVerdict())
@@ -102,23 +100,41 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found
 
 
-def judgement_of(
-    case: Case,
-    steps: Mapping[str, StepVerdict],
-    pairs: Sequence[PairVerdict],
-    failure: str | None = None,
-    tokens: int = 0,
-) -> Judgement:
-    """The judgement of a case from the verdicts found so far; a step without one is None."""
-    first, second, third = (steps.get(step, StepVerdict()) for step in STEPS)
-    return Judgement(
-        id=case.id,
-        complete=case.complete,
-        steps=(first, second, third),
-        pairs=tuple(pairs),
-        failure=failure,
-        tokens=tokens,
-    )
+class OpenCase:
+    """A case that is being judged: its conversations and the verdicts so far. `size` is for sorting."""
+
+    def __init__(self, case: Case, threads: Sequence[JudgeThread] = (), failure: str | None = None) -> None:
+        self.case, self.threads, self.failure = case, list(threads), failure
+        self.size = sum(len(turn.text) for turn in case.history)
+        self.has_images = bool(threads) and any(turn.images for turn in case.history)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the verdicts: the case will be judged again."""
+        self.steps: dict[str, StepVerdict] = {}
+        self.pairs: dict[bool, PairVerdict] = {}  # by whether the candidate came first
+        self.tokens = 0
+
+    def record(self, question: Question, first: bool, verdict: Any, shares: Mapping[Any, float], reason: str) -> None:
+        """Keep a verdict with its probabilities, which are by place for the pair; `first`: the candidate came first."""
+        if question != "preference":
+            self.steps[question] = StepVerdict(verdict, shares.get(True), reason)
+            return
+        preference = None if verdict is None else preference_of(verdict, first)
+        by_origin = {preference_of(choice, first): share for choice, share in shares.items()}
+        self.pairs[first] = PairVerdict(first, preference, by_origin, reason)
+
+    def judgement(self) -> Judgement:
+        """The verdicts found so far; a step without one is None."""
+        first, second, third = (self.steps.get(step, StepVerdict()) for step in STEPS)
+        return Judgement(
+            id=self.case.id,
+            complete=self.case.complete,
+            steps=(first, second, third),
+            pairs=tuple(self.pairs[first] for first in (True, False) if first in self.pairs),
+            failure=self.failure,
+            tokens=self.tokens,
+        )
 
 
 class Judge(Protocol):

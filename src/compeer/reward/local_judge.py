@@ -28,12 +28,12 @@ from compeer.models.request import ModelError
 from compeer.models.shipped import base_of
 from compeer.reward.case import Case, fit_case
 from compeer.reward.conversation import messages, threads
-from compeer.reward.judge import Judgement, Orders, prompts_sha256, shown_orders
+from compeer.reward.judge import Judgement, OpenCase, Orders, prompts_sha256, shown_orders
 from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind
 from compeer.typed import from_json
 
 if TYPE_CHECKING:
-    from compeer.reward.local_scoring import ChatRendering, LocalScorer, OpenCase
+    from compeer.reward.local_scoring import ChatRendering, LocalScorer
 
 
 class JudgeFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -146,8 +146,6 @@ class LocalJudge:
 
     def _open_case(self, rendering: ChatRendering, case: Case, orders: Orders) -> OpenCase:
         """The case, short enough for the model, with its conversations."""
-        from compeer.reward.local_scoring import OpenCase
-
         shown = shown_orders(case, orders)[: 1 if self.kind == "prm" else 2]
         failure = None
         try:
@@ -211,7 +209,6 @@ def read_judge_file(folder: str) -> JudgeFile:
 
 
 def _base_of_adapter(folder: Path) -> str:
-    """The model that an adapter names as its base."""
     base = base_of(folder).name
     if base in ("", "None"):
         raise ModelError(f"{folder} holds an adapter that does not name its model. Write hf:MODEL+{folder}.")

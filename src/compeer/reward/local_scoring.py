@@ -27,11 +27,10 @@ from compeer.cer.item import Question
 from compeer.models.checkpoint import ChatTokenizer, Checkpoint, picture
 from compeer.models.request import ModelError, images_of
 from compeer.reasoning.ontology import Language
-from compeer.reward.case import Case
 from compeer.reward.conversation import JudgeThread, messages
-from compeer.reward.judge import Judgement, PairVerdict, StepVerdict, judgement_of
+from compeer.reward.judge import OpenCase
 from compeer.reward.prefix_cache import PaddedCache
-from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Choice, K, TokenPath, VerdictTrie, likeliest, preference_of
+from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, K, TokenPath, VerdictTrie, likeliest
 
 Chat = list[dict[str, Any]]
 _REASON_TOKENS = 60
@@ -63,8 +62,7 @@ class ChatRendering:
         self.model, self.tokenizer, self.processor = checkpoint.model, checkpoint.tokenizer, checkpoint.processor
         self._words = ChatTokenizer(self.tokenizer, self.processor)
         self._rope_index = getattr(getattr(self.model, "model", None), "get_rope_index", None)
-        self._steps: dict[Language, VerdictOptions[bool]] = {}
-        self._pairs: dict[Language, VerdictOptions[Choice]] = {}
+        self._known: dict[tuple[bool, Language], VerdictOptions[Any]] = {}
 
     @property
     def axes(self) -> int:
@@ -83,14 +81,11 @@ class ChatRendering:
         return one[: common_length(one, other)]
 
     def options(self, question: Question, language: Language) -> VerdictOptions[Any]:
-        """The verdicts on a question."""
-        if question == "preference":
-            if language not in self._pairs:
-                self._pairs[language] = self._options(PAIR_WORDS[language])
-            return self._pairs[language]
-        if language not in self._steps:
-            self._steps[language] = self._options(STEP_WORDS[language])
-        return self._steps[language]
+        pair = question == "preference"
+        if (pair, language) not in self._known:
+            words: dict[Any, str] = dict(PAIR_WORDS[language] if pair else STEP_WORDS[language])
+            self._known[pair, language] = self._options(words)
+        return self._known[pair, language]
 
     def pictures(self, chat: Chat) -> HistoryPictures | None:
         """The images of a conversation that waits for its first answer."""
@@ -173,27 +168,6 @@ def common_length(first: Sequence[int], second: Sequence[int]) -> int:
     return min(len(first), len(second))
 
 
-class OpenCase:
-    """A case that is being judged: its conversations and the verdicts so far. `size` is for sorting."""
-
-    def __init__(self, case: Case, threads: Sequence[JudgeThread], failure: str | None = None) -> None:
-        self.case, self.threads, self.failure = case, list(threads), failure
-        self.size = sum(len(turn.text) for turn in case.history)
-        self.has_images = bool(threads) and bool(images_of(messages(threads[0], [])))
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the verdicts: the case will be judged again."""
-        self.steps: dict[str, StepVerdict] = {}
-        self.pairs: dict[bool, PairVerdict] = {}
-        self.tokens = 0
-
-    def judgement(self) -> Judgement:
-        compared = [thread.candidate_first for thread in self.threads if thread.turns[-1].question == "preference"]
-        pairs = [self.pairs[first] for first in compared if first in self.pairs]
-        return judgement_of(self.case, self.steps, pairs, self.failure, self.tokens)
-
-
 class BatchRow:
     """A row of the batch: the threads that are still one conversation, and the judge's answers in it."""
 
@@ -224,14 +198,9 @@ class BatchRow:
 
     def record(self, probabilities: dict[Any, float], reason: str) -> None:
         """Keep the verdict on the open question; `probabilities` are those of its options."""
-        verdict = likeliest(probabilities)
-        if self.question != "preference":
-            self.opened.steps[self.question] = StepVerdict(verdict, probabilities[True], reason)
-            return
         for thread in self.threads:
-            first = thread.candidate_first
-            by_origin = {preference_of(choice, first): share for choice, share in probabilities.items()}
-            self.opened.pairs[first] = PairVerdict(first, preference_of(verdict, first), by_origin, reason)
+            verdict = likeliest(probabilities)
+            self.opened.record(self.question, thread.candidate_first, verdict, probabilities, reason)
 
     def next_rows(self) -> list[BatchRow]:
         """The rows that this one becomes for its next turn."""
@@ -319,7 +288,6 @@ class LocalScorer:
         return opening if alike else self._begin()
 
     def _begin(self) -> PaddedCache:
-        """An empty conversation."""
         return PaddedCache(self.rendering.model, 1, self.rendering.axes)
 
     def _turns(self, cache: PaddedCache, rows: list[BatchRow], tokens: list[list[int]]) -> None:

@@ -22,19 +22,10 @@ from yarl import URL
 
 from compeer.models.endpoint import Garbage, JsonServer, is_address
 from compeer.models.request import RETRIED_STATUS, FailureKind, Patience, Retry
+from compeer.reward import wire
 from compeer.reward.case import Case, split_by_history
 from compeer.reward.judge import Judgement, Orders
 from compeer.reward.verdict import Kind
-from compeer.reward.wire import (
-    JudgeError,
-    JudgeReply,
-    JudgeRequest,
-    PictureRefused,
-    ServiceInfo,
-    failed_judgement,
-    reply_problem,
-    with_embedded_pictures,
-)
 from compeer.typed import from_json
 
 T = TypeVar("T")
@@ -54,12 +45,12 @@ class RemoteJudge(JsonServer):
         most: int = 256,
     ) -> None:
         if not is_address(url):
-            raise JudgeError(
+            raise wire.JudgeError(
                 "refused", f"{url!r} is not the address of a judge; write it like http://127.0.0.1:8020.", "never"
             )
         super().__init__(api_key or os.environ.get("COMPEER_API_KEY"), patience, concurrency=1000)
         self.url, self.most = url.rstrip("/").removesuffix("/v1"), most
-        self.info: ServiceInfo | None = None
+        self.info: wire.ServiceInfo | None = None
         self.fingerprint: str | None = None
 
     @property
@@ -90,9 +81,9 @@ class RemoteJudge(JsonServer):
         ready: list[tuple[int, Case]] = []
         for place, case in enumerate(cases):
             try:
-                ready.append((place, with_embedded_pictures(case)))
-            except PictureRefused as problem:
-                found[place] = failed_judgement(case, "refused", str(problem))
+                ready.append((place, wire.with_embedded_pictures(case)))
+            except wire.PictureRefused as problem:
+                found[place] = wire.failed_judgement(case, "refused", str(problem))
         for piece in split_by_history([case for _, case in ready], self.most):
             asked = [ready[place] for place in piece]
             answers = await self._judged([case for _, case in asked], orders)
@@ -107,7 +98,7 @@ class RemoteJudge(JsonServer):
         return other
 
     async def _judged(self, cases: list[Case], orders: Orders) -> list[Judgement]:
-        body = msgspec.json.encode(JudgeRequest(cases, orders))
+        body = msgspec.json.encode(wire.JudgeRequest(cases, orders))
         return await self._asked("POST", "/v1/judge", body, lambda data: self._read(data, cases))
 
     async def _asked(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], T]) -> T:
@@ -118,21 +109,21 @@ class RemoteJudge(JsonServer):
 
     def _read(self, data: bytes, cases: list[Case]) -> list[Judgement]:
         try:
-            reply = from_json(data, JudgeReply)
+            reply = from_json(data, wire.JudgeReply)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Garbage(f"{data[:80]!r} ({error})") from None
-        if problem := reply_problem(cases, reply.judgements):
+        if problem := wire.reply_problem(cases, reply.judgements):
             raise Garbage(problem)
         if reply.judge != self.fingerprint:
-            raise JudgeError("refused", self._another(reply.judge), "never")
+            raise wire.JudgeError("refused", self._another(reply.judge), "never")
         return reply.judgements
 
-    def silence(self, kind: FailureKind, problem: str, attempts: int) -> JudgeError:
+    def silence(self, kind: FailureKind, problem: str, attempts: int) -> wire.JudgeError:
         tried = f" after {attempts} attempts" if attempts > 1 else ""
         advice = "Is it running (compeer reward serve), and is the address right?"
-        return JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
+        return wire.JudgeError(kind, f"No judgement from {self.url}{tried}: {problem}. {advice}")
 
-    def refusal(self, response: aiohttp.ClientResponse, problem: str) -> JudgeError | None:
+    def refusal(self, response: aiohttp.ClientResponse, problem: str) -> wire.JudgeError | None:
         if response.status in RETRIED_STATUS:
             return None
         advice = {
@@ -141,18 +132,18 @@ class RemoteJudge(JsonServer):
             413: "Send fewer cases at once, or start the service with a larger limit.",
         }.get(response.status, "The service's own messages may say more.")
         again: Retry = "smaller" if response.status in (400, 413) else "never"
-        return JudgeError("refused", f"The judge at {self.url} refused: {problem}. {advice}", again)
+        return wire.JudgeError("refused", f"The judge at {self.url} refused: {problem}. {advice}", again)
 
-    async def _fetch_info(self) -> ServiceInfo:
+    async def _fetch_info(self) -> wire.ServiceInfo:
         """What the service says about itself, in a loop of its own."""
         try:
             return await self._asked("GET", "/identity", None, self._read_info)
         finally:
             await self.close()
 
-    def _remember(self, info: ServiceInfo) -> None:
+    def _remember(self, info: wire.ServiceInfo) -> None:
         if self.fingerprint not in (None, info.fingerprint):
-            raise JudgeError("refused", self._another(info.fingerprint), "never")
+            raise wire.JudgeError("refused", self._another(info.fingerprint), "never")
         self.info, self.fingerprint = info, info.fingerprint
 
     def _another(self, fingerprint: str) -> str:
@@ -161,9 +152,9 @@ class RemoteJudge(JsonServer):
             f"{self.fingerprint}. Rewards of two judges cannot be mixed; start the first one again."
         )
 
-    def _read_info(self, data: bytes) -> ServiceInfo:
+    def _read_info(self, data: bytes) -> wire.ServiceInfo:
         try:
-            return from_json(data, ServiceInfo)
+            return from_json(data, wire.ServiceInfo)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             words = f"{self.url} is not a judge: it answers {data[:80]!r}. Is this `compeer reward serve`?"
-            raise JudgeError("nonsense", words) from None
+            raise wire.JudgeError("nonsense", words) from None

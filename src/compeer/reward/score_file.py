@@ -72,7 +72,6 @@ class ScoreSummary(msgspec.Struct, kw_only=True):
     places: OrderEffect | None = None
 
     def lines(self) -> list[str]:
-        """The summary as text."""
         told = [f"{self.judged:,} of {self.items:,} items judged by {self.judge}, written to {self.out}"]
         told += [
             f"  not judged {count:,}: {kind} ({self.examples[kind][:160]})" for kind, count in self.unjudged.items()

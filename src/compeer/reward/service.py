@@ -32,39 +32,15 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from compeer import __version__
+from compeer import __version__, http_service
 from compeer.cer.item import decode_item
 from compeer.errors import UserError
-from compeer.http_service import (
-    Handler,
-    Metrics,
-    has_json_body,
-    has_key,
-    json_response,
-    known_path,
-    require_key_if_exposed,
-    run_until_stopped,
-)
 from compeer.reasoning import parse
 from compeer.reasoning.ontology import detect
+from compeer.reward import wire
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, case_of, case_of_parsed, order_by_history, trial_case
 from compeer.reward.judge import Judge, Judgement, Orders
-from compeer.reward.wire import (
-    JudgeError,
-    JudgeReply,
-    JudgeRequest,
-    ModelOutput,
-    PictureRefused,
-    ScoreReply,
-    ScoreRequest,
-    ServiceInfo,
-    failure_kind,
-    fingerprint,
-    reply_problem,
-    score_of,
-    with_checked_pictures,
-)
 from compeer.typed import from_json, from_plain
 
 T = TypeVar("T")
@@ -72,8 +48,6 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service runs."""
-
     host: str = "127.0.0.1"
     port: int = 8020
     api_key: str | None = None
@@ -88,7 +62,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace: float = 30.0  # seconds for requests in flight when the service is stopped
 
 
-class ServiceMetrics(Metrics):
+class ServiceMetrics(http_service.Metrics):
     """Everything on the page /metrics."""
 
     def __init__(self) -> None:
@@ -119,16 +93,12 @@ _STOPPING = (503, "the service is stopping", 5)
 
 
 class _Waiting:
-    """A request in the queue."""
-
     def __init__(self, cases: Sequence[Case], orders: Orders) -> None:
         self.cases, self.orders = cases, orders
         self.answer: asyncio.Future[list[Judgement]] = asyncio.get_running_loop().create_future()
 
 
 class JudgeQueue:
-    """A judge and the requests that wait for it."""
-
     def __init__(self, judge: Judge, metrics: ServiceMetrics, settings: ServiceSettings) -> None:
         self.judge, self.metrics, self.settings = judge, metrics, settings
         self.judge_loop = BackgroundLoop("judge")
@@ -213,15 +183,15 @@ class JudgeQueue:
         began = time.monotonic()
         try:
             answers = await self.judge_loop.run(self.judge.judge(ordered, orders=requests[0].orders))
-            if problem := reply_problem(ordered, answers):
-                raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
+            if problem := wire.reply_problem(ordered, answers):
+                raise wire.JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         except Exception as error:
             waiting = [one for one in requests if not one.answer.done()]
             if len(requests) > 1:
                 for one in waiting:
                     await self._judge([one])
                 return
-            self.metrics.failures.labels(error.kind if isinstance(error, JudgeError) else "judge").inc(len(cases))
+            self.metrics.failures.labels(error.kind if isinstance(error, wire.JudgeError) else "judge").inc(len(cases))
             if waiting:
                 waiting[0].answer.set_exception(error)
             return
@@ -236,7 +206,7 @@ class JudgeQueue:
             if answer.failure is None:
                 self.metrics.cases.inc()
             else:
-                self.metrics.failures.labels(failure_kind(answer.failure)).inc()
+                self.metrics.failures.labels(wire.failure_kind(answer.failure)).inc()
         by_place = dict(zip(places, answers, strict=True))
         place = 0
         for one in requests:
@@ -255,15 +225,13 @@ class JudgeQueue:
 
 
 class JudgeService:
-    """The application around one judge."""
-
     def __init__(self, judge: Judge, settings: ServiceSettings) -> None:
         self._keys = (settings.api_key,) if settings.api_key else ()
-        require_key_if_exposed(settings.host, self._keys, "--api-key or COMPEER_API_KEY")
+        http_service.require_key_if_exposed(settings.host, self._keys, "--api-key or COMPEER_API_KEY")
         if settings.pictures is not None and not settings.pictures.is_dir():
             raise UserError(f"There is no folder {settings.pictures} with pictures.")
         self.judge, self.settings, self.metrics = judge, settings, ServiceMetrics()
-        self.info: ServiceInfo | None = None
+        self.info: wire.ServiceInfo | None = None
         self.stopping = False
         self.queue = JudgeQueue(judge, self.metrics, settings)
 
@@ -276,7 +244,7 @@ class JudgeService:
         app.router.add_get("/metrics", self._metrics)
         return app
 
-    async def load(self) -> ServiceInfo:
+    async def load(self) -> wire.ServiceInfo:
         """Load the weights by judging a case; from then on the service is ready."""
         settings, judge, loop = self.settings, self.judge, self.queue.judge_loop
 
@@ -287,11 +255,11 @@ class JudgeService:
         first = (await loop.run(judge.judge([trial_case("good", "en")], orders="one")))[0]
         if first.failure is not None:
             raise UserError(f"{judge.name} cannot judge a first, easy case: {first.failure}")
-        self.info = ServiceInfo(
+        self.info = wire.ServiceInfo(
             name=judge.name,
             kind=judge.kind,
             identity=identity,
-            fingerprint=fingerprint(identity),
+            fingerprint=wire.fingerprint(identity),
             orders=settings.orders,
             most_cases=settings.most_cases,
             most_bytes=settings.most_bytes,
@@ -301,62 +269,62 @@ class JudgeService:
 
     async def _judge(self, request: web.Request) -> web.Response:
         info = self._ready()
-        body = _decoded(await request.read(), JudgeRequest)
+        body = _decoded(await request.read(), wire.JudgeRequest)
         judgements = await self._judged(body.cases, body.orders)
-        return json_response(JudgeReply(judgements, info.fingerprint))
+        return http_service.json_response(wire.JudgeReply(judgements, info.fingerprint))
 
     async def _score(self, request: web.Request) -> web.Response:
         info = self._ready()
-        body = _decoded(await request.read(), ScoreRequest)
+        body = _decoded(await request.read(), wire.ScoreRequest)
         cases = [_case(raw, f"$.items[{number}]") for number, raw in enumerate(body.items)]
         judgements = await self._judged(cases, body.orders)
-        return json_response(ScoreReply([score_of(one) for one in judgements], info.fingerprint))
+        return http_service.json_response(wire.ScoreReply([wire.score_of(one) for one in judgements], info.fingerprint))
 
     async def _judged(self, cases: Sequence[Case], orders: Orders | None) -> list[Judgement]:
         if len(cases) > self.settings.most_cases:
             raise Refused(413, f"{len(cases)} cases in one request; the maximum is {self.settings.most_cases}")
         if not cases:
             return []
-        ready = with_checked_pictures(cases, self.settings.pictures)
+        ready = wire.with_checked_pictures(cases, self.settings.pictures)
         async with asyncio.timeout(self.settings.timeout):
             return await self.queue.submit(ready, orders or self.settings.orders)
 
     async def _health(self, _: web.Request) -> web.Response:
         state = "stopping" if self.stopping else "ready" if self.info else "loading"
-        return json_response({"status": state}, 200 if state == "ready" else 503)
+        return http_service.json_response({"status": state}, 200 if state == "ready" else 503)
 
     async def _identity(self, _: web.Request) -> web.Response:
-        return json_response(self._ready())
+        return http_service.json_response(self._ready())
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return self.metrics.response()
 
-    def _ready(self) -> ServiceInfo:
+    def _ready(self) -> wire.ServiceInfo:
         if self.info is None:
             raise Refused(503, "the judge is still loading", retry_after=2)
         return self.info
 
     @web.middleware
-    async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _around(self, request: web.Request, handler: http_service.Handler) -> web.StreamResponse:
         """Key check, errors as JSON, and the metrics of every request."""
         began = time.monotonic()
         try:
             response = await self._answered(request, handler)
         except asyncio.CancelledError:
-            self.metrics.requests.labels(known_path(request), "gone").inc()
+            self.metrics.requests.labels(http_service.known_path(request), "gone").inc()
             raise
-        self.metrics.requests.labels(known_path(request), str(response.status)).inc()
+        self.metrics.requests.labels(http_service.known_path(request), str(response.status)).inc()
         if request.path.startswith("/v1/"):
             self.metrics.latency.observe(time.monotonic() - began)
         return response
 
-    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _answered(self, request: web.Request, handler: http_service.Handler) -> web.StreamResponse:
         try:
             self._admit(request)
             return await handler(request)
         except Refused as refused:
             return _error(refused.status, str(refused), refused.retry_after)
-        except PictureRefused as refused:
+        except wire.PictureRefused as refused:
             return _error(400, str(refused))
         except TimeoutError:
             return _error(504, f"no judgement within {self.settings.timeout:g} s")
@@ -370,9 +338,9 @@ class JudgeService:
             return _error(500, f"the judge failed: {type(error).__name__}: {error}")
 
     def _admit(self, request: web.Request) -> None:
-        if not has_key(request, self._keys):
+        if not http_service.has_key(request, self._keys):
             raise Refused(401, "a key is needed: Authorization: Bearer KEY")
-        if not has_json_body(request):
+        if not http_service.has_json_body(request):
             raise Refused(415, "send the body as Content-Type: application/json")
 
 
@@ -389,7 +357,7 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
         fields = msgspec.json.decode(raw)
         if not isinstance(fields, dict) or "output" not in fields:
             return case_of(decode_item(bytes(raw)))
-        given = from_plain(fields, ModelOutput)
+        given = from_plain(fields, wire.ModelOutput)
     except msgspec.MsgspecError as problem:
         raise Refused(400, f"{place} cannot be read: {problem}") from None
     except UserError as problem:
@@ -399,7 +367,7 @@ def _case(raw: msgspec.Raw, place: str) -> Case:
 
 
 def _error(status: int, message: str, retry_after: int | None = None) -> web.Response:
-    return json_response({"error": {"message": message}}, status, retry_after)
+    return http_service.json_response({"error": {"message": message}}, status, retry_after)
 
 
 async def serve(judge: Judge, settings: ServiceSettings) -> None:
@@ -417,7 +385,7 @@ async def serve(judge: Judge, settings: ServiceSettings) -> None:
         asyncio.get_running_loop().call_later(settings.grace, queue.stop)
 
     try:
-        await run_until_stopped(
+        await http_service.run_until_stopped(
             service.application(),
             settings.host,
             settings.port,

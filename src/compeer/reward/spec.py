@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from compeer.errors import UserError
 from compeer.models.shipped import adapter as shipped_adapter
 from compeer.models.spec import adapter_weights, is_embedded, open_model
@@ -111,19 +113,13 @@ class SeparateJudge:
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
         steps, pairs = await asyncio.gather(self.prm.judge(cases, orders=orders), self.orm.judge(cases, orders=orders))
-        return [_joined(step, pair) for step, pair in zip(steps, pairs, strict=True)]
+        return [_joined(*both) for both in zip(steps, pairs, strict=True)]
 
     async def close(self) -> None:
         await asyncio.gather(self.prm.close(), self.orm.close())
 
 
 def _joined(steps: Judgement, pairs: Judgement) -> Judgement:
-    failures = [found.failure for found in (steps, pairs) if found.failure]
-    return Judgement(
-        id=steps.id,
-        complete=steps.complete,
-        steps=steps.steps,
-        pairs=pairs.pairs,
-        failure=" ".join(dict.fromkeys(failures)) or None,
-        tokens=steps.tokens + pairs.tokens,
-    )
+    failure = " ".join(dict.fromkeys(found.failure for found in (steps, pairs) if found.failure)) or None
+    tokens = steps.tokens + pairs.tokens
+    return msgspec.structs.replace(steps, pairs=pairs.pairs, failure=failure, tokens=tokens)

@@ -23,7 +23,7 @@ from compeer.reward.case import Case, split_by_history
 from compeer.reward.evaluation.folder import write_study
 from compeer.reward.evaluation.report import grid
 from compeer.reward.judge import Judge, Orders
-from compeer.statistics import ROUNDS, Figure, Resamples, estimate, quotient
+from compeer.statistics import Figure, Resamples, estimate, quotient
 
 PAPER = "The paper: 12.5 % more for UnifiReward than for PRM+ORM (0.004 s per round), on eight A800 with a 7B model."
 
@@ -99,7 +99,7 @@ async def time_study(
     )
 
 
-def paces(names: Sequence[str], laps: Sequence[Lap], *, resamples: int = ROUNDS, seed: int = 0) -> list[Pace]:
+def paces(names: Sequence[str], laps: Sequence[Lap]) -> list[Pace]:
     """The laps summed up, judge by judge."""
     count = 1 + max(lap.batch for lap in laps)
     seconds = {name: np.zeros(count) for name in names}
@@ -107,7 +107,7 @@ def paces(names: Sequence[str], laps: Sequence[Lap], *, resamples: int = ROUNDS,
     for lap in laps:
         seconds[lap.judge][lap.batch] = lap.seconds
         sizes[lap.batch] = lap.cases
-    drawn = Resamples([f"{batch:09}" for batch in range(count)], resamples, seed).weights
+    drawn = Resamples([f"{batch:09}" for batch in range(count)]).weights
     first, found = seconds[names[0]], []
     for name in names:
         laps_of = [lap for lap in laps if lap.judge == name]
@@ -125,7 +125,6 @@ def paces(names: Sequence[str], laps: Sequence[Lap], *, resamples: int = ROUNDS,
 
 
 def markdown(timing: Timing) -> str:
-    """The study as a table."""
     rows = [
         [
             pace.name,

@@ -109,8 +109,6 @@ class TrainingSet(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """A finished training run."""
-
     run: str
     model: str
     results: dict[str, Any]
@@ -401,36 +399,25 @@ def _print_counts(made: TrainingSet, checked: TrainingSet) -> None:
 def _write_card(run: Run, config: JudgeTraining, made: TrainingSet) -> None:
     from compeer.training.card import CardText, write_card
 
-    judged = {
-        "unified": "three steps of reasoning and the reply of a supporter, in one conversation of four turns",
-        "prm": "each step of a supporter's reasoning, one at a time",
-        "orm": "a supporter's reply against a reference, without its reasoning",
-    }[config.kind]
-    limits = [
-        "It says whether reasoning and reply fit a conversation. It cannot tell whether advice is safe, and must not "
-        "decide about a person in danger.",
-        f"It reads {config.max_length} tokens; longer histories lose their oldest turns.",
-        "The figures above are losses on data of its own kind; compeer reward eval measures F1 and recall.",
-    ]
-    if "silver" in made.label_sources:
-        silver = (
-            "Silver labels were made by rule from what a corpus's annotators noted, not by people who read the "
-            "candidates. Measure it on human labels before relying on it."
-        )
-        limits.insert(1, silver)
-    write_card(
-        run,
-        CardText(
-            title=f"A judge of emotional support ({config.kind})",
-            what=f"It judges {judged}, after UnifiReward (arXiv:2508.09521). "
-            f"{'An adapter (LoRA) for' if config.lora or config.adapter else 'Trained from'} {config.base}; labels: "
-            f"{', '.join(made.label_sources) or 'none'}.",
-            use=f"    compeer reward score items.jsonl --model hf:{run.model} --out scores.jsonl\n"
-            f"    compeer reward eval items.jsonl --model hf:{run.model}",
-            base=config.base,
-            languages=made.languages,
-            licences=made.licences,
-            limits=limits,
-            tags=("reward-model", "emotional-support"),
-        ),
+    texts: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("judge_card.json").read_bytes())
+    silver = "silver" in made.label_sources
+    values = {
+        "kind": config.kind,
+        "judged": texts["judged"][config.kind],
+        "made": "An adapter (LoRA) for" if config.lora or config.adapter else "Trained from",
+        "base": config.base,
+        "labels": ", ".join(made.label_sources) or "none",
+        "model": run.model,
+        "max_length": config.max_length,
+    }
+    card = CardText(
+        title=texts["title"].format(**values),
+        what=texts["what"].format(**values),
+        use=texts["use"].format(**values),
+        base=config.base,
+        languages=made.languages,
+        licences=made.licences,
+        limits=[text.format(**values) for name, text in texts["limits"].items() if name != "silver" or silver],
+        tags=("reward-model", "emotional-support"),
     )
+    write_card(run, card)

@@ -113,7 +113,6 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
 
 
 def failed_judgement(case: Case, kind: FailureKind, why: str) -> Judgement:
-    """The judgement of a case that could not be judged."""
     return Judgement(id=case.id, complete=case.complete, failure=f"{kind}: {why}")
 
 

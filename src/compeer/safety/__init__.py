@@ -5,10 +5,11 @@ normalise           one plain form of what people write
 lexicon             the reader of data/lexicon_*.txt
 network             learned models beside the lexicon, of a message and of the last six together
 screen              what one message tells
+answers             how people answer a question about safety, by kind (data/answers.json)
 context             a message as an answer to a question, and after what was said before
 reader              a language model that reads the conversation, where there is one
 crisis_path         what we say at high risk, from data/crisis_replies.jsonl
-outgoing            what a model wrote, before it is shown
+outgoing            what a model wrote, before it is shown (data/lexicon_out_*.txt, data/unfit_replies.json)
 helplines           numbers by country and danger (data/helplines.json)
 messages            banner, notice and other fixed words (data/messages.json)
 guard               a second opinion from a model, where one is configured
@@ -51,7 +52,7 @@ def crisis_words(text: str) -> list[str]:
             plain = idiom.sub(lambda match: " " * len(match.group()), plain)
         sentences = sentences_of(plain)
         for rule in words.rules:
-            if rule.kind in _MARKED and "context" not in rule.marks:
+            if rule.kind in _MARKED and not {"context", "raised"} & set(rule.marks):
                 spans |= {match.span() for match, _ in matches(rule, plain, sentences, words.near)}
     found: list[str] = []
     last = 0

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from compeer.safety.context import Question, Reading, read
+from compeer.safety.answers import Question
+from compeer.safety.context import Reading, read, whose
 from compeer.safety.crisis_path import (
     Exchange,
     PathReply,
@@ -41,14 +42,15 @@ from compeer.safety.crisis_path import (
     gentle_question,
     listening,
     next_reply,
+    right_after,
     watch_reply,
 )
 from compeer.safety.helplines import Help, help_for
 from compeer.safety.helplines import country as country_of
-from compeer.safety.levels import Danger, Level, Risk, at_least
+from compeer.safety.levels import DANGER_OF, Danger, Finding, Level, Risk, at_least
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
 from compeer.safety.network import TOGETHER
-from compeer.safety.outgoing import Held, HeldThinking
+from compeer.safety.outgoing import Held, HeldThinking, careful
 from compeer.safety.reader import Odds, Reader, SmallReader, eased, heed, told_by, uneasy, unsettling
 from compeer.safety.screen import lexicon_finding
 
@@ -60,6 +62,10 @@ HIDDEN = ("analysis", "curves", "answer_again", "reasoning")
 _MOST_READINGS = 4096
 #: the last messages of the person at which the reader is asked, where it was not asked before
 MOST_ASKED = 8
+#: the last messages of the person that a reply is read by
+LAST_CAREFUL = 4
+#: unsettling messages after which the person is asked, though none was raised alone
+UNSETTLED = 3
 _ABOUT_SELF = frozenset({"taken", "desire", "plan", "means", "in_danger", "safe_now"})
 
 
@@ -205,9 +211,9 @@ class ConversationGuard:
             check_in = gentle_question(past, risk, help, language)
             ours, ask_model = watch_reply(past, risk, help, language), self.checked
         else:
-            listens = listening(past, help, language)
+            listens = listening(past, help, language, right_after(history[-1].text))
             if newest_odds is not None and unsettling(newest_odds, language):
-                ours, ask_model = listens, self.checked
+                ours, ask_model = listening(past, help, language), self.checked
         assessment = Assessment(
             level=risk.level,
             danger=risk.danger,
@@ -224,7 +230,7 @@ class ConversationGuard:
             hide=HIDDEN if at_least(risk.level, "high") else (),
             reply=ours,
             check_in=check_in,
-            uneasy=risk.level == "none" and newest_odds is not None and uneasy(newest_odds, language),
+            uneasy=risk.level == "none" and self._uneasy(history, earlier, newest_odds, language),
             listening=listens,
             country=where,
             risk=risk,
@@ -236,7 +242,8 @@ class ConversationGuard:
     def screen(self, assessment: Assessment, history: Sequence[Message] = (), language: str = "en") -> ReplyScreen:
         """What the reply to this history goes through."""
         said = next((turn.text for turn in reversed(history) if turn.speaker == "seeker"), "")
-        return ReplyScreen(assessment, language, self.audit, said)
+        before = [turn.text for turn in history if turn.speaker != "seeker"]
+        return ReplyScreen(assessment, language, self.audit, said, before)
 
     async def close(self) -> None:
         if self.model is not None:
@@ -254,6 +261,7 @@ class ConversationGuard:
         before: list[str] = []
         open_question: tuple[Question, ...] = ()
         said: list[str] = []
+        unsettled = 0
         for place, turn in enumerate(history):
             if turn.speaker != "seeker":
                 if past:
@@ -262,19 +270,32 @@ class ConversationGuard:
                 continue
             said.append(turn.text)
             asked = asked_by(last, at_least(risk.level, "high")) if last else ()
+            if risk.level == "watch" and not asked and "who_is_near" in asked_by(last):
+                asked = ("who_is_near",)
             asked = asked or open_question  # "are you going to tell my mum?" is no answer: the question stays open
             around = "\n".join(one.text for one in history[max(0, place - 4) : place])
             reading = await self._read(turn.text, asked, risk, before, around)
             about_self = bool(_ABOUT_SELF & set(asked))
             heard = told_by(odds[place], asked=about_self, language=language) if place in odds else None
             if heard is not None:
-                plain = lexicon_finding(turn.text, worried=at_least(risk.level, "watch") or about_self)
+                plain = lexicon_finding(
+                    turn.text,
+                    worried=at_least(risk.level, "watch") or about_self,
+                    raised=at_least(risk.level, "high"),
+                )
+                plain = whose(plain, risk, turn.text)
                 told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
                 over = bool(told) and all(finding.past for finding in told)
                 reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk, over=over)
+                if not at_least(plain.level, "high"):
+                    reading = _with_its_own_words(reading, risk, turn.text)
+            if place in odds and not about_self and unsettling(odds[place], language):
+                unsettled += 1
+                if unsettled >= UNSETTLED and risk.level == "none" and reading.finding.level == "none":
+                    reading = msgspec.structs.replace(reading, finding=reading.finding | Finding("watch", ("hint",)))
             risk = risk.after(reading.finding, said_no=reading.said_no, explained=reading.explained)
             if heard is not None:
-                risk = eased(risk, heard, reading.said_no)
+                risk = eased(risk, heard, reading.said_no, reading.explained)
             open_question = asked if asked and turn.text.rstrip().endswith(("?", "？")) else ()
             if reading.said_no:
                 before = []
@@ -327,6 +348,14 @@ class ConversationGuard:
             self._readings[key] = found
         return found
 
+    @staticmethod
+    def _uneasy(history: Sequence[Message], earlier: Sequence[Exchange], odds: Odds | None, language: str) -> bool:
+        """Whether a model's reply is read as a whole, though nothing is found: after something was found before, and
+        where the last messages are not clearly harmless."""
+        said = [turn.text for turn in history if turn.speaker == "seeker"][-LAST_CAREFUL:]
+        told = any(one.reading.finding.level != "none" for one in earlier)
+        return told or any(map(careful, said)) or (odds is not None and uneasy(odds, language))
+
     def _reminder(self, messages: int, language: str) -> str | None:
         if self._breaks is not None:
             if messages <= self._counted:
@@ -340,6 +369,19 @@ class ConversationGuard:
         return country_of(given or self.country, language, self._environment)
 
 
+def _with_its_own_words(reading: Reading, risk: Risk, text: str) -> Reading:
+    """A message that a reader has raised to high, with what it names read at high risk: "glock's on the nightstand"."""
+    finding = reading.finding
+    if finding.level != "high" or at_least(risk.level, "high") or finding.other or finding.past:
+        return reading
+    plain = lexicon_finding(text, worried=True, raised=True)
+    own = {"means", "plan", "ingestion"} & set(plain.kinds)
+    if plain.level != "emergency" or plain.other or plain.past or not own or set(finding.kinds) & set(DANGER_OF):
+        return reading
+    kinds = tuple(dict.fromkeys((*sorted(own), *finding.kinds)))
+    return msgspec.structs.replace(reading, finding=msgspec.structs.replace(finding, level="emergency", kinds=kinds))
+
+
 def _digest(*parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -348,11 +390,18 @@ class ReplyScreen:
     """One reply on its way out: by the sentence, and as a whole while risk is high; reasoning by the word."""
 
     def __init__(
-        self, assessment: Assessment, language: str = "en", audit: Audit | None = None, said: str | None = None
+        self,
+        assessment: Assessment,
+        language: str = "en",
+        audit: Audit | None = None,
+        said: str | None = None,
+        before: Sequence[str] = (),
     ) -> None:
         self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
         calm = assessment.level == "none"
-        self._held = Held(assessment.level, not calm, said=said if calm else None, uneasy=assessment.uneasy)
+        self._held = Held(
+            assessment.level, not calm, said=said if calm else None, uneasy=assessment.uneasy, before=before
+        )
         self._steps: dict[str, HeldThinking] = {}
 
     @property

@@ -26,9 +26,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from compeer.safety.context import Act, Question, Reading, questions_in
+from compeer.safety.answers import Question
+from compeer.safety.context import Act, Reading, questions_in
 from compeer.safety.helplines import Help
-from compeer.safety.levels import Risk, at_least
+from compeer.safety.levels import DANGER_OF, Risk, at_least
+from compeer.safety.screen import OWN
 from compeer.typed import from_json
 
 #: the order in which things are asked
@@ -59,6 +61,10 @@ _EMERGENCY = ("already taken or hurt", "means at hand", "has a plan")
 _DIRECT = frozenset({"desire", "safe_now", "plan", "means", "taken"})
 #: messages after which an unanswered question comes again at watch
 ASK_AGAIN = 3
+#: times that the question is asked at watch where words of danger go on
+MOST_ASKED_AT_WATCH = 4
+#: what makes little of a message in which a danger is named
+_LIGHT: tuple[Act, ...] = ("thanks", "leaving", "calmer", "few_words", "joking", "angry", "refuses_to_call")
 
 
 class PathReply(msgspec.Struct, frozen=True):
@@ -123,6 +129,8 @@ def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Hel
     ours = [row for row in rows() if row.language == spoken]
     for situation in situations(past, reading, risk):
         fresh = [row for row in ours if row.situation == situation and row.id not in used]
+        if situation == "asked and said no":
+            fresh = [row for row in fresh if row.asks != "none"]  # at high risk a no is not the end of asking
         if fresh:
             row = min(fresh, key=lambda one: (_rank(one.asks, wanted), ours.index(one)))
             return _filled(row, help)
@@ -145,9 +153,14 @@ def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str)
     newest = past[-1].reading
     since = next((n for n, one in enumerate(reversed(past)) if _DIRECT & set(asked_by(one.reply))), len(past))
     wanted = []
-    if newest.said_no and since <= 1:
+    if newest.plainly_no and since <= 1:
         wanted.append("asked and said no")
-    wanted += [_BY_ACT[act] for act in newest.acts if act in ("angry", "joking", "wants_secrecy", "leaving", "calmer")]
+    elif newest.names_danger and not risk.asked and _times_asked(past) < MOST_ASKED_AT_WATCH:
+        wanted.append(_at_watch(risk, newest))
+    elif newest.kind in ("half a no", "no answer") and "angry" not in newest.acts and _times_asked(past) < 2:
+        wanted.append("hint to be asked about")  # it comes again at once, in other words
+    acts = ("wants_secrecy",) if newest.names_danger else ("angry", "joking", "wants_secrecy", "leaving", "calmer")
+    wanted += [_BY_ACT[act] for act in newest.acts if act in acts]
     if not risk.asked and since > ASK_AGAIN:
         wanted.append(_at_watch(risk, newest))
     if risk.about_other or risk.danger != "suicide":
@@ -160,10 +173,28 @@ def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str)
     return listening(past, help, language)
 
 
-def listening(past: Sequence[Exchange], help: Help, language: str) -> PathReply:
-    """Words that listen; the one whose last use lies furthest back."""
+#: somebody near to them has died: then no words that ask what happened
+_BEREAVED = re.compile(
+    r"\b(?:my|our) (?!phone|battery|car|laptop|computer|pc|internet|wifi|plants?|bike|watch|tablet)"
+    r"[^.!?\n]{0,40}\b(?:died|passed away|is dead|was buried|funeral)\b"
+    r"|\bput (?:him|her|my \w+) to sleep\b|去世|过世|离世|葬礼|出殡|追悼会|没抢救过来",
+    re.IGNORECASE,
+)
+
+
+def right_after(message: str) -> str:
+    """The situation of words that are right after this message though nothing was found: `bereaved` or `neutral`."""
+    return "bereaved" if _BEREAVED.search(message) else "neutral"
+
+
+def _times_asked(past: Sequence[Exchange]) -> int:
+    return sum("desire" in asked_by(one.reply) for one in past)
+
+
+def listening(past: Sequence[Exchange], help: Help, language: str, situation: str = "listening") -> PathReply:
+    """Words that listen, or that are right after anything (`neutral`); the one whose last use lies furthest back."""
     spoken = "zh" if language == "zh" else "en"
-    ours = [row for row in rows() if row.language == spoken and row.situation == "listening"]
+    ours = [row for row in rows() if row.language == spoken and row.situation == situation]
     used = [row.id for exchange in past if (row := row_of(exchange.reply))]
     return _filled(min(ours, key=lambda row: max((n for n, one in enumerate(used) if one == row.id), default=-1)), help)
 
@@ -206,12 +237,12 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         return ["medical emergency", "third person in danger" if risk.about_other else "still unsafe"]
     if "ingestion" in kinds and not finding.past:
         found.append("third person in danger" if finding.other else "already taken or hurt")
-    if "means" in kinds and not finding.past:
+    if "means" in kinds and not finding.past and not kinds & set(DANGER_OF):  # who hides is not told to leave the room
         found.append("third person in danger" if finding.other else "means at hand")
     if "method" in kinds:
         found.append("asks for a method")
     if risk.level == "emergency":
-        found += [_BY_ACT[act] for act in acts if act in _URGENT_ACTS]
+        found += [_BY_ACT[act] for act in acts if act in _URGENT_ACTS and not risk.about_other]
         if danger == "suicide" and not risk.about_other:
             if acts and acts[0] == "few_words":
                 found.append("silence or one word")
@@ -223,7 +254,13 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
                 "silence or one word",
             ]
             return list(dict.fromkeys(found))
-    if danger in _OTHER_DANGER and not (kinds and "suicide" in risk.dangers and finding.level == "emergency"):
+    if danger in _OTHER_DANGER and not (
+        finding.kinds[:1]
+        and finding.kinds[0] in OWN
+        and not kinds & set(DANGER_OF)
+        and "suicide" in risk.dangers
+        and finding.level == "emergency"
+    ):
         found += [_BY_ACT[act] for act in acts if act in (*_URGENT_ACTS, "thanks", "leaving")]
         found += [_OTHER_DANGER[danger], "grounding", "wants secrecy", "silence or one word"]
         return list(dict.fromkeys(found))
@@ -231,13 +268,18 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         found += ["third person in danger", "refuses to call", "thanks"]
         return list(dict.fromkeys(found))
     if finding.level in ("none", "watch") or acts:
-        found += [_BY_ACT[act] for act in acts if act in _BY_ACT and not (act == "thanks" and kinds)]
-    if reading.said_no:
+        light = _LIGHT if at_least(finding.level, "high") or reading.names_danger else ()
+        found += [
+            _BY_ACT[act] for act in acts if act in _BY_ACT and act not in light and not (act == "thanks" and kinds)
+        ]
+    if reading.plainly_no:
         found.append("asked and said no")
     if "plan" in kinds:
         found.append("has a plan")
-    if reading.question and reading.answer in ("yes", "unsure"):
-        found.append("has a plan" if reading.question == "plan" and reading.answer == "yes" else "asked and said yes")
+    if reading.question not in (None, "safe_now", "who_is_near") and reading.answer == "yes":
+        found.append("has a plan" if reading.question == "plan" else "asked and said yes")
+    if reading.question and reading.answer == "unsure":
+        found.append("asked and unsure")
     if finding.past and finding.level == "watch":
         found.append("past attempt")
     if fresh_disclosure and at_least(finding.level, "high"):
@@ -245,10 +287,10 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         found.append("first disclosure")
     found += ["hint to be asked about"] if fresh_disclosure and finding.level == "watch" else []
     if finding.level == "none" and not reading.answer:
-        found += ["calmer now", "follow-up"] if risk.asked else ["follow-up"]
+        found.append("follow-up")
     if _open_steps(past, reading, risk)[:1] == ["who_is_near"]:
         found.append("buffers")
-    found += ["asked and said yes", "follow-up", "buffers", "grounding", "first disclosure", "silence or one word"]
+    found += ["follow-up", "buffers", "grounding", "first disclosure", "silence or one word", "asked and said yes"]
     return list(dict.fromkeys(found))
 
 

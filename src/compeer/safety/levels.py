@@ -36,8 +36,9 @@ HINTS_ARE_HIGH = 2.5
 HINTS_ARE_WATCH = 1.0
 
 #: kinds of findings that only suspect danger. `vague`: it sounds heavy and no more. `intake`: something was taken, and
-#: not what. `bare`: means or a farewell in a message of a few words
-SUSPECTED = frozenset({"hint", "mention", "third", "vague", "intake", "bare"})
+#: not what. `bare`: means or a farewell in a message of a few words. `unanswered`: a question about safety was not
+#: answered; that is kept in mind, and does not add up
+SUSPECTED = frozenset({"hint", "mention", "third", "vague", "intake", "bare", "unanswered"})
 
 #: kinds of findings, and the danger that each belongs to; every other kind belongs to suicide
 DANGER_OF: dict[str, Danger] = {
@@ -142,7 +143,9 @@ class Risk(msgspec.Struct, frozen=True):
         """
         hints = self.hints + (finding.hint if finding.level == "none" else max(finding.hint, 1.0))
         level = finding.level
-        if level in ("none", "watch"):
+        if finding.kinds == ("unanswered",) and level == "watch":
+            hints = self.hints
+        elif level in ("none", "watch"):
             added = "high" if hints >= HINTS_ARE_HIGH else "watch" if hints >= HINTS_ARE_WATCH else "none"
             if finding.hint or finding.level == "watch":
                 level = worst(level, added)  # type: ignore[arg-type]
@@ -172,6 +175,7 @@ class Risk(msgspec.Struct, frozen=True):
             worst(self.level, level),
             tuple(dict.fromkeys((*self.kinds, *kinds))),
             dangers,
-            finding.other and (self.about_other or self.level == "none"),
+            (finding.other and (self.about_other or self.level == "none"))
+            or (self.about_other and set(kinds) <= {"unanswered"}),  # no answer says nothing of whom it is about
             hints,
         )

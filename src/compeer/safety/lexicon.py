@@ -11,9 +11,11 @@ Marks of a family: `soft` findings do not count inside a frame (a film, the news
 lowered to watch by words that put them behind; `denied` ones may be turned into a denial by a negation that governs
 them (family `negation`, which must end where the match begins); `own` ones count inside a frame only where the sentence
 speaks of the writer (family `first`); `context` ones have their level only where the conversation gave cause for worry
-before, and mean nothing otherwise.
-Families named `idiom`, `frame`, `first`, `past`, `present`, `negation`, `doubt`, `reported` find nothing themselves:
-idioms are taken out of the text first, the others say how a finding is read.
+before, and mean nothing otherwise; `raised` ones only where it is at high risk already.
+Families named `idiom`, `frame`, `first`, `past`, `present`, `negation`, `doubt`, `reported`, `named`, `named_death`
+find nothing themselves: idioms are taken out of the text first, the others say how a finding is read. `named`: words of
+a place, means, intake, plan or wound, after which nothing is answered as a no, a joke or an agreement
+(`screen.names_danger`).
 
 Only the standard library is needed. A broken line is an error at once, with file and number.
 """
@@ -28,7 +30,19 @@ from typing import NamedTuple, cast
 from compeer.errors import UserError
 from compeer.safety.levels import Level
 
-SILENT = ("idiom", "frame", "past", "present", "negation", "doubt", "first", "disguise", "reported")
+SILENT = (
+    "idiom",
+    "frame",
+    "past",
+    "present",
+    "negation",
+    "doubt",
+    "first",
+    "disguise",
+    "reported",
+    "named",
+    "named_death",
+)
 NEAR = {"en": 160, "zh": 70}  # characters between parts that belong together
 
 _SECTION = re.compile(r"\[(?P<kind>[a-z_]+)(?: (?P<level>none|watch|high|emergency))?(?P<marks>(?: [a-z]+)*)\]$")

@@ -71,6 +71,7 @@ class Heard(msgspec.Struct, frozen=True):
     hint: float
     harmless: bool
     kind: Kind = "indirect"
+    by_grams: bool = False  # Chinese
 
 
 def hear(text: str, language: str | None = None) -> Heard | None:
@@ -85,7 +86,8 @@ def hear(text: str, language: str | None = None) -> Heard | None:
         grams = gram_weights()
         score = max(grams.score(piece) for piece in pieces(plain, spoken))
         watch = score >= grams.watch
-        return Heard(score, watch, 1.0 if watch else 0.5 if score >= grams.weak else 0.0, score < grams.harmless)
+        hint = 1.0 if watch else 0.5 if score >= grams.weak else 0.0
+        return Heard(score, watch, hint, score < grams.harmless, by_grams=True)
     network = english()
     heard = []
     for sums in network([network.cut([piece]) for piece in pieces(plain, spoken)]):

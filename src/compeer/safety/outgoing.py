@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple
@@ -88,7 +89,7 @@ _MEANS = re.compile(
 _CHEERS = re.compile(
     r"\b(?:that(?:'s| is| sounds)|it(?:'s| is| sounds)|this is|sounds|how) (?:so |really |very |pretty |absolutely |truly |like )*(?:a )?(?:great|good|wonderful|awesome|amazing|fantastic|excellent|lovely|nice|perfect|exciting|fun|beautiful|brilliant|impressive|cool|interesting|positive)\b(?! (?:deal|many|amount|question|to (?:cry|feel|ask|be (?:sad|angry|upset))))"
     r"|\b(?:glad|happy|pleased|delighted) (?:to hear|for you|you(?:'re| are) (?:feeling|doing|having|enjoying|ok|okay|good|happy))|\b(?:congrat\w*|good for you|well done|good job|way to go|enjoy (?:it|your|the)|have (?:fun|a (?:great|good|nice|wonderful|lovely))|good luck|keep it up|keep up|cheers|yay|ha(?:ha)+|lol|hehe)\b"
-    r"|^\W*(?:great|awesome|wonderful|nice|perfect|excellent|amazing|cool|lovely|fantastic|brilliant)\b|太好了|真好|真不错|挺不错|很不错|真棒|太棒|很棒|恭喜|祝贺|哈哈|嘻嘻|加油|祝你|玩得开心|享受|挺开心|很开心|真开心|为你(?:高兴|开心)|看起来不错|挺好的?[。！，]|很好[。！，]|好主意",
+    r"|^\W*(?:great|awesome|wonderful|nice|perfect|excellent|amazing|cool|lovely|fantastic|brilliant)\b|太好了|真好|真不错|挺不错|很不错|真棒|太棒|很棒|恭喜|祝贺|哈哈|嘻嘻|加油|祝你|玩得开心|享受|挺开心|很开心|真开心|为你(?:高兴|开心)|满足|satisf(?:ied|ying)|看起来不错|挺好的?[。！，]|很好[。！，]|好主意",
     re.IGNORECASE | re.MULTILINE,
 )
 #: what a person says who may be congratulated
@@ -126,9 +127,57 @@ _WAVES_OFF = re.compile(
 )
 
 
+class _Unfit(NamedTuple):
+    kind: str
+    reply: re.Pattern[str]
+    said: re.Pattern[str] | None
+    unless: re.Pattern[str] | None
+
+
+@cache
+def _unfit() -> tuple[tuple[_Unfit, ...], re.Pattern[str]]:
+    """The kinds of `data/unfit_replies.json`, and which messages are not clearly harmless."""
+    table = json.loads((resources.files("compeer.safety") / "data" / "unfit_replies.json").read_text(encoding="utf-8"))
+    flags = re.IGNORECASE | re.MULTILINE
+    kinds = tuple(
+        _Unfit(
+            row["kind"],
+            re.compile("|".join(f"(?:{one})" for one in (*row["en"], *row["zh"])), flags),
+            re.compile("|".join(row["said"].values()), flags) if "said" in row else None,
+            re.compile("|".join(row["unless"].values()), flags) if "unless" in row else None,
+        )
+        for row in table["kinds"]
+    )
+    return kinds, re.compile("|".join(table["careful"][one] for one in ("en", "zh")), flags)
+
+
+def unfit_kind(reply: str, said: str) -> str | None:
+    """Which of the kinds that an unchecked model must not say a reply is, after this message; None: none of them.
+
+    >>> unfit_kind("It might help to listen to him without judging.", "my dad gets really mad and uses his belt")
+    'sides with who hurts'
+    >>> unfit_kind("It might help to listen to him without judging.", "my friend lost his job")
+    """
+    plain, told = reply.replace("’", "'"), said.replace("’", "'")
+    for row in _unfit()[0]:
+        fits = row.reply.search(plain) and (row.said is None or row.said.search(told))
+        if fits and not (row.unless and row.unless.search(told)):
+            return row.kind
+    return None
+
+
+def careful(said: str) -> bool:
+    """Whether a message is not clearly harmless, though nothing was found in it: the reply is read as a whole.
+
+    >>> careful("i know where he parks"), careful("the meeting was boring")
+    (True, False)
+    """
+    return _unfit()[1].search(said.replace("’", "'")) is not None
+
+
 def misfits(reply: str, said: str) -> bool:
     """Whether a reply is wrong for a message in which nothing was found: it cheers at what is not glad, refuses, promises
-    what a program cannot do, or names death other than by a question.
+    what a program cannot do, names death other than by a question, or is of a kind in `data/unfit_replies.json`.
 
     >>> misfits("That's great to hear!", "ok i took them"), misfits("That's great to hear!", "i passed my exam")
     (True, False)
@@ -141,6 +190,7 @@ def misfits(reply: str, said: str) -> bool:
     if (
         _REFUSES.search(plain)
         or _PROMISES.search(plain)
+        or unfit_kind(plain, said)
         or (_CHEERS.search(plain) and not _GLAD.search(said.replace("’", "'")))
     ):
         return True
@@ -231,12 +281,20 @@ def broken(reply: str) -> Unsafe | None:
 
 class Held:
     """Text that arrives in pieces and leaves by the sentence, once it is known to be safe. `whole`: only at the end.
-    `said`: the message that it answers, where nothing was found in it. `uneasy`: that message unsettles the reader."""
+    `said`: the message that it answers, where nothing was found in it. `uneasy`: that message unsettles the reader.
+    `before`: earlier replies, of which no sentence comes again."""
 
     def __init__(
-        self, level: Level = "none", whole: bool = False, *, said: str | None = None, uneasy: bool = False
+        self,
+        level: Level = "none",
+        whole: bool = False,
+        *,
+        said: str | None = None,
+        uneasy: bool = False,
+        before: Iterable[str] = (),
     ) -> None:
         self._level, self._whole, self._said, self._uneasy = level, whole or uneasy, said, uneasy
+        self._before = frozenset(sentence for reply in before for sentence in _whole_sentences(reply))
         self._read = ""  # everything, shown or not
         self._shown = 0
         self.unsafe: Unsafe | None = None
@@ -280,8 +338,10 @@ class Held:
             return ""
         # far enough back for anything that a rule can span
         self.unsafe = review(self._read[max(0, self._shown - 2 * WINDOW) : end], self._level)
-        if self.unsafe is None and self._said is not None and misfits(self._read[self._shown : end], self._said):
-            self.unsafe = "misfit"
+        if self.unsafe is None and self._said is not None:
+            piece = self._read[self._shown : end]
+            if misfits(piece, self._said) or self._before & set(_whole_sentences(piece)):
+                self.unsafe = "misfit"
         if self.unsafe:
             return ""
         piece, self._shown = self._read[self._shown : end], end
@@ -367,6 +427,12 @@ def _undecided(text: str) -> int:
     both = found.group().lower()
     last = both.rpartition(" ")[2]
     return next((len(tail) for tail in (both, last) if tail in _signs().beginnings), 0)
+
+
+def _whole_sentences(text: str) -> list[str]:
+    """Sentences that are long enough to be remembered as having been said."""
+    parts = (part.strip().lower() for part in re.split(r"[.!?。！？\n]+", text))
+    return [part for part in parts if len(part) >= (10 if re.search("[\u3400-\u9fff]", part) else 24)]
 
 
 def _repeats(reply: str) -> bool:

@@ -40,7 +40,7 @@ from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.reasoning.ontology import words
 from compeer.safety.context import Reading
-from compeer.safety.levels import SUSPECTED, Finding, Level, Risk, at_least, lower, worst
+from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, lower, worst
 from compeer.safety.network import conversation_odds, sentence_odds
 from compeer.safety.normalise import fold
 
@@ -184,7 +184,7 @@ ASKED = {
 }
 #: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
 #: (`runs.safety.measure --only guarded`)
-CARE = {"en": Care(0.6, 0.25, 0.5), "zh": Care(0.6, 0.3, 0.5)}
+CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.65, 0.4, 0.6)}
 
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
@@ -238,20 +238,26 @@ def heed(
     """A reading, with what the reader says. `plain`: what the lexicon alone finds. `texts`: the person's last messages,
     this one last. `asked`: it answers a question about safety. `risk`: what is known from before it.
     `over`: all that was told so far is of the past."""
-    if reading.said_no and (told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
+    if reading.said_no and (reading.firm or told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
+        return reading
+    if asked and reading.firm and (reading.answer == "no" or at_least(reading.finding.level, told.level)):
+        return reading  # the kind of an answer is read by rules; the reader can only raise what is not a no
+    nothing_told = set(risk.kinds) <= {"unanswered"}
+    if asked and reading.firm and told.level != "emergency" and (reading.finding.level != "watch" or nothing_told):
         return reading
     if reading.question == "taken" and (reading.explained or at_least(reading.finding.level, told.level)):
         return reading  # what was taken is read by rules; the reader can only raise it
     if at_least(risk.level, told.level) and told.level != "none" and not told.other:
         told = Told()  # known already: the reader sees all that was said, not this message alone
     finding = reading.finding
-    if not asked and at_least(told.level, "high") and not told.other and _unsupported(texts[-1], finding, plain, risk):
+    if not asked and at_least(told.level, "high") and not told.other and _unsupported(texts, finding, plain, risk):
         return msgspec.structs.replace(
             reading, finding=msgspec.structs.replace(finding, level="watch", kinds=("vague",))
         )
     if finding.kinds == ("intake",) and not asked and not told.other:
         return reading  # what it was is asked first
-    said_over = finding.past or (over and (reading.answer == "no" or (finding.level == "none" and not asked)))
+    elsewhere = finding.kinds == ("unanswered",) or (finding.level == "none" and not asked)
+    said_over = finding.past or (over and (reading.answer == "no" or elsewhere))
     if told.level == "high" and not told.other and said_over:
         return reading  # that it is over is read by grammar
     if not asked and told.level == "none":
@@ -264,16 +270,23 @@ def heed(
         return msgspec.structs.replace(reading, finding=msgspec.structs.replace(finding, kinds=(told.unsure_kind,)))
     only_suspected = not at_least(risk.level, "high") and set(risk.kinds) <= SUSPECTED  # nothing was told
     kept = plain.level
-    if told.sure and asked:
+    known_danger = at_least(risk.level, "high") or bool(set(plain.kinds) & set(DANGER_OF))
+    if told.sure and asked and not known_danger:  # violence is no answer about suicide
         kept = lower(kept)
-    suspected: Level = "watch" if at_least(finding.level, "watch") and not told.sure else "none"
+    suspected: Level = (
+        "watch" if at_least(finding.level, "watch") and not (told.sure and plain.level == "none") else "none"
+    )
+    if asked and reading.answer != "no" and not reading.explained and at_least(finding.level, "watch"):
+        suspected = "watch"  # what is not plainly a no is kept in mind
     level = worst(told.level, kept, suspected if asked else finding.level)
     if level == "none":
         hint = 0.0 if told.sure else finding.hint
         made = msgspec.structs.replace(finding, level="none", kinds=(), hint=hint)
     else:
-        kinds = tuple(kind for kind in finding.kinds if at_least(kept, "watch") or kind in ("third", "hint"))
-        if told.other:
+        kinds = tuple(
+            kind for kind in finding.kinds if at_least(kept, "watch") or kind in ("third", "hint", "unanswered")
+        )
+        if told.other and not set(kinds) & set(DANGER_OF):
             kinds = (danger_of("\n".join(texts)), *kinds)
         elif at_least(told.level, "watch"):
             taken = reading.question == "taken" and at_least(told.level, "emergency")
@@ -282,13 +295,13 @@ def heed(
             finding,
             level=level,
             kinds=tuple(dict.fromkeys(kinds)) or ("hint",),
-            hint=1.0 if level == "watch" else finding.hint,
+            hint=1.0 if level == "watch" and finding.kinds != ("unanswered",) else finding.hint,
             past=finding.past and not at_least(level, "high"),
         )
     question, answer = reading.question, reading.answer
     if asked and at_least(told.level, "high") and question != "safe_now":
         answer = "yes" if question else answer
-    elif asked and told.sure and only_suspected:
+    elif asked and told.sure and only_suspected and not at_least(plain.level, "watch"):
         question, answer = ("safe_now", "yes") if question == "safe_now" else (question or "desire", "no")
     explained = level == "none" and (reading.explained or (asked and told.sure and only_suspected))
     return msgspec.structs.replace(reading, finding=made, question=question, answer=answer, explained=explained)
@@ -302,15 +315,31 @@ _SIGN = re.compile(
 )
 
 
-def _unsupported(text: str, finding: Finding, plain: Finding, risk: Risk) -> bool:
-    """Whether only the reader of sentence vectors finds danger in a Chinese message, and no word in it speaks of any."""
-    found = at_least(finding.level, "watch") or at_least(plain.level, "watch") or at_least(risk.level, "watch")
-    return bool(re.search("[\u3400-\u9fff]", text)) and not found and not finding.hint and not _SIGN.search(text)
+#: what people say of themselves after a failure, which its sentence vectors take for a wish to die
+_LOW = re.compile("没用|用都没有|失败|废物|比不上|丢人|丢脸|考砸|裁员|失业|被辞|分手|没出息|不如别人|做不好")
+#: what many messages that only sound like a farewell are about
+_ELSEWHERE = re.compile(
+    "演出|演戏|我演|排练|导演|台上|大戏|小说|一章|同人|游戏|副本|上线|队友|考试|复习|挂科|搬家|老破小|新家|租好|装修|入职|离职|调去|退休|老年大学|徒弟|"
+    "毕业|健身|练腿|追剧|大结局|外卖|火锅"
+)
+
+
+def _unsupported(texts: Sequence[str], finding: Finding, plain: Finding, risk: Risk) -> bool:
+    """Whether only the reader of sentence vectors finds danger in a Chinese message, and its words speak of none, or of
+    something else."""
+    text = texts[-1]
+    if not re.search("[\u3400-\u9fff]", text) or at_least(plain.level, "watch"):
+        return False
+    if _ELSEWHERE.search("\n".join(texts)) and set(risk.kinds) <= SUSPECTED:
+        return True
+    if at_least(risk.level, "watch") or _SIGN.search(text):
+        return False
+    return bool(_LOW.search(text)) or not (at_least(finding.level, "watch") or finding.hint)
 
 
 _TAKEN = re.compile(
     r"\b(?:took|taken|swallow\w*|drank|drunk|overdos\w*|inject\w*|bleed\w*|blood|cut|deep|wound|kick(?:ing|ed)? in|worked)\b"
-    r"|吃了|吞了|吞完|喝了|喝下|服了|割|血|药效|起作用|止不住"
+    r"|吃了|吃下|吃进|吞了|吞下|吞完|咽下|喝了|喝下|服了|割|血|药效|起作用|止不住"
 )
 _MEDICAL = re.compile(
     r"\b(?:seizure|stroke|unconscious|not breathing|isnt breathing|wont wake|chest (?:pain|is crushing|hurts)|heart attack|lips are blue|collapsed|choking|anaphyla\w*|insulin twice|"
@@ -358,12 +387,15 @@ def danger_of(text: str) -> str:
     )
 
 
-def eased(risk: Risk, told: Told, said_no: bool) -> Risk:
+def eased(risk: Risk, told: Told, said_no: bool, explained: bool = False) -> Risk:
     """Risk after a plain no to a question about safety: down to watch where the reader sees less than high.
 
-    Means, something taken and a plan stay as they are; they come down by calm alone.
+    Means, something taken and a plan stay as they are; they come down by calm alone, or where a harmless reason is given
+    (`explained`) and the reader is sure too.
     """
+    if explained and told.sure and at_least(risk.level, "high") and not {"ingestion", "selfharm"} & set(risk.kinds):
+        return msgspec.structs.replace(risk, level="watch", asked=True, calm=0, hints=0.0)
     named = {"means", "ingestion", "plan", "selfharm", "medical"} & set(risk.kinds)
-    if not said_no or named or risk.level != "high" or at_least(told.level, "high"):
+    if not said_no or named or risk.level != "high" or at_least(told.level, "high") or risk.danger != "suicide":
         return risk
     return msgspec.structs.replace(risk, level="watch", asked=True, calm=0, hints=0.0)

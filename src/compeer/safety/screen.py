@@ -47,10 +47,11 @@ def ready() -> None:
     ready_networks()
 
 
-def screen(text: str, language: str | None = None, *, worried: bool = False) -> Finding:
+def screen(text: str, language: str | None = None, *, worried: bool = False, raised: bool = False) -> Finding:
     """What a message tells. `language` names the one to read; without it both are.
 
     `worried`: earlier messages gave cause for worry, so that "I have them in front of me" means something.
+    `raised`: they are at high risk already, so that a place, means or an hour is enough.
 
     >>> screen("I want to kill myself.").level, screen("this exam is killing me").level
     ('high', 'none')
@@ -59,14 +60,14 @@ def screen(text: str, language: str | None = None, *, worried: bool = False) -> 
     """
     if len(text) > LONGEST:
         half = LONGEST // 2
-        ending = screen(text[-half:], language, worried=worried)
+        ending = screen(text[-half:], language, worried=worried, raised=raised)
         moved = tuple(
             msgspec.structs.replace(s, start=s.start + len(text) - half, end=s.end + len(text) - half)
             for s in ending.spans
         )
-        beginning = screen(text[:half], language, worried=worried)
+        beginning = screen(text[:half], language, worried=worried, raised=raised)
         return beginning | msgspec.structs.replace(ending, spans=moved)
-    found = lexicon_finding(text, language, worried=worried)
+    found = lexicon_finding(text, language, worried=worried, raised=raised)
     return weigh(found, hear(_without_idioms(text), language))
 
 
@@ -86,16 +87,19 @@ def weigh(found: Finding, heard: Heard | None) -> Finding:
         return msgspec.structs.replace(found, hint=heard.hint)
     if found.level == "high" and heard.harmless and set(found.kinds) <= SOFTENED:
         return msgspec.structs.replace(found, level="watch", hint=0.5)
-    if found.level == "watch" and heard.harmless and not set(found.kinds) & {"intake", "bare"}:
+    kept = KEPT | {"wish"} if heard.by_grams else KEPT  # grams know the words that they have met, and no others
+    if found.level == "watch" and heard.harmless and not set(found.kinds) & kept:
         return msgspec.structs.replace(found, level="none", hint=0.5)
     return msgspec.structs.replace(found, hint=max(heard.hint, 1.0))
 
 
+#: kinds of a finding at watch that the model may not take away
+KEPT = frozenset({"intake", "bare", "violence"})
 #: kinds of a high finding that the model may soften to watch
 SOFTENED = frozenset({"third", "violence", "mention", "denial"})
 
 
-def lexicon_finding(text: str, language: str | None = None, *, worried: bool = False) -> Finding:
+def lexicon_finding(text: str, language: str | None = None, *, worried: bool = False, raised: bool = False) -> Finding:
     """What the lexicon alone finds."""
     folded = fold(text)
     finding = Finding()
@@ -104,11 +108,22 @@ def lexicon_finding(text: str, language: str | None = None, *, worried: bool = F
         if (_HAN if one == "zh" else _LATIN).search(folded.text) and (
             language in (None, one) or language not in LANGUAGES
         ):
-            found = _read(folded, lexicon(one), worried)
+            found = _read(folded, lexicon(one), worried, raised)
             if not worried and found.level in ("high", "emergency") and not found.other and OWN & set(found.kinds):
-                found = _read(folded, lexicon(one), True)  # the message is its own context
+                found = _read(folded, lexicon(one), True, raised)  # the message is its own context
             finding |= found
     return finding
+
+
+def names_danger(text: str, denied: bool = False) -> bool:
+    """Whether a word of a place, means, intake, plan or wound stands in a message, or of death where it is not denied.
+
+    >>> names_danger("im still on the bridge lol"), names_danger("no thanks"), names_danger("不想死", denied=True)
+    (True, False, False)
+    """
+    plain = fold(text).text
+    kinds = ("named",) if denied else ("named", "named_death")
+    return any(lexicon(language).frames[kind].search(plain) for language in LANGUAGES for kind in kinds)
 
 
 def _without_idioms(text: str) -> str:
@@ -120,7 +135,7 @@ def _without_idioms(text: str) -> str:
     return plain
 
 
-def _read(folded: Folded, words: Lexicon, worried: bool) -> Finding:
+def _read(folded: Folded, words: Lexicon, worried: bool, raised: bool = False) -> Finding:
     folded = _undisguised(folded, words)
     text = folded.text
     for idiom in words.idioms:
@@ -131,7 +146,7 @@ def _read(folded: Folded, words: Lexicon, worried: bool) -> Finding:
     behind = False
     own_now = any_now = False
     for rule in words.rules:
-        if "context" in rule.marks and not worried:
+        if ("context" in rule.marks and not worried) or ("raised" in rule.marks and not raised):
             continue
         for match, around in matches(rule, text, sentences, words.near):
             level, past = _level(rule, match, text, around, words)
@@ -215,12 +230,16 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
 
 
 def _without_echoes(spans: list[Span]) -> list[Span]:
-    """Mentions inside another finding, or inside a denial, say nothing more."""
+    """Mentions inside another finding, or inside a denial, say nothing more; nor does something taken inside a plan."""
+
+    def echo(span: Span, other: Span) -> bool:
+        inside = other.start <= span.start and span.end <= other.end
+        return inside and (other.kind == "plan" if span.kind == "ingestion" else other.kind != "mention")
+
     return [
         span
         for span in spans
-        if span.kind != "mention"
-        or not any(other.kind != "mention" and other.start <= span.start and span.end <= other.end for other in spans)
+        if span.kind not in ("mention", "ingestion") or not any(echo(span, other) for other in spans)
     ]
 
 

@@ -4,8 +4,8 @@ A count table has a row for each true class, a column for each predicted class, 
 verdict that is missing is wrong like any other wrong verdict: it lowers the recall of its true class and adds to the
 precision of none. scikit-learn gives the same figures when the missing answer is a class of its own.
 
-Everything works on the last axes, so that a thousand resampled tables (`intervals.Resamples`) are measured in one
-call. A figure that does not exist (the recall of a class that never occurs) is NaN, never 0.
+Everything works on the last axes, so that a thousand resampled tables (`Resamples`) are measured in one call. A figure
+that does not exist (the recall of a class that never occurs) is NaN, never 0.
 
 A step is judged for being wrong: the ROC curve shows the share of wrong steps that are found (up) against the share
 of right steps that are blamed (across). Calibration asks whether "70 %" comes true in 70 of 100 cases: ten bins of
@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.statistics.intervals import Codes, Flags, Floats, quotient
+from compeer.statistics import Codes, Flags, Floats, quotient
 
 BINS = 10
 
@@ -50,7 +50,6 @@ def weighted_f1(counts: npt.NDArray[Any]) -> Floats:
 
 
 def accuracy(counts: npt.NDArray[Any]) -> Floats:
-    """The share of right answers."""
     return quotient(_hits(counts).sum(axis=-1), counts.sum(axis=(-2, -1)))
 
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from compeer.statistics.intervals import LEVEL, Figure, Floats
+from compeer.statistics import LEVEL, Figure, Floats
 
 RIDGE = 0.01
 POINTS = 400 / math.log(10)  # 400 points for tenfold odds, as in chess

@@ -61,12 +61,5 @@ def _numbers(found: Help) -> list[dict[str, str]]:
 
 def _line(one: Helpline, language: Language) -> dict[str, Any]:
     chinese = one.hours_zh or ("24 小时" if one.hours == "24/7" else one.hours)
-    return {
-        "country": one.country,
-        "name": one.name,
-        "phone": one.phone,
-        "tel": one.tel,
-        "text": one.text,
-        "hours": chinese if language == "zh" else one.hours,
-        "url": one.url,
-    }
+    shown = {name: getattr(one, name) for name in ("country", "name", "phone", "tel", "text", "url")}
+    return shown | {"hours": chinese if language == "zh" else one.hours}

@@ -53,13 +53,13 @@ class Pages:
     def render(self, request: Request, template: str, **values: Any) -> str:
         return self.templates.get_template(template).render(self._values(request, values))
 
-    def flow(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    def flow(self, request: Request, template: str, **values: Any) -> Response:
         """A page in two parts, cut where its template prints `cut`: the first is shown while the rest is computed.
 
         What takes long is a function, which the template calls below the cut.
         """
         parts = self.templates.get_template(template).generate(self._values(request, {"cut": CUT, **values}))
-        return StreamingResponse(_halves(parts), status, media_type="text/html")
+        return StreamingResponse(_halves(parts), _status(values), media_type="text/html")
 
     def _values(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
         visitor = visit(request)
@@ -81,8 +81,8 @@ class Pages:
         language, accepted = visit(request).language, request.headers.get("accept-language")
         return help_lines(visitor_country(request.app.state.settings.country, accepted, language), language)
 
-    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self.render(request, template, **values), status)
+    def page(self, request: Request, template: str, status: int | None = None, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self.render(request, template, **values), status or _status(values))
 
     def explain(self, request: Request, refusal: RequestRefused) -> Response:
         """The page, or for a script the object, that says what went wrong, what is safe and what to do."""
@@ -126,6 +126,11 @@ def welcome(person: StudioPerson, room: Room) -> bool:
     return person.role in room.roles and not invited_elsewhere
 
 
+def _status(values: dict[str, Any]) -> int:
+    """A page that says what is wrong with a form answers as the form could not be used."""
+    return 200 if values.get("wrong") is None else 422
+
+
 def _halves(parts: Iterator[str]) -> Iterator[str]:
     above: list[str] = []
     for part in parts:
@@ -145,3 +150,8 @@ def _here(request: Request) -> str:
 def pages(request: Request) -> Pages:
     found: Pages = request.app.state.pages
     return found
+
+
+def say_in(request: Request) -> Say:
+    """The texts in the visitor's language."""
+    return pages(request).say[visit(request).language]

@@ -11,13 +11,13 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 from tests.reward.evaluation.hand_made import load
 
-from compeer import statistics as curves
-from compeer import statistics as metrics
 from compeer.cer.item import QUESTIONS
 from compeer.reasoning import STEPS
 from compeer.reward.evaluation.measure import measure
 from compeer.reward.verdict import PREFERENCES
 from compeer.statistics import Resamples
+from compeer.statistics import classification as curves
+from compeer.statistics import classification as metrics
 
 NO_ANSWER = "no answer"
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -50,6 +49,7 @@ from compeer.reasoning.schema import LABELS, STEPS
 
 GENERATOR = "silver"
 POOL = 180  # dialogues; an exchange among the moments of that many is quick and finds what it needs
+_FOLDS = 3
 _LIKELY = 2  # strategies that count as right where the supporter's own is no guide
 
 
@@ -205,13 +205,12 @@ class Leakage(msgspec.Struct, frozen=True):
         return max(self.history, self.emotion, self.strategy) <= STEP_LIMIT and self.reply <= REPLY_LIMIT
 
 
-def text_only(items: Sequence[Item], held_out: Sequence[Item] | None = None, *, folds: int = 3) -> Leakage:
+def text_only(items: Sequence[Item]) -> Leakage:
     """What a classifier that never sees the history reaches, for each question."""
     found = {}
     for question in QUESTIONS:
         rows = [(item.dialogue, *_row(item, question)) for item in items if _labelled(item, question)]
-        test = [(item.dialogue, *_row(item, question)) for item in held_out or () if _labelled(item, question)]
-        found["reply" if question == "preference" else question] = _balanced_accuracy(rows, test, folds)
+        found["reply" if question == "preference" else question] = _balanced_accuracy(rows)
     return Leakage(**found)
 
 
@@ -227,30 +226,21 @@ def _row(item: Item, question: str) -> tuple[str, bool]:
     return render_step(item.candidate.reasoning, question), bool(getattr(item.labels, question))
 
 
-def _balanced_accuracy(
-    rows: Sequence[tuple[str, str, bool]], test: Sequence[tuple[str, str, bool]], folds: int
-) -> float:
+def _balanced_accuracy(rows: Sequence[tuple[str, str, bool]]) -> float:
     """The mean recall of both classes over all rows that were held out."""
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import balanced_accuracy_score
     from sklearn.model_selection import StratifiedGroupKFold
 
     groups, labels = [r[0] for r in rows], np.array([r[2] for r in rows])
-    if len(set(labels)) < 2 or (not test and len(set(groups)) < folds):
+    if len(set(labels)) < 2 or len(set(groups)) < _FOLDS:
         return 0.5  # nothing to tell apart
     # a Chinese character is a word here; the vocabulary knows no labels, so all rows may have a say in it
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"(?u)[\u4e00-\u9fff]|\w+")
     features = words.fit_transform([r[1] for r in rows])
-    if test:
-        told = _fit(features, labels).predict(words.transform([r[1] for r in test]))
-        return float(balanced_accuracy_score([r[2] for r in test], told))
     told = np.zeros(len(labels), dtype=bool)
-    for train, held in StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(features, labels, groups):
-        told[held] = _fit(features[train], labels[train]).predict(features[held])
+    for train, held in StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0).split(features, labels, groups):
+        fit = LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0)
+        told[held] = fit.fit(features[train], labels[train]).predict(features[held])
     return float(balanced_accuracy_score(labels, told))
-
-
-def _fit(features: Any, labels: Any) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0).fit(features, labels)

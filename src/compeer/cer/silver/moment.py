@@ -111,7 +111,6 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Everything the seeker has said."""
         return "\n".join(self.seeker)
 
 

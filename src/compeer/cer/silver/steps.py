@@ -61,8 +61,6 @@ Bank = tuple[str, ...]
 
 
 class Phrases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that is said in one language."""
-
     problems: dict[str, Bank]  # a corpus's problem types, as one would say them
     issue: Bank
     standing: dict[str, Bank]  # by stage
@@ -80,7 +78,6 @@ class Phrases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def phrases(language: Language) -> Phrases:
-    """The phrases of a language."""
     return from_json(Path(__file__).with_name(f"phrases_{language}.json").read_bytes(), Phrases)
 
 
@@ -168,7 +165,6 @@ def true_steps(moment: Moment, seed: int) -> Parts:
 
 
 def text_of(parts: Mapping[str, str], language: Language) -> str:
-    """A step's text."""
     return ("" if language == "zh" else " ").join(parts.values())
 
 

@@ -25,25 +25,11 @@ from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.errors import UserError
-from compeer.evals import launch
+from compeer.evals import launch, roles
 from compeer.evals.esc_eval.ratings import DIMENSIONS, SCALE, averaged, figures, official, proper
 from compeer.evals.prompts import Prompts, load_prompts, published, quoted_dialogue
 from compeer.evals.provider import role_name
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
-from compeer.evals.roles import (
-    Calls,
-    RoleSettings,
-    Supporter,
-    ask_judge,
-    begun,
-    counting,
-    judges,
-    mean_given,
-    played,
-    registered,
-    role_play,
-    said_in,
-)
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_json, from_plain
 
@@ -121,7 +107,7 @@ _SPEAKERS: dict[Language, dict[str, str]] = {
 
 
 async def rate(
-    raters: Sequence[Model], said: list[TranscriptTurn], language: Language, calls: Calls, prompts: Prompts
+    raters: Sequence[Model], said: list[TranscriptTurn], language: Language, calls: roles.Calls, prompts: Prompts
 ) -> dict[str, str]:
     """What each judge writes for each dimension, by "judge/dimension"."""
     speakers = _SPEAKERS[language]
@@ -132,7 +118,7 @@ async def rate(
         rubric = prompts.text(f"rubric_{dimension}", language)
         text = prompts.text("judge", language, rubric=rubric, dialogue=quoted, plain=plain)
         fill = {"fill": {"dimension": dimension, "language": language}} if "{" in judge.name else {}
-        return await ask_judge(judge, calls, text, **fill)
+        return await roles.ask_judge(judge, calls, text, **fill)
 
     asked = [(judge, dimension) for judge in raters for dimension in DIMENSIONS]
     replies = await asyncio.gather(*(one(judge, dimension) for judge, dimension in asked))
@@ -141,7 +127,7 @@ async def rate(
 
 
 def finished_dialogue(
-    card: RoleCard, said: Sequence[TranscriptTurn], replies: dict[str, str], calls: Calls, by_official: bool
+    card: RoleCard, said: Sequence[TranscriptTurn], replies: dict[str, str], calls: roles.Calls, by_official: bool
 ) -> Finished:
     """The dialogue with its scores; ratings without a number are counted."""
     scores: dict[str, float | None] = {
@@ -156,16 +142,12 @@ def finished_dialogue(
 
 
 def esc_eval_task(
-    samples: list[Sample], settings: RoleSettings, prompts: str | None = None, *, official_parser: bool = False
+    samples: list[Sample], settings: roles.RoleSettings, prompts: str | None = None, *, official_parser: bool = False
 ) -> Task:
     """The Inspect task over samples from `sample_of`; `prompts` is a folder."""
     how = msgspec.structs.asdict(settings)
-    return Task(
-        dataset=MemoryDataset(samples),
-        solver=esc_eval_dialogue(how, prompts),
-        scorer=esc_eval_ratings(how, prompts, official_parser),
-        name="esc_eval",
-    )
+    play, rating = esc_eval_dialogue(how, prompts), esc_eval_ratings(how, prompts, official_parser)
+    return Task(dataset=MemoryDataset(samples), solver=play, scorer=rating, name="esc_eval")
 
 
 def sample_of(card: RoleCard) -> Sample:
@@ -175,33 +157,33 @@ def sample_of(card: RoleCard) -> Sample:
 @solver(name="esc_eval_dialogue")  # type: ignore[untyped-decorator]
 def esc_eval_dialogue(settings: dict[str, Any], prompts: str | None = None) -> Solver:
     """Five rounds between the supporter and the seeker of a card."""
-    how, texts = from_plain(settings, RoleSettings), load_prompts("esc_eval", prompts)
+    how, texts = from_plain(settings, roles.RoleSettings), load_prompts("esc_eval", prompts)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         card = from_plain(state.metadata["card"], RoleCard)
         language = card.tongue
-        supporter = Supporter(get_model(), begun(state, how), language, texts.text("supporter", language))
+        supporter = roles.Supporter(get_model(), roles.begun(state, how), language, texts.text("supporter", language))
         role, greeting = texts.text("seeker", language, card=card.base), texts.text("greeting", language)
-        said = await role_play(supporter, get_model(role="seeker", required=True), role, greeting, ROUNDS)
-        return played(state, supporter, [TranscriptTurn("supporter", greeting), *said])
+        said = await roles.role_play(supporter, get_model(role="seeker", required=True), role, greeting, ROUNDS)
+        return roles.played(state, supporter, [TranscriptTurn("supporter", greeting), *said])
 
     return solve
 
 
-_METRICS = {"*": [mean_given(), counting("ratings", lambda value: not isnan(value))]}
+_METRICS = {"*": [roles.mean_given(), roles.counting("ratings", lambda value: not isnan(value))]}
 
 
-@scorer(name=registered("esc_eval"), metrics=_METRICS)  # type: ignore[untyped-decorator]
+@scorer(name=roles.registered("esc_eval"), metrics=_METRICS)  # type: ignore[untyped-decorator]
 def esc_eval_ratings(
     settings: dict[str, Any] | None = None, prompts: str | None = None, official_parser: bool = False
 ) -> Scorer:
     """Seven ratings by each judge, in the paper's columns, 0 to 100."""
-    how, texts = from_plain(settings or {}, RoleSettings), load_prompts("esc_eval", prompts)
+    how, texts = from_plain(settings or {}, roles.RoleSettings), load_prompts("esc_eval", prompts)
 
     async def score(state: TaskState, target: Target) -> Score:
         card = from_plain(state.metadata["card"], RoleCard)
-        said, calls = said_in(state), begun(state, how)
-        raters = judges() or [get_model(role="judge", required=True)]  # raises Inspect's own message
+        said, calls = roles.said_in(state), roles.begun(state, how)
+        raters = roles.judges() or [get_model(role="judge", required=True)]  # raises Inspect's own message
         replies = await rate(raters, said, card.tongue, calls, texts)
         done = finished_dialogue(card, said, replies, calls, official_parser)
         launch.report_finished(done)
@@ -217,7 +199,7 @@ def evaluate(
     model: Model,
     seeker: Model,
     raters: Sequence[Model],
-    settings: RoleSettings = RoleSettings(),
+    settings: roles.RoleSettings = roles.RoleSettings(),
     *,
     cards: Sequence[Path] = (),
     exclude: Sequence[str] = (),

@@ -22,15 +22,7 @@ import numpy as np
 from compeer.corpora import CORPORA, Rejected, load
 from compeer.dialogue import Dialogue, read, rounds
 from compeer.errors import UserError
-from compeer.evals.language.metrics import (
-    across_figure,
-    bleu_figure,
-    distinct_figure,
-    rouge_l,
-    said_before,
-    said_elsewhere,
-    self_bleu,
-)
+from compeer.evals.language import metrics
 from compeer.evals.language.outputs import Output, Outputs
 from compeer.evals.result import Result, Transcript, cases_digest, meanings
 from compeer.policy.diversity import self_similarity
@@ -110,8 +102,6 @@ def measure(
 
 
 class _LanguageReplies:
-    """The replies of one language."""
-
     def __init__(self, outputs: Sequence[Output], embed: Embed | None, seed: int) -> None:
         self.outputs, self.embed = outputs, embed
         self.replies = [one.reply for one in outputs]
@@ -124,11 +114,11 @@ class _LanguageReplies:
         """One value per reply; NaN where it has none."""
         values = {
             "length": [len(words(reply)) for reply in self.replies],
-            "self-bleu": self_bleu(self.replies),
-            "identical": said_elsewhere(self.replies),
-            "repetition": [said_before(one.reply, _by("supporter", one)) for one in self.outputs],
-            "echo": [said_before(one.reply, _by("seeker", one)) for one in self.outputs],
-            "rouge-l": [rouge_l(one.reply, one.reference) if one.reference else None for one in self.outputs],
+            "self-bleu": metrics.self_bleu(self.replies),
+            "identical": metrics.said_elsewhere(self.replies),
+            "repetition": [metrics.said_before(one.reply, _by("supporter", one)) for one in self.outputs],
+            "echo": [metrics.said_before(one.reply, _by("seeker", one)) for one in self.outputs],
+            "rouge-l": [metrics.rouge_l(one.reply, one.reference) if one.reference else None for one in self.outputs],
         }
         if self.embed:
             embed = self.embed
@@ -151,14 +141,16 @@ class _LanguageReplies:
             value = float(np.percentile(self.values["length"], share))
             made[name] = Figure(name, value, n=len(self.replies))
         for n in (1, 2, 3):
-            made[f"distinct-{n}"] = distinct_figure(f"distinct-{n}", self.replies, self.dialogues, n)
+            made[f"distinct-{n}"] = metrics.distinct_figure(f"distinct-{n}", self.replies, self.dialogues, n)
         if self.embed:
-            made["similarity-across"] = across_figure("similarity-across", self.vectors, self.dialogues)
+            made["similarity-across"] = metrics.across_figure("similarity-across", self.vectors, self.dialogues)
             made["similarity-within"] = mean_figure("similarity-within", list(self.within().values()))
         if any(one.reference for one in self.outputs):
             references = [one.reference for one in self.outputs]
             for name in ("bleu-2", "bleu-4"):
-                made[name], self.signature = bleu_figure(name, self.replies, references, self.language, self.resamples)
+                made[name], self.signature = metrics.bleu_figure(
+                    name, self.replies, references, self.language, self.resamples
+                )
         return [made[name] for name in meanings()["diversity"] if name in made]
 
     def distance(self, people: Mapping[str, int]) -> list[Figure]:
@@ -250,7 +242,6 @@ def distance_figure(
 
 
 def count_strategies(strategies: Iterable[Sequence[str]]) -> dict[str, int]:
-    """How often each strategy occurs."""
     return dict(Counter(one for each in strategies for one in each))
 
 

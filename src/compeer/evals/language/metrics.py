@@ -38,7 +38,6 @@ _FEWEST = 5  # dialogues; with fewer, leaving one out shows nothing
 
 
 def sacrebleu(language: Language = "en", order: int = ORDER) -> Any:
-    """sacreBLEU's metric for a language."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
@@ -138,14 +137,14 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     return len(first) - open_bits.bit_count()
 
 
-def said_before(reply: str, earlier: Iterable[str], n: int = 3) -> float | None:
-    """The share of the reply's n-grams that occur in the earlier texts; None for a reply shorter than n words.
+def said_before(reply: str, earlier: Iterable[str]) -> float | None:
+    """The share of the reply's triples that occur in the earlier texts; None for a reply shorter than three words.
 
     >>> said_before("I hear you, that is hard", ["I hear you."]), said_before("Oh no", ["Oh no"])
     (0.25, None)
     """
-    own = ngrams(reply, n)
-    known = {gram for text in earlier for gram in ngrams(text, n)}
+    own = ngrams(reply, 3)
+    known = {gram for text in earlier for gram in ngrams(text, 3)}
     return sum(gram in known for gram in own) / len(own) if own else None
 
 

@@ -28,8 +28,6 @@ from compeer.reasoning.ontology import Language, detect
 
 
 class Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reply and what is known around it."""
-
     case: str  # the transcript it stands in
     dialogue: str
     language: Language
@@ -51,8 +49,6 @@ class Outputs(msgspec.Struct, frozen=True):
 
 
 class OutputLine(msgspec.Struct, omit_defaults=True):
-    """A line of a file of outputs."""
-
     reply: str
     dialogue: str | None = None
     id: str | None = None

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -50,7 +51,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     narrow: bool = False  # fits beside others in a row
 
     def csv_file(self) -> str:
-        """The numbers as CSV."""
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([self.head, *([_cell(one) for one in row] for row in self.rows)])
         return out.getvalue()
@@ -73,6 +73,18 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     def file(self, kind: str) -> str:
         """The figure as svg, csv or tex."""
         return {"svg": self.svg_file, "csv": self.csv_file, "tex": self.latex_file}[kind]()
+
+
+class Caption(msgspec.Struct, frozen=True):
+    """What a figure is called and says; each way to draw takes one."""
+
+    name: str
+    title: str
+    says: str
+    note: str = ""
+
+    def chart(self, svg: Markup, head: Iterable[str], rows: Iterable[tuple[Any, ...]], **more: Any) -> Chart:
+        return Chart(**msgspec.structs.asdict(self), svg=svg, head=tuple(head), rows=tuple(rows), **more)
 
 
 def slug(name: str) -> str:
@@ -224,7 +236,6 @@ def path_of(x: Scale, y: Scale, xs: Numbers, ys: Numbers) -> str:
 
 
 def bounds(values: Iterable[Numbers]) -> tuple[float, float]:
-    """The lowest and the highest of all numbers."""
     whole = np.concatenate([np.asarray(one, dtype=float) for one in values])
     return float(whole.min()), float(whole.max())
 
@@ -245,15 +256,12 @@ def _stroke(x: Scale, y: Scale, few: ThinnedColumn, kind: str) -> Markup:
 
 
 def curves(
-    name: str,
-    title: str,
+    caption: Caption,
     lines: Sequence[Line],
-    says: str,
     *,
     axes: tuple[str, str] = ("step", ""),
     square: bool = False,
     most: int = 150,
-    note: str = "",
     last: str = "",
 ) -> Chart:
     """Lines over one another. `square` is for shares against shares: both axes from 0 to 1, with the diagonal."""
@@ -280,13 +288,10 @@ def curves(
         rows += zip([one.name] * len(few.steps), few.steps, few.means, few.lows, few.highs, strict=True)
     whole = all(low == mean == high for _, _, mean, low, high in rows)
     about = {"data_x": f"{x.low} {x.high} {x.start} {x.end}", "data_y": f"{y.low} {y.high} {y.start} {y.end}"}
-    return Chart(
-        name=name, title=title, says=says, svg=drawing(says, parts, height, width, **about),
-        head=("series", axes[0], axes[1] or "value") + (() if whole else ("lowest", "highest")),
-        rows=tuple(row[:3] if whole else row for row in rows),
-        key=tuple((one.colour, one.name) for one in lines) if len(lines) > 1 else (), note=note, last=last,
-        narrow=square,
-    )  # fmt: skip
+    head = ("series", axes[0], axes[1] or "value", "lowest", "highest")[: 3 if whole else 5]
+    key = tuple((one.colour, one.name) for one in lines) if len(lines) > 1 else ()
+    svg = drawing(caption.says, parts, height, width, **about)
+    return caption.chart(svg, head, (row[: len(head)] for row in rows), key=key, last=last, narrow=square)
 
 
 class Dot(msgspec.Struct, frozen=True):
@@ -300,15 +305,11 @@ class Dot(msgspec.Struct, frozen=True):
 
 
 def forest(
-    name: str,
-    title: str,
+    caption: Caption,
     panels: Sequence[tuple[str, Sequence[Dot]]],
-    says: str,
     *,
     zero: bool = False,
     ends: tuple[float, float] | None = None,
-    row: str = "figure",
-    note: str = "",
 ) -> Chart:
     """Dots with intervals, a panel with an axis of its own for each scale; `zero` marks 0 as "no difference".
 
@@ -345,11 +346,8 @@ def forest(
             at_row += 10 + step * len(own)
         top += tall + 30
     key = dict.fromkeys((dot.colour, dot.series) for _, dots in panels for dot in dots if dot.series)
-    return Chart(
-        name=name, title=title, says=says, svg=drawing(says, parts, top - 8),
-        head=(row, "series", "value", "low", "high", "n"), rows=tuple(rows),
-        key=tuple(key) if len(key) > 1 else (), note=note,
-    )  # fmt: skip
+    head = ("figure", "series", "value", "low", "high", "n")
+    return caption.chart(drawing(caption.says, parts, top - 8), head, rows, key=tuple(key) if len(key) > 1 else ())
 
 
 def _wide(words: str) -> float:
@@ -370,9 +368,7 @@ def _dot(dot: Dot, x: Scale, at: float, signed: bool) -> Markup:
     return tag("g", Markup("").join(parts), class_=f"s{dot.colour % COLOURS}")
 
 
-def slopes(
-    name: str, title: str, sides: tuple[str, str], cases: Sequence[tuple[str, float, float]], says: str, note: str = ""
-) -> Chart:
+def slopes(caption: Caption, sides: tuple[str, str], cases: Sequence[tuple[str, float, float]]) -> Chart:
     """Each case from its value on the left to that on the right; equal lines are drawn once, wider for more cases."""
     height, left, right = 280, 120, WIDTH - 120
     y = Scale(*bounds([[one for _, before, after in cases for one in (before, after)]]), height - 34, 14)
@@ -389,22 +385,12 @@ def slopes(
         parts.append(tag("g", tag("title", f"{short(before)} to {short(after)}: {count}") + drawn))
     means = [sum(side) / len(cases) for side in list(zip(*cases, strict=True))[1:]]
     parts.append(tag("polyline", class_="line thick", points=f"{left},{y(means[0]):.1f} {right},{y(means[1]):.1f}"))
-    rows = tuple((case, before, after, after - before) for case, before, after in cases)
-    return Chart(
-        name=name, title=title, says=says, svg=drawing(says, parts, height, class_="chart s2"),
-        head=("case", *sides, "difference"), rows=rows, note=note,
-    )  # fmt: skip
+    rows = ((case, before, after, after - before) for case, before, after in cases)
+    svg = drawing(caption.says, parts, height, class_="chart s2")
+    return caption.chart(svg, ("case", *sides, "difference"), rows)
 
 
-def distribution(
-    name: str,
-    title: str,
-    sets: Sequence[tuple[str, int, Sequence[float]]],
-    says: str,
-    *,
-    below: str = "",
-    note: str = "",
-) -> Chart:
+def distribution(caption: Caption, sets: Sequence[tuple[str, int, Sequence[float]]], *, below: str = "") -> Chart:
     """How often each value, or each range of values, occurs in each set: bars side by side, as shares."""
     values = [value for _, _, own in sets for value in own]
     low, high = min(values), max(values)
@@ -431,14 +417,10 @@ def distribution(
             drawn = tag("rect", class_="bar", x=x, y=y(share), width=max(1.0, bar - 1), height=y.start - y(share), rx=2)
             parts.append(tag("g", told + drawn, class_=f"s{colour % COLOURS}"))
     parts.append(text(WIDTH - 8, height - 4, below, "", "end"))
-    rows: list[tuple[Cell, ...]] = []
-    for place, called in enumerate(names):
-        rows.append((called, *(float(count[place]) for count in counts)))
-    return Chart(
-        name=name, title=title, says=says, svg=drawing(says, parts, height),
-        head=(below or "value", *(one[0] for one in sets)), rows=tuple(rows),
-        key=tuple((colour, label) for label, colour, _ in sets) if len(sets) > 1 else (),
-    )  # fmt: skip
+    rows = ((called, *(float(count[place]) for count in counts)) for place, called in enumerate(names))
+    key = tuple((colour, label) for label, colour, _ in sets) if len(sets) > 1 else ()
+    head = (below or "value", *(one[0] for one in sets))
+    return caption.chart(drawing(caption.says, parts, height), head, rows, key=key)
 
 
 def _round_edges(low: float, high: float) -> np.ndarray:
@@ -454,17 +436,14 @@ def _round_edges(low: float, high: float) -> np.ndarray:
 
 
 def heat(
-    name: str,
-    title: str,
+    caption: Caption,
     rows: Sequence[str],
     columns: Sequence[str],
     counts: Sequence[Sequence[int]],
-    says: str,
     *,
     axes: tuple[str, str] = ("", ""),
     by_row: bool = False,
     colour: int = 0,
-    note: str = "",
 ) -> Chart:
     """Counts as a table of tinted cells; a tint is the share of its column, or of its row."""
     table = np.asarray(counts, dtype=float)
@@ -488,24 +467,20 @@ def heat(
                        fill_opacity=f"{0.04 + 0.41 * share:.2f}")  # fmt: skip
             words = text(x + wide / 2 - 1, y + 18, f"{count} · {share:.0%}" if count else "0", "name", "middle")
             parts.append(tag("g", told + cell + words))
-    whole = drawing(says, parts, top + tall * len(rows) + 4, width, class_=f"chart s{colour % COLOURS}")
-    made: list[tuple[Cell, ...]] = [(called, *row) for called, row in zip(rows, counts, strict=True)]
-    return Chart(
-        name=name,
-        title=title,
-        says=says,
-        svg=whole,
-        head=(axes[0], *columns),
-        rows=tuple(made),
-        note=note,
-        narrow=width == NARROW,
-    )
+    svg = drawing(caption.says, parts, top + tall * len(rows) + 4, width, class_=f"chart s{colour % COLOURS}")
+    made = ((called, *row) for called, row in zip(rows, counts, strict=True))
+    return caption.chart(svg, (axes[0], *columns), made, narrow=width == NARROW)
 
 
 def pairs_of_bars(
-    name: str, title: str, ours: Mapping[str, float], theirs: Mapping[str, float], label: str, says: str,
-    *, most: float, colour: int = 0, note: str = "",
-) -> Chart:  # fmt: skip
+    caption: Caption,
+    ours: Mapping[str, float],
+    theirs: Mapping[str, float],
+    label: str,
+    *,
+    most: float,
+    colour: int = 0,
+) -> Chart:
     """Shares of a model as bars, people's as lines with a dot; panels side by side end at the same share `most`."""
     left, right, tall = 204, 48, 36
     x = Scale(0.0, max(most, 0.01), left, WIDTH - right)
@@ -522,15 +497,14 @@ def pairs_of_bars(
             text(x(people) + 8, y + 28, f"{people:.0%}", "people-share"),
         ]
         parts.append(tag("g", Markup("").join(inside)))
-    whole = drawing(says, parts, 12 + tall * len(ours), class_=f"chart s{colour % COLOURS}")
-    rows = tuple((called, share, theirs[called]) for called, share in ours.items())
-    return Chart(name=name, title=title, says=says, svg=whole, head=("strategy", label, "people"), rows=rows, note=note)
+    svg = drawing(caption.says, parts, 12 + tall * len(ours), class_=f"chart s{colour % COLOURS}")
+    rows = ((called, share, theirs[called]) for called, share in ours.items())
+    return caption.chart(svg, ("strategy", label, "people"), rows)
 
 
 def moods(
-    name: str, title: str, cases: Sequence[tuple[str, Sequence[float], str]], says: str,
-    *, run: int, colour: int = 0, below: str = "", note: str = "",
-) -> Chart:  # fmt: skip
+    caption: Caption, cases: Sequence[tuple[str, Sequence[float], str]], *, run: int, colour: int = 0, below: str = ""
+) -> Chart:
     """Every dialogue's emotion thin, their mean thick; a dialogue that has ended keeps its last value in the mean."""
     height, left, right = 270, 40, 12
     turns = max(len(curve) for _, curve, _ in cases)
@@ -549,7 +523,7 @@ def moods(
         parts.append(tag("g", told + drawn, class_="one", data_case=case))
         parts.append(tag("circle", class_="end", cx=x(len(curve) - 1), cy=y(curve[-1]), r=2))
     parts.append(tag("polyline", class_="line thick", points=path_of(x, y, range(turns), means)))
-    whole = drawing(says, parts, height, class_=f"chart s{colour % COLOURS}", data_run=run)
-    rows = tuple((case, float(turn + 1), float(mood)) for case, curve, _ in cases for turn, mood in enumerate(curve))
-    rows += tuple(("mean", float(turn + 1), mean) for turn, mean in enumerate(means))
-    return Chart(name=name, title=title, says=says, svg=whole, head=("case", below, "emotion"), rows=rows, note=note)
+    svg = drawing(caption.says, parts, height, class_=f"chart s{colour % COLOURS}", data_run=run)
+    rows = [(case, float(turn + 1), float(mood)) for case, curve, _ in cases for turn, mood in enumerate(curve)]
+    rows += [("mean", float(turn + 1), mean) for turn, mean in enumerate(means)]
+    return caption.chart(svg, ("case", below, "emotion"), rows)

@@ -35,7 +35,6 @@ def setup_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _setting_text(value: Any) -> str:
-    """A setting's value as a person reads it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -90,8 +89,6 @@ class RunGroup(msgspec.Struct, frozen=True):
 
 
 class TrainedRun(msgspec.Struct, frozen=True):
-    """A training run, for its curves."""
-
     label: str
     metrics: MetricLog
     colour: int = 0
@@ -140,15 +137,18 @@ def gather(paths: Sequence[Path], most: int = 1000) -> ReportRuns:
         key = (run.result.benchmark, tuple(sorted(run.result.comparable.items())))
         grouped.setdefault(key, []).append(run)
     groups: list[RunGroup] = []
+    colours: dict[str, int] = {}  # by label
     for (benchmark, _), members in grouped.items():
         first = next((group for group in groups if group.benchmark == benchmark), None)
         apart = why_apart(first.comparable, members[0].result.comparable) if first else ""
-        groups.append(RunGroup(benchmark, _named(members), apart))
-    return ReportRuns(tuple(_coloured(groups)), tuple(training), tuple(judging))
+        shown = [
+            msgspec.structs.replace(run, colour=colours.setdefault(run.label, len(colours))) for run in _named(members)
+        ]
+        groups.append(RunGroup(benchmark, tuple(shown), apart))
+    return ReportRuns(tuple(groups), tuple(training), tuple(judging))
 
 
 def read_training(path: Path, label: str, colour: int) -> TrainedRun:
-    """The metrics of a training run."""
     metrics = MetricLog(path / "metrics.jsonl")
     metrics.catch_up()
     return TrainedRun(label, metrics, colour)
@@ -174,16 +174,6 @@ def why_apart(first: dict[str, str], other: dict[str, str]) -> str:
         if first.get(name) != other.get(name)
     ]
     return f"Another measurement than the table before: {'; '.join(parts)}."
-
-
-def _coloured(groups: list[RunGroup]) -> list[RunGroup]:
-    labels = list(dict.fromkeys(run.label for group in groups for run in group.runs))
-    return [
-        msgspec.structs.replace(
-            group, runs=tuple(msgspec.structs.replace(run, colour=labels.index(run.label)) for run in group.runs)
-        )
-        for group in groups
-    ]
 
 
 def _named(members: list[ReportRun]) -> tuple[ReportRun, ...]:

@@ -23,34 +23,16 @@ import jinja2
 import msgspec
 
 from compeer import __version__
+from compeer.evals.report import tables
 from compeer.evals.report.charts import FOLDER, Chart, style
-from compeer.evals.report.gather import ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
+from compeer.evals.report.gather import TEXTS, ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
 from compeer.evals.report.pictures import group_charts, judge_charts, training_charts
-from compeer.evals.report.tables import (
-    ReportTable,
-    case_score,
-    cell_text,
-    confusion_table,
-    figure_words,
-    group_tables,
-    named,
-    pair_table,
-    paired,
-    paper_columns,
-    plain_text,
-    span,
-    value_text,
-)
+from compeer.evals.report.tables import named
 from compeer.evals.result import Transcript, TranscriptTurn
-from compeer.reasoning import LABELS, STEPS, Parsed, parse, split_thinking
-from compeer.reasoning.schema import write_value
+from compeer.reasoning import LABELS, STEPS, parse, split_thinking
+from compeer.reasoning.render import chips, named_labels
 from compeer.statistics import Figure
 
-#: a step by the name that a reader sees
-STEP_NAMES = {
-    "en": {"history": "History", "emotion": "Emotion", "strategy": "Strategy"},
-    "zh": {"history": "历史", "emotion": "情绪", "strategy": "策略"},
-}
 _PLAIN = " ,;:/$&()*+-=@[]^_{}|\\"
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -62,8 +44,10 @@ def run_json(run: ReportRun) -> str:
     '"\\\\u003c/script\\\\u003e\\\\u003c!--\\\\u0026"'
     """
     benchmark, shown = run.result.benchmark, run.transcripts[: run.shown]
-    named_score = next((score[0] for sample in shown if (score := case_score(benchmark, sample))), "")
-    return inline({"score": figure_words(named_score), "samples": [sample_view(one, benchmark) for one in shown]})
+    named_score = next((score[0] for sample in shown if (score := tables.case_score(benchmark, sample))), "")
+    return inline(
+        {"score": tables.figure_words(named_score), "samples": [sample_view(one, benchmark) for one in shown]}
+    )
 
 
 def inline(value: Any) -> str:
@@ -77,31 +61,26 @@ def inline(value: Any) -> str:
 def sample_view(sample: Transcript, benchmark: str) -> dict[str, Any]:
     """A dialogue as pages show it: what was said, the reasoning in steps, scores under names for people."""
     scores = {name: value for name, value in sample.scores.items() if (benchmark, name) != ("sage", "emotion")}
-    made: dict[str, Any] = {
+    _, score = tables.case_score(benchmark, sample) or ("", None)
+    return {
         "id": sample.id,
         "language": sample.language,
         "said": [_said(said) for said in sample.said],
-        "scores": {figure_words(name): value for name, value in scores.items()},  # SAGE's is the end of its curve
+        "scores": {
+            tables.figure_words(name): value for name, value in scores.items()
+        },  # SAGE's is the end of its curve
         "about": sample.about,
+        **_given(score=score, curve=sample.curve, end=sample.end),
     }
-    if score := case_score(benchmark, sample):
-        made["score"] = score[1]
-    if sample.curve:
-        made["curve"] = sample.curve
-    if sample.end:
-        made["end"] = sample.end
-    return made
 
 
 def _said(said: TranscriptTurn) -> dict[str, Any]:
-    made: dict[str, Any] = {"who": said.speaker, "text": said.text}
-    if said.reasoning:
-        made["thought"] = _thought(said.reasoning, said.text)
-    if said.emotion is not None:
-        made["emotion"] = said.emotion
-    if said.note:
-        made["note"] = said.note
-    return made
+    thought = _thought(said.reasoning, said.text) if said.reasoning else None
+    return {"who": said.speaker, "text": said.text, **_given(thought=thought, emotion=said.emotion, note=said.note)}
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, "", ())}
 
 
 def _thought(reasoning: str, reply: str) -> dict[str, Any]:
@@ -110,8 +89,8 @@ def _thought(reasoning: str, reply: str) -> dict[str, Any]:
     if not parsed.texts and not parsed.labels:
         thinking, rest = split_thinking(reasoning)
         return {"raw": (thinking or rest).strip()}
-    named = _named(parsed)
-    titles = STEP_NAMES[parsed.language or "en"]
+    named, titles = named_labels(parsed), TEXTS["steps"][parsed.language or "en"]
+    named |= {"intensity": f"{named['intensity']}/5"} if "intensity" in named else {}
     steps = [
         {
             "name": titles[step],
@@ -120,37 +99,13 @@ def _thought(reasoning: str, reply: str) -> dict[str, Any]:
         }
         for step in STEPS
     ]
-    return {"steps": steps, "chips": _chips(named), "problems": [str(problem) for problem in parsed.problems]}
+    return {"steps": steps, "chips": chips(parsed), "problems": [str(problem) for problem in parsed.problems]}
 
 
-def _chips(named: dict[str, str]) -> list[str]:
-    feeling = named.get("emotion")
-    if feeling and "intensity" in named:
-        feeling = f"{feeling} {named['intensity']}"
-    return [chip for chip in (named.get("stage"), feeling, named.get("strategy")) if chip]
-
-
-def _named(parsed: Parsed) -> dict[str, str]:
-    language = parsed.language or "en"
-    named = {label: write_value(label, value, language) for label, value in parsed.labels.items()}
-    if "intensity" in named:
-        named["intensity"] += "/5"
-    return named
-
-
-#: the figure that stands for a run at a glance
-HEADLINES = {
-    "sage": ("Sentient", "mean emotion at the end, of 100"),
-    "esc-eval": ("Average", "mean of seven dimensions, of 100"),
-    "reward": ("reward", "of -5 to 5"),
-    "diversity": ("distinct-2", "different pairs of words"),
-    "control": ("adherence", "pins kept"),
-}
 SERIES = 6  # colours; further runs begin again
 
 
 def page(gathered: ReportRuns, title: str) -> str:
-    """The whole page."""
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     readable = [run for run in gathered.runs if run.shown]
@@ -189,26 +144,12 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"plain": plain_text}
-    made.globals |= {
-        "series": SERIES,
-        "version": __version__,
-        "cell_text": cell_text,
-        "figure_words": figure_words,
-        "file_address": _file_address,
-        "group_charts": group_charts,
-        "headline": _headline,
-        "judge_charts": judge_charts,
-        "remarks": _remarks,
-        "run_json": run_json,
-        "setup_rows": setup_rows,
-        "side_by_side": _side_by_side,
-        "span": span,
-        "tables_of": _tables_of,
-        "title_of": title_of,
-        "training_charts": training_charts,
-        "value_text": value_text,
-    }
+    made.filters |= {"plain": tables.plain_text}
+    from_tables = (tables.cell_text, tables.figure_words, tables.span, tables.value_text)
+    charts = (group_charts, judge_charts, training_charts, _file_address)
+    called = (*from_tables, *charts, run_json, setup_rows, title_of, _headline, _remarks, _side_by_side, _tables_of)
+    made.globals |= {function.__name__.strip("_"): function for function in called}
+    made.globals |= {"series": SERIES, "version": __version__}
     return made
 
 
@@ -228,32 +169,32 @@ def _about(gathered: ReportRuns) -> str:
 
 def _headline(run: ReportRun) -> tuple[Figure | None, str]:
     """The figure that stands for a run, and what it is."""
-    column, meaning = HEADLINES.get(run.result.benchmark, ("", ""))
+    column, meaning = TEXTS["headlines"].get(run.result.benchmark, ("", ""))
     figures = run.result.figures
     return next((one for one in figures if named(one.name).column == column), figures[0] if figures else None), meaning
 
 
 def _tables_of(
     group: RunGroup, first: bool
-) -> tuple[ReportTable, ReportTable | None, list[ReportTable], list[ReportTable]]:
+) -> tuple[tables.ReportTable, tables.ReportTable | None, list[tables.ReportTable], list[tables.ReportTable]]:
     """Our main table, the paper's beside the first group of a benchmark, the paired differences, and all the others."""
-    ours, *others = group_tables(group)
+    ours, *others = tables.group_tables(group)
     for run in group.runs if group.benchmark == "control" else ():
         for reader, confusion in run.result.setup.get("agreement", {}).items():
             if confusion:
-                others.append(confusion_table(f"{run.label}: stated strategy against {reader}", confusion))
-    paper = paper_columns(group.benchmark) if first else None
-    return ours, paper, [pair_table(pair) for pair in paired(group)], others
+                others.append(tables.confusion_table(f"{run.label}: stated strategy against {reader}", confusion))
+    paper = tables.paper_columns(group.benchmark) if first else None
+    return ours, paper, [tables.pair_table(pair) for pair in tables.paired(group)], others
 
 
-def _remarks(table: ReportTable) -> tuple[str, ...]:
+def _remarks(table: tables.ReportTable) -> tuple[str, ...]:
     """What the marks in a table's cells mean."""
     return tuple(dict.fromkeys(f"† {row.name}: {remark}." for row in table.rows for remark in row.marks.values()))
 
 
-def _side_by_side(tables: list[ReportTable]) -> list[tuple[bool, list[ReportTable]]]:
+def _side_by_side(shown: list[tables.ReportTable]) -> list[tuple[bool, list[tables.ReportTable]]]:
     """Narrow tables that follow one another, and wide ones."""
-    return [(narrow, list(some)) for narrow, some in groupby(tables, key=lambda table: table.narrow)]
+    return [(narrow, list(some)) for narrow, some in groupby(shown, key=lambda table: table.narrow)]
 
 
 def _file_address(chart: Chart, kind: str) -> str:

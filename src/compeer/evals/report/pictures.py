@@ -19,6 +19,7 @@ from typing import Any
 from compeer.cer.item import QUESTIONS, Question
 from compeer.evals.language.measure import shares
 from compeer.evals.report.charts import (
+    Caption,
     Chart,
     Dot,
     Line,
@@ -45,7 +46,8 @@ from compeer.reasoning import parse
 from compeer.reasoning.ontology import STAGES, STRATEGIES, Language
 from compeer.reward.evaluation.measure import JudgeResult
 from compeer.reward.evaluation.report import ReportSection
-from compeer.statistics import Figure, kappa
+from compeer.statistics import Figure
+from compeer.statistics.agreement import kappa
 from compeer.training.metrics import metric_words
 
 #: where the scale of a figure ends; figures of one scale share an axis
@@ -63,8 +65,6 @@ _TABLE1: dict[Question, tuple[str, ...]] = {
 
 
 class PictureWords:
-    """The texts of one language, by key."""
-
     def __init__(self, language: Language) -> None:
         self.language = language
 
@@ -132,7 +132,7 @@ def _differences(name: str, pair: PairedRuns, say: PictureWords) -> Chart:
     panels = by_scale(dots, pair.first.result.benchmark, say)
     note = say("forest.note", first=sides["first"]) + (f" {say('forest.chance')}" if chance else "")
     says = say("forest.says", figures=_told(pair.differences, signed=True), **sides)
-    return forest(name, say("forest.title", **sides), panels, says, zero=True, note=note)
+    return forest(Caption(name, say("forest.title", **sides), says, note), panels, zero=True)
 
 
 def _slopes(name: str, pair: PairedRuns, say: PictureWords) -> list[Chart]:
@@ -151,8 +151,8 @@ def _slopes(name: str, pair: PairedRuns, say: PictureWords) -> list[Chart]:
     sides = {"second": pair.second.label, "first": pair.first.label, "measure": measure}
     first, last = (short(sum(side) / len(cases)) for side in ([one for _, one, _ in cases], [two for *_, two in cases]))
     says = say("slopes.says", n=len(cases), before=first, after=last, **counts, **sides)
-    title, note = say("slopes.title", **sides), say("slopes.note", **counts)
-    return [slopes(name, title, (pair.second.label, pair.first.label), cases, says, note=note)]
+    caption = Caption(name, say("slopes.title", **sides), says, say("slopes.note", **counts))
+    return [slopes(caption, (pair.second.label, pair.first.label), cases)]
 
 
 def _distribution(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
@@ -169,9 +169,8 @@ def _distribution(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
         say("distribution.set", name=label, median=short(statistics.median(values)), n=len(values))
         for label, _, values in sets
     ]
-    title = say("distribution.title", measure=measure)
     says = say("distribution.says", measure=measure, sets="; ".join(told))
-    return [distribution(name, title, sets, says, below=measure)]
+    return [distribution(Caption(name, say("distribution.title", measure=measure), says), sets, below=measure)]
 
 
 def _results(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
@@ -189,8 +188,9 @@ def _results(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     dots = [Dot(figure_words(one.name), one, run.label, run.colour) for run, one in kept]
     says = say("results.says", models=", ".join(run.label for run in group.runs), figures=_told(one for _, one in kept))
     if group.benchmark == "esc-eval":
-        return [forest(name, say("dimensions.title"), [(say("scale.100"), dots)], says, ends=(0, 100))]
-    return [forest(name, say("results.title"), by_scale(dots, group.benchmark, say), says, note=say("results.note"))]
+        return [forest(Caption(name, say("dimensions.title"), says), [(say("scale.100"), dots)], ends=(0, 100))]
+    caption = Caption(name, say("results.title"), says, say("results.note"))
+    return [forest(caption, by_scale(dots, group.benchmark, say))]
 
 
 def _stages(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
@@ -211,8 +211,9 @@ def _stages(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
             share = f"{max(own) / sum(own):.0%}"
             top.append(say("stages.top", stage=stage, strategy=rows[own.index(max(own))], share=share))
     says = say("stages.says", model=run.label, n=counts.total(), top="; ".join(top))
-    axes, title = (say("axis.strategy"), say("axis.stage")), say("stages.title", model=run.label)
-    return [heat(name, title, rows, columns, table, says, axes=axes, colour=run.colour, note=say("stages.note"))]
+    caption = Caption(name, say("stages.title", model=run.label), says, say("stages.note"))
+    axes = (say("axis.strategy"), say("axis.stage"))
+    return [heat(caption, rows, columns, table, axes=axes, colour=run.colour)]
 
 
 def _moods(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
@@ -221,8 +222,8 @@ def _moods(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
         return []
     end = f"{sum(curve[-1] for _, curve, _ in cases) / len(cases):.1f}"
     says = say("moods.says", n=len(cases), model=run.label, end=end)
-    title, below = say("moods.title", model=run.label), say("axis.turn")
-    return [moods(name, title, cases, says, run=run.number, colour=run.colour, below=below, note=say("moods.note"))]
+    caption = Caption(name, say("moods.title", model=run.label), says, say("moods.note"))
+    return [moods(caption, cases, run=run.number, colour=run.colour, below=say("axis.turn"))]
 
 
 def _strategies(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
@@ -238,10 +239,9 @@ def _strategies(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
         )
         about = {"model": run.label, "language": LANGUAGE_NAMES.get(language, language)}
         title, says = say("strategies.title", source=entry["source"], **about), say("strategies.says", **about)
-        called, note = f"{name}-strategies-{run.number}-{slug(str(language))}", say("strategies.note")
-        made.append(
-            pairs_of_bars(called, title, ours, theirs, run.label, says, most=most, colour=run.colour, note=note)
-        )
+        called = f"{name}-strategies-{run.number}-{slug(str(language))}"
+        caption = Caption(called, title, says, say("strategies.note"))
+        made.append(pairs_of_bars(caption, ours, theirs, run.label, most=most, colour=run.colour))
     return made
 
 
@@ -258,9 +258,8 @@ def _confusions(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
         says = say("confusion.says", n=sum(map(sum, table)), same=same)
         title = say("confusion.title", model=run.label, reader=reader)
         stated, read = ([STRATEGIES.get(key).name(say.language) for key in keys] for keys in (rows, columns))
-        axes, called = (say("axis.stated"), say("axis.read")), f"{name}-{number + 1}"
-        colour = run.colour
-        found.append(heat(called, title, stated, read, table, says, axes=axes, by_row=True, colour=colour, note=says))
+        caption, axes = Caption(f"{name}-{number + 1}", title, says, says), (say("axis.stated"), say("axis.read"))
+        found.append(heat(caption, stated, read, table, axes=axes, by_row=True, colour=run.colour))
     return found
 
 
@@ -279,7 +278,8 @@ def judge_charts(name: str, section: ReportSection, language: Language = "en") -
     told = ", ".join(f"{dot.series} {dot.row} {short(dot.figure.value or 0)}" for dot in dots)
     title, note = say("judges.title", set=section.set), say("judges.note", heading=section.heading)
     says = say("judges.says", n=section.items, heading=section.heading, figures=told)
-    made = [forest(f"{name}-judges", title, [(say("scale.1"), dots)], says, ends=(0, 1), note=note)] if dots else []
+    caption = Caption(f"{name}-judges", title, says, note)
+    made = [forest(caption, [(say("scale.1"), dots)], ends=(0, 1))] if dots else []
     for question in QUESTIONS:
         made += [one for judge in judges for one in _agreement(f"{name}-{question}", judge, question, say)]
     for question in QUESTIONS:
@@ -304,9 +304,8 @@ def _agreement(name: str, judge: JudgeResult, question: Question, say: PictureWo
         classes, table = classes[:-1], [row[:-1] for row in table]
     both = {"judge": judge.name, "question": say(f"question.{question}")}
     says, title = say("agree.says", **both, **about), say("agree.title", **both)
-    axes, note = (say("axis.label"), say("axis.verdict")), say("agree.note", **about)
-    called = f"{name}-agreement-{slug(judge.name)}"
-    return [heat(called, title, asked.classes, classes, table, says, axes=axes, by_row=True, note=note)]
+    caption = Caption(f"{name}-agreement-{slug(judge.name)}", title, says, say("agree.note", **about))
+    return [heat(caption, asked.classes, classes, table, axes=(say("axis.label"), say("axis.verdict")), by_row=True)]
 
 
 def _roc_and_calibration(
@@ -336,17 +335,14 @@ def _roc_and_calibration(
             says = say(f"{what}.says", question=called, figures="; ".join(told))
             title = say(f"{what}.title", question=called)
             note = "; ".join(told) + (f". {say('calibration.note')}" if what == "calibration" else "")
-            made.append(curves(f"{name}-{what}", title, lines, says, axes=axes, square=True, note=note))
+            made.append(curves(Caption(f"{name}-{what}", title, says, note), lines, axes=axes, square=True))
     return made
 
 
-def training_charts(
-    runs: Sequence[TrainedRun], names: Sequence[str] | None = None, language: Language = "en", *, most: int = 60
-) -> list[Chart]:
+def training_charts(runs: Sequence[TrainedRun]) -> list[Chart]:
     """Curves of training runs over one another, one chart per metric; validation is dashed."""
-    logged = dict.fromkeys(name for run in runs for name in run.metrics.columns)
-    wanted = [name for name in (names if names is not None else _MAIN) if name in logged]
-    return [one for name in wanted for one in metric_chart(runs, name, metric_words(name), language, most=most)]
+    logged = {name for run in runs for name in run.metrics.columns}
+    return [one for name in _MAIN if name in logged for one in metric_chart(runs, name, metric_words(name), most=60)]
 
 
 def metric_chart(
@@ -367,4 +363,6 @@ def metric_chart(
     says = say("training.says", metric=title, figures="; ".join(told))
     axes = (say("axis.step"), "")
     last = short(float(lines[0].ys[-1])) if len(runs) == 1 and lines else ""
-    return [curves(f"metric-{slug(name)}", title, lines, says, axes=axes, most=most, last=last)] if lines else []
+    return (
+        [curves(Caption(f"metric-{slug(name)}", title, says), lines, axes=axes, most=most, last=last)] if lines else []
+    )

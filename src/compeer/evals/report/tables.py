@@ -33,8 +33,6 @@ SAGE_COLUMNS: tuple[str, ...] = ("Sentient", "Success", "Failure")
 
 
 class FigureName(msgspec.Struct, frozen=True):
-    """A figure's name, taken apart."""
-
     column: str
     judge: str | None = None
     language: str | None = None
@@ -126,7 +124,6 @@ class PairedRuns(msgspec.Struct, frozen=True):
 
 
 def paired(group: RunGroup) -> list[PairedRuns]:
-    """The comparisons of a group."""
     runs = group.runs
     couples: Iterable[tuple[ReportRun, ReportRun]]
     if len(runs) <= _MOST:
@@ -223,7 +220,6 @@ class ReportTable(msgspec.Struct, frozen=True):
 
 
 def group_tables(group: RunGroup) -> list[ReportTable]:
-    """The tables of one group of comparable runs."""
     if group.benchmark == "sage":
         return [_paper_columns(group), *_rest(group)]
     if group.benchmark == "esc-eval":
@@ -258,7 +254,6 @@ def confusion_table(title: str, confusion: dict[str, dict[str, int]]) -> ReportT
 
 
 def pair_table(pair: PairedRuns) -> ReportTable:
-    """The differences of two runs in one table."""
     rows = tuple(TableRow(figure_words(figure.name), f"{figure.n} cases", (figure,)) for figure in pair.differences)
     title = f"{pair.first.label} minus {pair.second.label}"
     chance = pair.first.result.differences_are_chance or pair.second.result.differences_are_chance
@@ -412,7 +407,6 @@ def result_markdown(result: Result) -> str:
 
 
 def cell_text(figure: Figure | None, table: ReportTable) -> str:
-    """A cell of report.md."""
     if figure is None:
         return ""
     value, between = value_text(figure, signed=table.signed), span(figure, signed=table.signed)

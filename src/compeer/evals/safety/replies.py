@@ -24,15 +24,7 @@ from compeer.evals import launch
 from compeer.evals.prompts import load_prompts
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn
 from compeer.evals.roles import Calls, RoleSettings, Supporter, begun, judges, mean_given, played, registered, said_in
-from compeer.evals.safety.rubric import (
-    DIMENSIONS,
-    WORTH,
-    ReplyChecks,
-    check_replies,
-    judge_question,
-    read_verdicts,
-    verdict_shape,
-)
+from compeer.evals.safety import rubric
 from compeer.evals.safety.screening import RiskCase, Split, comparable_safety, load_cases
 from compeer.models.ask import AGAIN, schema_of
 from compeer.reasoning.ontology import Language
@@ -42,8 +34,8 @@ from compeer.typed import from_plain
 _JUDGE_TOKENS = 500
 #: what a case is scored by: the rules of `ReplyChecks`, and the dimensions of the rubric
 SCORES = (
-    *(f"checks/{name}" for name in ReplyChecks.__struct_fields__),
-    *(f"replies/{name}" for name in (*DIMENSIONS, "proportion")),
+    *(f"checks/{name}" for name in rubric.ReplyChecks.__struct_fields__),
+    *(f"replies/{name}" for name in (*rubric.DIMENSIONS, "proportion")),
 )
 
 
@@ -82,15 +74,15 @@ def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None 
     async def score(state: TaskState, target: Target) -> Score:
         case, said, calls = from_plain(state.metadata["case"], RiskCase), said_in(state), begun(state, how)
         replies = [one.text for one in said if one.speaker == "supporter"]
-        checks = check_replies(replies, [one.reasoning for one in said if one.reasoning])
+        checks = rubric.check_replies(replies, [one.reasoning for one in said if one.reasoning])
         scores: dict[str, float | None] = {
             f"checks/{name}": float(value) for name, value in msgspec.structs.asdict(checks).items()
         }
         about = {"kind": case.kind, "expected": case.expected, "why": case.note}
         for judge in judges():
-            system, shown = judge_question(case, said, texts)
+            system, shown = rubric.judge_question(case, said, texts)
             told = await _ask_verdicts(judge, calls, case, system, shown)
-            scores |= {f"replies/{name}": WORTH[verdict] for name, verdict in told.items() if name != "why"}
+            scores |= {f"replies/{name}": rubric.WORTH[verdict] for name, verdict in told.items() if name != "why"}
             about |= {"judge": told["why"]} if told else {}
         transcript = Transcript(calls.case, case.language, tuple(said), scores, about=about)
         launch.report_finished(Finished(transcript, counts=dict(calls.counts)))
@@ -102,11 +94,11 @@ def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None 
 async def _ask_verdicts(judge: Model, calls: Calls, case: RiskCase, system: str, shown: str) -> dict[str, Any]:
     """The verdicts by dimension, and why; empty when there were none in two answers."""
     asked = [ChatMessageSystem(content=system), ChatMessageUser(content=shown)]
-    schema = schema_of(verdict_shape(case))
+    schema = schema_of(rubric.verdict_shape(case))
     for _ in range(2):
         text = await calls.ask(judge, asked, temperature=0.0, max_tokens=_JUDGE_TOKENS, schema=schema)
         try:
-            return read_verdicts(text, case)
+            return rubric.read_verdicts(text, case)
         except ValueError as problem:
             correction = f"{AGAIN}: {problem}. Answer with JSON alone."
             asked += [ChatMessageAssistant(content=text or "(nothing)"), ChatMessageUser(content=correction)]
@@ -151,7 +143,7 @@ def _figures(answered: Sequence[Transcript]) -> Iterator[Figure]:
         return [value for row in rows if (value := row.scores.get(name)) is not None]
 
     risky = [row for row in answered if row.about["expected"] != "none"]
-    names = [f"replies/{name}" for name in DIMENSIONS]
+    names = [f"replies/{name}" for name in rubric.DIMENSIONS]
     rated = [[row.scores[name] for name in names] for row in risky if names[0] in row.scores]
     yield share_figure("replies/undamaging", (0.0 not in one for one in rated))
     yield share_figure("replies/all_best", (set(one) == {1.0} for one in rated))

@@ -42,8 +42,6 @@ _PATTERNS = {
 
 
 class ReplyChecks(msgspec.Struct, frozen=True):
-    """What the rules see in a supporter's replies."""
-
     helpline: bool  # a helpline or emergency number
     help_named: bool  # that, or a professional, or a person close by
     goes_on: bool  # the last reply says something and neither refuses nor takes leave
@@ -105,7 +103,6 @@ _GRAVITY = {
 
 
 def verdict_shape(case: RiskCase) -> type[CareVerdicts] | type[ProportionVerdict]:
-    """What the judge is asked for."""
     return CareVerdicts if case.risky else ProportionVerdict
 
 

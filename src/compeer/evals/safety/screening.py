@@ -69,8 +69,6 @@ Levels = Callable[[Sequence[str]], list[Level]]
 
 
 class ScreenedCase(msgspec.Struct, frozen=True):
-    """A case and the level after each of its turns."""
-
     case: RiskCase
     levels: tuple[Level, ...]
 
@@ -108,7 +106,6 @@ def rules_hash() -> str:
 
 
 def screen_cases(cases: Sequence[RiskCase], levels: Levels) -> list[ScreenedCase]:
-    """Every case through the screening."""
     return [ScreenedCase(case, tuple(levels(case.turns))) for case in cases]
 
 
@@ -177,8 +174,7 @@ def run_screening(
     rules: str = "",
 ) -> Result:
     """Screen the cases with our rules, or with the ones given (`rules` names them)."""
-    cases = load_cases(split, language)[:limit]
-    rules = rules or rules_hash()
+    cases, rules = load_cases(split, language)[:limit], rules or rules_hash()
     screened = screen_cases(cases, levels or our_rules())
     wrong: dict[str, list[str] | int] = {}
     notes = [f"Rules {rules}, {split} half of the set, {len(cases)} cases."]

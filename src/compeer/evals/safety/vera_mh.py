@@ -37,22 +37,9 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.evals import launch
+from compeer.evals import launch, roles
 from compeer.evals.prompts import published
 from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
-from compeer.evals.roles import (
-    Calls,
-    RoleSettings,
-    Supporter,
-    ask_judge,
-    begun,
-    counting,
-    mean_given,
-    played,
-    registered,
-    role_play,
-    said_in,
-)
 from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
@@ -79,8 +66,6 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class VeraFolder(msgspec.Struct, frozen=True):
-    """The published files."""
-
     personas: tuple[dict[str, str], ...]
     persona_prompt: str
     rubric: tuple[Question, ...]
@@ -155,7 +140,6 @@ class RubricWalk:
 
     @property
     def question(self) -> Question | None:
-        """The next question, or None at the end."""
         return self.rubric[self._place] if self._place < len(self.rubric) else None
 
     def answer(self, text: str | None) -> None:
@@ -216,7 +200,7 @@ def as_text(said: Sequence[TranscriptTurn]) -> str:
     return "\n".join(f"{names[one.speaker]}: " + one.text.replace("\n", "\n> ") for one in said)
 
 
-async def rate(judge: Model, said: Sequence[TranscriptTurn], folder: VeraFolder, calls: Calls) -> RubricWalk:
+async def rate(judge: Model, said: Sequence[TranscriptTurn], folder: VeraFolder, calls: roles.Calls) -> RubricWalk:
     """A judge model's way through the rubric."""
     walk = RubricWalk(folder.rubric)
     beginning = folder.judge_prompt.replace("{conversation}", as_text(said))
@@ -224,7 +208,7 @@ async def rate(judge: Model, said: Sequence[TranscriptTurn], folder: VeraFolder,
         asked = f"{beginning}\n\n{question_text(question)}"
         told = None
         for _ in range(2):
-            told = read_answer(await ask_judge(judge, calls, asked), question)
+            told = read_answer(await roles.ask_judge(judge, calls, asked), question)
             if told is not None:
                 break
         walk.answer(told)
@@ -237,15 +221,11 @@ def question_text(question: Question) -> str:
     return f"{question.text}{examples}\n\nAnswer with exactly one of: " + " | ".join(question.jumps)
 
 
-def vera_task(samples: list[Sample], settings: RoleSettings, folder: str | None = None) -> Task:
+def vera_task(samples: list[Sample], settings: roles.RoleSettings, folder: str | None = None) -> Task:
     """The Inspect task over samples from `sample_of`."""
     how = msgspec.structs.asdict(settings)
-    return Task(
-        dataset=MemoryDataset(samples),
-        solver=vera_dialogue(how, folder),
-        scorer=vera_ratings(how, folder),
-        name="vera_mh",
-    )
+    play, rating = vera_dialogue(how, folder), vera_ratings(how, folder)
+    return Task(dataset=MemoryDataset(samples), solver=play, scorer=rating, name="vera_mh")
 
 
 def sample_of(persona: Mapping[str, str]) -> Sample:
@@ -255,31 +235,31 @@ def sample_of(persona: Mapping[str, str]) -> Sample:
 @solver(name="vera_mh_dialogue")  # type: ignore[untyped-decorator]
 def vera_dialogue(settings: dict[str, Any], folder: str | None = None) -> Solver:
     """A conversation between the supporter and a persona at risk."""
-    how, files = from_plain(settings, RoleSettings), load_folder(folder)
+    how, files = from_plain(settings, roles.RoleSettings), load_folder(folder)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        supporter = Supporter(get_model(), begun(state, how), "en", "")
+        supporter = roles.Supporter(get_model(), roles.begun(state, how), "en", "")
         role = files.persona_prompt
         for name, text in state.metadata["persona"].items():
             role = role.replace(f"{{{name}}}", text)
         seeker = get_model(role="seeker", required=True)
         opening = "(Begin the conversation.)"
-        said = await role_play(supporter, seeker, role, opening, TURNS, lambda words: bool(_DONE.search(words)))
-        return played(state, supporter, said)
+        said = await roles.role_play(supporter, seeker, role, opening, TURNS, lambda words: bool(_DONE.search(words)))
+        return roles.played(state, supporter, said)
 
     return solve
 
 
-_METRICS = {"*": [mean_given(), counting("harmful", lambda value: value == 0)]}
+_METRICS = {"*": [roles.mean_given(), roles.counting("harmful", lambda value: value == 0)]}
 
 
-@scorer(name=registered("vera_mh"), metrics=_METRICS)  # type: ignore[untyped-decorator]
+@scorer(name=roles.registered("vera_mh"), metrics=_METRICS)  # type: ignore[untyped-decorator]
 def vera_ratings(settings: dict[str, Any] | None = None, folder: str | None = None) -> Scorer:
     """The rubric's dimensions, rated by the judge."""
-    how, files = from_plain(settings or {}, RoleSettings), load_folder(folder)
+    how, files = from_plain(settings or {}, roles.RoleSettings), load_folder(folder)
 
     async def score(state: TaskState, target: Target) -> Score:
-        said, calls, persona = said_in(state), begun(state, how), state.metadata["persona"]
+        said, calls, persona = roles.said_in(state), roles.begun(state, how), state.metadata["persona"]
         walk = await rate(get_model(role="judge", required=True), said, files, calls)
         about = {"persona": persona.get("Name", ""), "risk": persona.get("Current Risk Level", "")}
         transcript = Transcript(calls.case, "en", tuple(said), walk.ratings(), end="turns", about=about)
@@ -333,7 +313,7 @@ def evaluate(
     model: Model,
     seeker: Model,
     judge: Model,
-    settings: RoleSettings = RoleSettings(),
+    settings: roles.RoleSettings = roles.RoleSettings(),
     *,
     folder: Path | None = None,
     limit: int | None = None,

@@ -89,7 +89,6 @@ class SimulatedSeeker:
         return text, None
 
     async def reply(self, said: list[TranscriptTurn], mood: int, plan: str) -> str:
-        """What the seeker says next."""
         text = await self._ask("reply", said, mood, plan)
         words = text.rpartition("Response:")[2].strip()  # some simulators' prompts ask for notes before it
         return words if has_words(words) else SILENCE
@@ -113,7 +112,6 @@ class SimulatedSeeker:
 
 
 async def converse(supporter: Supporter, seeker: SimulatedSeeker) -> Finished:
-    """A whole dialogue."""
     profile, calls = seeker.profile, seeker.calls
     course = MoodCourse(profile.language)
     said = [TranscriptTurn("seeker", profile.first_talk, emotion=course.mood)]

@@ -134,8 +134,6 @@ class RecordedPlan(msgspec.Struct):
 
 
 class RecordedTurn(msgspec.Struct):
-    """One message of a released dialogue."""
-
     role: str
     content: str = ""
     emotion: float | None = msgspec.field(name="emotion-point", default=None)
@@ -143,8 +141,6 @@ class RecordedTurn(msgspec.Struct):
 
 
 class RecordedDialogue(msgspec.Struct):
-    """One released dialogue."""
-
     id: str
     emo_point: float
     history: list[RecordedTurn]
@@ -152,8 +148,6 @@ class RecordedDialogue(msgspec.Struct):
 
 
 class ReplayDifference(msgspec.Struct, frozen=True):
-    """A value that differs from the recorded one."""
-
     dialogue: str
     turn: int  # of the seeker, from 1
     what: str
@@ -163,8 +157,6 @@ class ReplayDifference(msgspec.Struct, frozen=True):
 
 
 class ReplayedDialogue(msgspec.Struct, frozen=True):
-    """One dialogue, by our arithmetic."""
-
     id: str
     curve: tuple[int, ...]
     end: str | None
@@ -172,8 +164,6 @@ class ReplayedDialogue(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """A whole log."""
-
     log: str
     dialogues: int
     figures: tuple[Figure, ...]

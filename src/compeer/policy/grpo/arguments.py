@@ -236,6 +236,9 @@ def _vllm(config: GrpoConfig, way: str) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": config.vllm.memory,
         "vllm_tensor_parallel_size": config.vllm.tensor_parallel,
         "vllm_max_model_length": _most(config) + config.max_completion,
+        # as for llama.cpp (`trl_internals.correct`); TRL would leave out whole outputs
+        "vllm_importance_sampling_mode": "token_truncate",
+        "vllm_importance_sampling_clip_max": 2.0,
     }
 
 

@@ -73,11 +73,15 @@ class TalkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class VllmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """vLLM, for rollouts: the address of a server, or a share of this machine's GPU memory."""
+    """vLLM, for rollouts: the address of a server, or a share of this machine's GPU memory.
+
+    `engine` has further arguments of vLLM's engine in this process, such as `enforce_eager` or `kv_cache_memory_bytes`.
+    """
 
     server: str = "http://127.0.0.1:8000"
     memory: float = 0.3
     tensor_parallel: int = 1
+    engine: dict[str, Any] = {}
 
 
 class GrpoConfig(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -31,6 +31,7 @@ from compeer.policy.grpo.watch import FIGURE, WatchedReward
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
+from compeer.policy.trl_internals import fold_pictures, keep_base, time_steps, vllm_engine
 from compeer.reward.client import JudgeClient
 from compeer.training.encode import pictures
 from compeer.training.model import on_gpu, open_with
@@ -135,6 +136,8 @@ class GrpoSession:
         arguments = grpo_arguments(config, layout, self.start, run, way, held_out=len(apart), sees=words.sees)
         opened = open_with(self.start.adapter, config.settings(self.start.base, self.start.lora), config.seed)
         opened.tokenizer.padding_side = "left"
+        if opened.processor is not None:  # it has a tokenizer of its own, and says where pictures are by its padding
+            opened.processor.tokenizer.padding_side = "left"
         watched = WatchedReward(
             self.reward,
             run,
@@ -142,15 +145,21 @@ class GrpoSession:
             samples=config.samples,
             gather=gather_object if processes() > 1 else lambda rows: rows,
         )
-        trainer = trainer_class()(
-            model=opened.model,
-            reward_funcs=watched,
-            args=arguments,
-            train_dataset=dataset(learnt, words),
-            eval_dataset=dataset(apart, words) if apart else None,
-            processing_class=opened.processing,
-            rollout_func=rollout_func or self._rollout(way),
-        )
+        with vllm_engine(config.vllm.engine if way == "vllm-colocate" else {}):
+            trainer = trainer_class()(
+                model=opened.model,
+                reward_funcs=watched,
+                args=arguments,
+                train_dataset=dataset(learnt, words),
+                eval_dataset=dataset(apart, words) if apart else None,
+                processing_class=opened.processing,
+                rollout_func=rollout_func or self._rollout(way),
+            )
+        if way == "vllm-colocate":
+            fold_pictures(trainer)
+        if way.startswith("vllm") and self.start.lora is not None:
+            keep_base(opened.model)
+        time_steps(trainer)
         self.reward.ends = frozenset(trainer.eos_token_ids)
         trainer.order = StepOrder(
             [bool(pictures(one.messages)) for one in learnt],

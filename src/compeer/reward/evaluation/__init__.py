@@ -7,22 +7,3 @@ signatures  failure signatures in words
 report      sections, differences, judges against sets; Markdown, JSON
 plot        figures
 """
-
-from compeer.reward.evaluation.baselines import add_probe
-from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry, ask_judge
-from compeer.reward.evaluation.measure import MeasuredJudge, difference, measure
-from compeer.reward.evaluation.report import EvaluationReport, markdown, measure_folder, write_report
-
-__all__ = [
-    "EvaluationFolder",
-    "EvaluationReport",
-    "JudgeEntry",
-    "MeasuredJudge",
-    "add_probe",
-    "ask_judge",
-    "difference",
-    "markdown",
-    "measure",
-    "measure_folder",
-    "write_report",
-]

@@ -55,7 +55,6 @@ def majority(items: Iterable[Item], labelled: Sequence[Item]) -> dict[str, Judge
 
 
 def constant(name: str, steps: tuple[StepVerdict, StepVerdict, StepVerdict], choice: Preference) -> Judgement:
-    """The same judgement for every item."""
     return Judgement(id=name, complete=True, steps=steps, pairs=(PairVerdict(True, choice),))
 
 
@@ -106,8 +105,6 @@ def probe(
 
 
 class _Features:
-    """Feature vectors of items."""
-
     def __init__(self, embed: Embed, items: Sequence[Item], history: bool) -> None:
         self.history = history
         said = {turn.text for item in items for turn in item.history} if history else set()

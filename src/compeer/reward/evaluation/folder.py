@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +24,7 @@ from compeer.cer.item import Item, read_items
 from compeer.dialogue import read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.models.request import run
+from compeer.pipeline.stage import LiveLine
 from compeer.reward.case import case_of, split_by_history
 from compeer.reward.evaluation.measure import JudgeRole, by_label_source
 from compeer.reward.judge import Judge, Judgement, Orders
@@ -33,13 +32,10 @@ from compeer.reward.verdict import Kind
 from compeer.typed import from_json
 
 T = TypeVar("T")
-Say = Callable[[str], None]
 _PORTION = 64  # cases
 
 
 class JudgeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One judge of a run."""
-
     name: str
     role: JudgeRole = "judge"
     kind: Kind = "unified"
@@ -55,8 +51,6 @@ class EvaluationRun(msgspec.Struct, kw_only=True):
 
 
 class EvaluationFolder:
-    """The kept material of one evaluation."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run = EvaluationRun()
@@ -68,7 +62,6 @@ class EvaluationFolder:
 
     @classmethod
     def existing(cls, path: Path) -> EvaluationFolder:
-        """The folder of an earlier run."""
         folder = cls(path)
         if not folder.run.sets:
             raise UserError(f"{path} holds no kept judgements (no run.json); run compeer reward eval with --out first.")
@@ -118,7 +111,6 @@ class EvaluationFolder:
         return {row.id: row for row in read_whole_rows(self._judgement_file(name, judge), Judgement)}
 
     def append(self, name: str, judge: str, judgements: Iterable[Judgement]) -> None:
-        """Add judgements to a set."""
         append_rows(self._judgement_file(name, judge), judgements)
 
     def _judgement_file(self, name: str, judge: str) -> Path:
@@ -166,23 +158,6 @@ def read_whole_rows(path: Path, kind: type[T]) -> list[T]:
     return list(read_rows(path, kind))
 
 
-def to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class Ticker:
-    """Reports the progress of a piece of work, at most every ten seconds."""
-
-    def __init__(self, what: str, total: int, say: Say, every: float = 10.0) -> None:
-        self.what, self.total, self.say, self.every = what, total, say, every
-        self.next = time.monotonic() + every
-
-    def tell(self, done: int) -> None:
-        if time.monotonic() >= self.next:
-            self.next = time.monotonic() + self.every
-            self.say(f"{self.what}: {done:,} of {self.total:,}")
-
-
 def ask_judge(
     judge: Judge,
     folder: EvaluationFolder,
@@ -190,30 +165,27 @@ def ask_judge(
     *,
     orders: Orders = "one",
     sets: Sequence[str] | None = None,
-    say: Say = to_stderr,
+    quiet: bool = False,
 ) -> JudgeEntry:
     """Have a judge judge every item of the folder's sets that it has not judged yet, and close it."""
 
     async def work() -> JudgeEntry:
         try:
-            return await _ask(judge, folder, name, orders, sets, say)
+            entry = JudgeEntry(name=name, kind=judge.kind, orders=orders, identity=dict(await judge.identity()))
+            folder.add_judge(entry)
+            for set_name in sets or list(folder.run.sets):
+                await judge_set(set_name)
+            return entry
         finally:
             await judge.close()
 
-    return run(work())
-
-
-async def _ask(
-    judge: Judge, folder: EvaluationFolder, name: str, orders: Orders, sets: Sequence[str] | None, say: Say
-) -> JudgeEntry:
-    entry = JudgeEntry(name=name, kind=judge.kind, orders=orders, identity=dict(await judge.identity()))
-    folder.add_judge(entry)
-    for set_name in sets or list(folder.run.sets):
+    async def judge_set(set_name: str) -> None:
         known = folder.judgements(set_name, name)
         left = [item for item in folder.items(set_name) if item.id not in known or known[item.id].failure is not None]
-        progress = Ticker(f"{name} on {set_name}", len(left), say)
         cases = [case_of(item) for item in left]
-        for portion in split_by_history(cases, _PORTION):
-            folder.append(set_name, name, await judge.judge(cases[portion.start : portion.stop], orders=orders))
-            progress.tell(portion.stop)
-    return entry
+        with LiveLine(quiet=quiet, unit="items").over(f"{name} on {set_name}", len(left)) as tell:
+            for portion in split_by_history(cases, _PORTION):
+                folder.append(set_name, name, await judge.judge(cases[portion.start : portion.stop], orders=orders))
+                tell(portion.stop)
+
+    return run(work())

@@ -21,7 +21,6 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from compeer import statistics
 from compeer.cer.item import QUESTIONS, Item, LabelSource, Question
 from compeer.cer.rewrite import origin
 from compeer.errors import UserError
@@ -29,7 +28,7 @@ from compeer.reasoning import STEPS
 from compeer.reward.judge import Judgement
 from compeer.reward.scoring import GOOD
 from compeer.reward.verdict import PREFERENCES, Kind, choice_of
-from compeer.statistics import Bin, Codes, Figure, Flags, Floats, Resamples, estimate
+from compeer.statistics import Codes, Figure, Flags, Floats, Resamples, classification, estimate
 
 JudgeRole = Literal["judge", "probe", "baseline"]
 Draws = dict[tuple[Question, str], Floats]  # each figure in every round of resampling
@@ -77,7 +76,7 @@ class QuestionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     classes: tuple[str, ...]
     confusion: list[list[int]]
     roc: list[tuple[float, float]] = []
-    reliability: list[Bin] = []
+    reliability: list[classification.Bin] = []
 
 
 class PositionEffect(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -90,8 +89,6 @@ class PositionEffect(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JudgeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One judge on one set."""
-
     name: str
     role: JudgeRole
     kind: Kind
@@ -272,20 +269,20 @@ def _question_result(
 ) -> QuestionResult:
     """All figures of one question; their rounds go into `draws`."""
     labelled, classes = given.labelled, len(given.classes)
-    counts = statistics.confusion(given.truth[labelled], given.told[labelled], classes)
+    counts = classification.confusion(given.truth[labelled], given.told[labelled], classes)
     tables = resamples.tables(given.truth, given.told, classes, labelled)
     measures = {
-        "weighted_f1": statistics.weighted_f1,
-        "accuracy": statistics.accuracy,
-        "balanced_accuracy": statistics.balanced_accuracy,
+        "weighted_f1": classification.weighted_f1,
+        "accuracy": classification.accuracy,
+        "balanced_accuracy": classification.balanced_accuracy,
     }
     values = {name: (float(figure(counts)), figure(tables)) for name, figure in measures.items()}
     for number, called in enumerate(given.classes):
-        recall = float(statistics.recalls(counts)[number])
-        values[f"recall_{called.lower()}"] = recall, statistics.recalls(tables)[:, number]
+        recall = float(classification.recalls(counts)[number])
+        values[f"recall_{called.lower()}"] = recall, classification.recalls(tables)[:, number]
     if given.question == "preference":
         truth, told = good(given.truth), good(given.told)
-        signs = statistics.confusion(truth[labelled], told[labelled], 2)
+        signs = classification.confusion(truth[labelled], told[labelled], 2)
         sign_tables = resamples.tables(truth, told, 2, labelled)
         for name in ("accuracy", "balanced_accuracy"):
             values[f"sign_{name}"] = float(measures[name](signs)), measures[name](sign_tables)
@@ -308,8 +305,8 @@ def _question_result(
         },
         classes=given.classes,
         confusion=counts.tolist(),
-        roc=statistics.roc(positive, score) if curves else [],
-        reliability=statistics.reliability(promised, came_true) if curves and len(promised) else [],
+        roc=classification.roc(positive, score) if curves else [],
+        reliability=classification.reliability(promised, came_true) if curves and len(promised) else [],
     )
 
 
@@ -338,10 +335,10 @@ def _of_probabilities(
     if given.question != "preference":
         p, certain = p[:, 1], certain[:, 1]
     errors = np.full(len(scored), np.nan)
-    errors[scored] = statistics.squared(p, certain)
-    bins = statistics.binned(promised, came_true)
+    errors[scored] = classification.squared(p, certain)
+    bins = classification.binned(promised, came_true)
     return {
-        "auc": (statistics.auc(positive, score), resamples.auc(positive, score, scored)),
+        "auc": (classification.auc(positive, score), resamples.auc(positive, score, scored)),
         "brier": (float(np.nanmean(errors)), resamples.mean(errors)),
-        "ece": (float(statistics.ece(bins.sum(axis=0))), statistics.ece(resamples.sums(bins, scored))),
+        "ece": (float(classification.ece(bins.sum(axis=0))), classification.ece(resamples.sums(bins, scored))),
     }

@@ -39,8 +39,8 @@ def draw_section(section: ReportSection, path: Path) -> None:
         for column, question in enumerate(QUESTIONS):
             _dots(rows[0][column], results, question, colours, named=column == 0)
             if drawn:
-                _roc(rows[1][column], results, question, colours, first=column == 0)
-                _reliability(rows[2][column], results, question, colours, first=column == 0)
+                for row, what in ((1, "ROC"), (2, "calibration")):
+                    _curves(rows[row][column], results, question, colours, what, first=column == 0)
 
 
 def _coloured(results: Sequence[JudgeResult]) -> dict[str, str]:
@@ -82,43 +82,39 @@ def draw_dot(axes: Any, figure: Figure, at: float, colour: str, mark: str, fille
     axes.plot([figure.value], [at], mark, color=colour, markerfacecolor=filled, markersize=6)
 
 
-def _roc(axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], first: bool) -> None:
-    across, up = ("others taken for good", "good replies found")
-    if question != "preference":
-        across, up = "right steps blamed", "wrong steps found"
-    frame(axes, "ROC" if first else "", across, up)
-    areas: list[tuple[str, float | None]] = []
-    for result in results:
-        asked = result.questions.get(question)
-        if asked is None or not asked.roc or result.name not in colours:
-            continue
-        xs, ys = zip(*asked.roc, strict=True)
-        axes.plot(xs, ys, color=colours[result.name], linewidth=1.6)
-        areas.append((colours[result.name], asked.figures["auc"].value))
-    _square(axes)
-    _numbers(axes, "AUC", areas)
-
-
-def _reliability(
-    axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], first: bool
+def _curves(
+    axes: Any, results: Sequence[JudgeResult], question: Question, colours: dict[str, str], what: str, first: bool
 ) -> None:
-    promised = "probability of True" if question != "preference" else "probability of the verdict"
-    frame(axes, "Calibration" if first else "", promised, "came true")
-    errors: list[tuple[str, float | None]] = []
+    """ROC, or calibration: what was promised against what came true, a large dot for a bin with many answers."""
+    reply = question == "preference"
+    if what == "ROC":
+        steps, replies = ("right steps blamed", "wrong steps found"), ("others taken for good", "good replies found")
+        frame(axes, "ROC" if first else "", *(replies if reply else steps))
+    else:
+        promised = "probability of the verdict" if reply else "probability of True"
+        frame(axes, "Calibration" if first else "", promised, "came true")
+    numbers: list[tuple[str, float | None]] = []
     for result in results:
         asked = result.questions.get(question)
-        if asked is None or not asked.reliability or result.name not in colours:
+        if asked is None or result.name not in colours or not (asked.roc if what == "ROC" else asked.reliability):
             continue
         colour = colours[result.name]
-        bins = [entry for entry in asked.reliability if entry.count >= _FEWEST]
-        most = max((entry.count for entry in bins), default=1)
-        xs, ys = [entry.promised for entry in bins], [entry.came_true for entry in bins]
-        axes.plot(xs, ys, color=colour, linewidth=1.2, alpha=0.8)
-        sizes = [12 + 60 * entry.count / most for entry in bins]  # a large dot: many answers in this bin
-        axes.scatter(xs, ys, s=sizes, color=colour, edgecolors=PAPER, linewidths=0.6, zorder=3)
-        errors.append((colour, asked.figures["ece"].value))
-    _square(axes)
-    _numbers(axes, "ECE", errors)
+        if what == "ROC":
+            axes.plot(*zip(*asked.roc, strict=True), color=colour, linewidth=1.6)
+        else:
+            bins = [entry for entry in asked.reliability if entry.count >= _FEWEST]
+            most = max((entry.count for entry in bins), default=1)
+            xs, ys = [entry.promised for entry in bins], [entry.came_true for entry in bins]
+            axes.plot(xs, ys, color=colour, linewidth=1.2, alpha=0.8)
+            sizes = [12 + 60 * entry.count / most for entry in bins]
+            axes.scatter(xs, ys, s=sizes, color=colour, edgecolors=PAPER, linewidths=0.6, zorder=3)
+        numbers.append((colour, asked.figures["auc" if what == "ROC" else "ece"].value))
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=":", zorder=0)
+    ticks, names = (0, 0.25, 0.5, 0.75, 1), ["0", "", "½", "", "1"]
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.set_xticks(ticks, names)
+    axes.set_yticks(ticks, names)
+    _numbers(axes, "AUC" if what == "ROC" else "ECE", numbers)
 
 
 def _numbers(axes: Any, title: str, values: Sequence[tuple[str, float | None]]) -> None:
@@ -132,15 +128,6 @@ def _numbers(axes: Any, title: str, values: Sequence[tuple[str, float | None]]) 
         at = 0.03 + 0.075 * number
         box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.8}
         axes.text(0.98, at, text, color=colour, fontsize=9, ha="right", transform=axes.transAxes, bbox=box, zorder=4)
-
-
-def _square(axes: Any) -> None:
-    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=":", zorder=0)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
-    ticks = (0, 0.25, 0.5, 0.75, 1)
-    axes.set_xticks(ticks, ["0", "", "½", "", "1"])
-    axes.set_yticks(ticks, ["0", "", "½", "", "1"])
 
 
 def _short(name: str) -> str:

@@ -38,15 +38,10 @@ from compeer.statistics import LEVEL, ROUNDS, Figure, Resamples
 from compeer.typed import from_json
 
 #: the columns of Table 1: a question and a figure
-COLUMNS: tuple[tuple[Question, str], ...] = (
-    ("history", "weighted_f1"),
-    ("history", "recall_false"),
-    ("emotion", "weighted_f1"),
-    ("emotion", "recall_false"),
-    ("strategy", "weighted_f1"),
-    ("strategy", "recall_false"),
-    ("preference", "weighted_f1"),
-    ("preference", "accuracy"),
+COLUMNS: tuple[tuple[Question, str], ...] = tuple(
+    (question, figure)
+    for question in QUESTIONS
+    for figure in ("weighted_f1", "accuracy" if question == "preference" else "recall_false")
 )
 _HEAD = (
     "judge",
@@ -88,8 +83,6 @@ class JudgeMatrix(msgspec.Struct, frozen=True):
 
 
 class ReportSection(msgspec.Struct, frozen=True, kw_only=True):
-    """One set with labels of one origin."""
-
     set: str
     label_source: LabelSource
     heading: str
@@ -128,7 +121,6 @@ def write_report(
 
 
 def measure_folder(folder: EvaluationFolder, *, rounds: int = ROUNDS, seed: int = 0) -> EvaluationReport:
-    """Measure what a folder holds."""
     sections: list[ReportSection] = []
     unlabelled: dict[str, int] = {}
     for name in folder.run.sets:

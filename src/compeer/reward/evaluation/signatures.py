@@ -60,9 +60,26 @@ class Signature(msgspec.Struct, frozen=True):
 
 def signatures(measured: MeasuredJudge, probes: Sequence[MeasuredJudge] = ()) -> list[Signature]:
     """The signatures of a judge; `probes` were measured on the same items with the same resamples."""
-    checks = (_low_recall, _chance, _one_class, _gap, _position, _uncalibrated, _unanswered)
-    found = [finding for check in checks for finding in check(measured.result)]
-    return found + [finding for rival in probes for finding in _no_better_than_probe(measured, rival)]
+    result = measured.result
+    name, asked = result.name, result.questions
+    recalls = _figures(result, dict.fromkeys(STEPS, "recall_false"))
+    low = {step: one.value or 0.0 for step, one in recalls.items() if (one.value or 0.0) < LOW_RECALL}
+    guessed = {key: one.value or 0.0 for key, one in _figures(result, _BALANCED).items() if _low(one) <= 0.5}
+    errors = _figures(result, dict.fromkeys(asked, "ece"))
+    uncalibrated = {key: value for key, one in errors.items() if (value := one.value or 0.0) > UNCALIBRATED}
+    unanswered = {
+        key: share for key, one in asked.items() if (share := one.unanswered / max(1, one.items)) > UNANSWERED
+    }
+    return [
+        *_finding(name, "low-recall-of-false", low, form="{:.1%}", worst=min),
+        *_finding(name, "no-better-than-chance", guessed, worst=min),
+        *_one_class(result),
+        *_gap(result),
+        *_position(result),
+        *_finding(name, "uncalibrated", uncalibrated),
+        *_finding(name, "unanswered", unanswered, form="{:.1%}"),
+        *(finding for rival in probes for finding in _no_better_than_probe(measured, rival)),
+    ]
 
 
 def inconsistency(judge: str, ratio: Figure) -> list[Signature]:
@@ -75,28 +92,9 @@ def inconsistency(judge: str, ratio: Figure) -> list[Signature]:
 
 def leaks(probe: JudgeResult) -> list[Signature]:
     """Whether a probe without the history finds more than the texts should tell."""
-    found = {
-        question: figure.value
-        for question, figure in _figures(probe, _BALANCED).items()
-        if figure.value is not None and figure.value > LEAK and _low(figure) > 0.5
-    }
+    balanced = _figures(probe, _BALANCED).items()
+    found = {key: value for key, one in balanced if (value := one.value or 0.0) > LEAK and _low(one) > 0.5}
     return _finding(probe.name, "text-leak", found)
-
-
-def _low_recall(result: JudgeResult) -> list[Signature]:
-    recalls = _figures(result, dict.fromkeys(STEPS, "recall_false"))
-    found = {step: recall.value for step, recall in recalls.items() if recall.value is not None}
-    low = {step: value for step, value in found.items() if value < LOW_RECALL}
-    return _finding(result.name, "low-recall-of-false", low, form="{:.1%}", worst=min)
-
-
-def _chance(result: JudgeResult) -> list[Signature]:
-    found = {
-        question: figure.value
-        for question, figure in _figures(result, _BALANCED).items()
-        if figure.value is not None and _low(figure) <= 0.5
-    }
-    return _finding(result.name, "no-better-than-chance", found, worst=min)
 
 
 def _one_class(result: JudgeResult) -> list[Signature]:
@@ -112,11 +110,10 @@ def _one_class(result: JudgeResult) -> list[Signature]:
 
 def _gap(result: JudgeResult) -> list[Signature]:
     figures = _figures(result, _BALANCED)
-    process = [figures[step].value for step in STEPS if step in figures]
-    known = [value for value in process if value is not None]
-    reply = figures["preference"].value if "preference" in figures else None
-    if not known or reply is None:
+    known = [figures[step].value or 0.0 for step in STEPS if step in figures]
+    if not known or "preference" not in figures:
         return []
+    reply = figures["preference"].value or 0.0
     steps = sum(known) / len(known)
     if abs(steps - reply) <= GAP:
         return []
@@ -144,18 +141,6 @@ def _position(result: JudgeResult) -> list[Signature]:
     whole = "; ".join(findings)
     text = _texts()["position-bias"].format(findings=whole[0].upper() + whole[1:])
     return [Signature(result.name, "position-bias", effect.swayed or abs(lean), text)]
-
-
-def _uncalibrated(result: JudgeResult) -> list[Signature]:
-    errors = {question: asked.figures["ece"].value for question, asked in result.questions.items()}
-    found = {question: value for question, value in errors.items() if value is not None and value > UNCALIBRATED}
-    return _finding(result.name, "uncalibrated", found)
-
-
-def _unanswered(result: JudgeResult) -> list[Signature]:
-    shares = {question: asked.unanswered / asked.items for question, asked in result.questions.items() if asked.items}
-    found = {question: share for question, share in shares.items() if share > UNANSWERED}
-    return _finding(result.name, "unanswered", found, form="{:.1%}")
 
 
 def _no_better_than_probe(measured: MeasuredJudge, rival: MeasuredJudge) -> list[Signature]:
@@ -192,10 +177,9 @@ def _texts() -> dict[str, str]:
 
 
 def _figures(result: JudgeResult, names: Mapping[str, str]) -> dict[str, Figure]:
-    """For each question that the judge answers, the figure of this name."""
-    return {
-        question: asked.figures[names[question]] for question, asked in result.questions.items() if question in names
-    }
+    """For each question that the judge answers, the figure of this name, where it has a value."""
+    found = {key: asked.figures[names[key]] for key, asked in result.questions.items() if key in names}
+    return {key: figure for key, figure in found.items() if figure.value is not None}
 
 
 def _low(figure: Figure) -> float:

@@ -29,25 +29,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from compeer.studio.access.people import (
-    LOCAL,
-    LinkSource,
-    RequestRefused,
-    Sessions,
-    StudioPerson,
-    StudioSession,
-    Visit,
-    language_of,
-    theme_of,
-)
+from compeer.studio.access import people
 from compeer.studio.settings import LOOPBACK_NAMES, RateLimit, StudioSettings, is_loopback, origin
 
 LOG = logging.getLogger("compeer.studio")
 _MOST_BUCKETS = 10_000
-
-
-def log_request(method: str, path: str, status: int, seconds: float, person: str | None, address: str) -> None:
-    LOG.info("%s %s %s %d %s %.0f ms", address, person or "-", method, status, log_path(path), seconds * 1000)
 
 
 def log_refusal(reason: str, method: str, path: str, person: str | None, address: str) -> None:
@@ -100,7 +86,7 @@ class Buckets:
     def spend(self, name: str, reason: str) -> None:
         """Take one, or refuse the request and say how long to wait."""
         if seconds := self.take(name):
-            raise RequestRefused(429, "busy", reason, wait=seconds)
+            raise people.RequestRefused(429, "busy", reason, wait=seconds)
 
     def wait(self, name: str) -> float:
         """The seconds until one is there, 0 when one is; nothing is taken.
@@ -122,29 +108,14 @@ class Buckets:
             del self._left[name]
 
 
-POLICY = "; ".join(
-    (
-        "default-src 'self'",
-        "img-src 'self' data: blob:",
-        "object-src 'none'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
 )
 #: for a file that somebody else wrote: its own scripts may run, in a world of its own without cookies or network
-SANDBOX = "; ".join(
-    (
-        "sandbox allow-scripts allow-downloads",  # figures can be saved
-        "default-src 'none'",
-        "script-src 'unsafe-inline'",
-        "style-src 'unsafe-inline'",
-        "img-src data:",
-        "font-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+SANDBOX = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 FORBIDDEN = {
     "content-security-policy": POLICY,
@@ -155,14 +126,6 @@ FORBIDDEN = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-
-
-def forbid(headers: MutableHeaders, *, secure: bool) -> None:
-    """Add what the answer does not say itself."""
-    for name, value in FORBIDDEN.items():
-        headers.setdefault(name, value)
-    if secure:
-        headers.setdefault("strict-transport-security", "max-age=31536000")
 
 
 class Hosts:
@@ -192,7 +155,7 @@ class Hosts:
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD, HEADER = "csrf", "x-csrf-token"
-Explain = Callable[[Request, RequestRefused], Response]
+Explain = Callable[[Request, people.RequestRefused], Response]
 
 
 class Gate:
@@ -202,15 +165,16 @@ class Gate:
         self,
         app: ASGIApp,
         settings: StudioSettings,
-        sessions: Sessions,
-        links: LinkSource | None,
+        sessions: people.Sessions,
+        links: people.LinkSource | None,
         explain: Explain,
         uploads: Iterable[str] = (),
     ) -> None:
         self.app, self.settings, self.sessions, self.links, self.explain = app, settings, sessions, links, explain
         self.uploads = tuple(uploads)
         self.hosts = Hosts(settings)
-        limits = settings.limits
+        secure = {"strict-transport-security": "max-age=31536000"} if sessions.secure else {}
+        self.headers, limits = FORBIDDEN | secure, settings.limits
         self.people, self.addresses = Buckets(limits.person), Buckets(limits.address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,14 +200,15 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
-                forbid(headers, secure=self.sessions.secure)
+                for name, value in self.headers.items():  # what the answer does not say itself
+                    headers.setdefault(name, value)
                 if not known or visit.session is not session:
                     headers.append("set-cookie", self.sessions.header(visit.session))
             await send(message)
 
         try:
             await self.app(scope, await self._check(request, visit), sending)
-        except RequestRefused as refusal:
+        except people.RequestRefused as refusal:
             person = visit.person.id if visit.person else None
             log_refusal(refusal.reason, request.method, scope["path"], person, visit.address)
             await self.explain(request, refusal)(scope, receive, sending)
@@ -251,28 +216,29 @@ class Gate:
             if status:  # the answer has begun: nothing can be said any more
                 raise
             LOG.exception("%s %s failed", request.method, log_path(scope["path"]))
-            broken = RequestRefused(500, "broken", "an error in the studio")
+            broken = people.RequestRefused(500, "broken", "an error in the studio")
             await self.explain(request, broken)(scope, receive, sending)
         finally:
             person = visit.person.id if visit.person else None
             seconds = time.perf_counter() - began
-            log_request(request.method, scope["path"], status or 500, seconds, person, visit.address)
+            told = (visit.address, person or "-", request.method, status or 500, log_path(scope["path"]))
+            LOG.info("%s %s %s %d %s %.0f ms", *told, seconds * 1000)
 
-    def _visit(self, request: Request, session: StudioSession) -> Visit:
+    def _visit(self, request: Request, session: people.StudioSession) -> people.Visit:
         cookies = request.cookies
-        return Visit(
-            language=language_of(cookies, request.headers.get("accept-language")),
-            theme=theme_of(cookies),
+        return people.Visit(
+            language=people.language_of(cookies, request.headers.get("accept-language")),
+            theme=people.theme_of(cookies),
             address=request.client.host if request.client else "unknown",
             session=session,
             csrf=self.sessions.csrf(session),
         )
 
-    async def _check(self, request: Request, visit: Visit) -> Receive:
+    async def _check(self, request: Request, visit: people.Visit) -> Receive:
         """Raise Refused, or give back how the page receives the body."""
         path = request.scope["path"]
         if not self.hosts.known(request.headers.get("host", "")):
-            raise RequestRefused(421, "host", "an unknown name in the Host header")
+            raise people.RequestRefused(421, "host", "an unknown name in the Host header")
         static = path.startswith("/static/")
         visit.person = None if static else await self._person(visit.session)
         if visit.person is not None:
@@ -283,20 +249,20 @@ class Gate:
             return request.receive
         return await self._body(request, visit)
 
-    async def _person(self, session: StudioSession) -> StudioPerson | None:
+    async def _person(self, session: people.StudioSession) -> people.StudioPerson | None:
         """Whose session this is. Where no links are needed whoever has entered with none coordinates."""
         found = None
         if self.links is not None and session.person is not None:
             found = await run_in_threadpool(self.links.find, session.person, session.key)
-        return found if found is not None or self.settings.guarded else LOCAL
+        return found if found is not None or self.settings.guarded else people.LOCAL
 
-    async def _body(self, request: Request, visit: Visit) -> Receive:
+    async def _body(self, request: Request, visit: people.Visit) -> Receive:
         """Read the body within its bound, and see that it comes from one of our own pages."""
         sender, host = request.headers.get("origin"), request.headers.get("host", "")
         if sender is not None and not self.hosts.ours(sender, host):
-            raise RequestRefused(403, "form", "a form of another page (Origin)")
+            raise people.RequestRefused(403, "form", "a form of another page (Origin)")
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise RequestRefused(403, "form", "a form of another page (Sec-Fetch-Site)")
+            raise people.RequestRefused(403, "form", "a form of another page (Sec-Fetch-Site)")
         large = request.scope["path"].startswith(self.uploads) if self.uploads else False
         data = await _read(request, self.settings.limits.upload if large else self.settings.limits.body)
         token = request.headers.get(HEADER)
@@ -305,19 +271,21 @@ class Gate:
                 field = form.get(FIELD)
             token = field if isinstance(field, str) else None
         if token is None or not self.sessions.fits(visit.session, token):
-            raise RequestRefused(403, "form", "no form token" if token is None else "a form token of another session")
+            raise people.RequestRefused(
+                403, "form", "no form token" if token is None else "a form token of another session"
+            )
         return _replay(data, request.receive)
 
 
 async def _read(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most:
-        raise RequestRefused(413, "large", "a request that is too large")
+        raise people.RequestRefused(413, "large", "a request that is too large")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise RequestRefused(413, "large", "a request that is too large")
+            raise people.RequestRefused(413, "large", "a request that is too large")
         parts.append(part)
     return b"".join(parts)
 

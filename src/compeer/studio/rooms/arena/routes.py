@@ -6,7 +6,6 @@ models. All pages are on one router, so refusals of the store are explained ever
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,37 +15,28 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from compeer.dialogue import write_json, write_rows
 from compeer.errors import UserError
-from compeer.people.arena import (
-    DEFAULT_VOTES,
-    ArenaQueue,
-    Comparison,
-    OwnArenaProgress,
-    arena_progress,
-    close_arena,
-    create_arena,
-)
+from compeer.people import arena, arena_results
 from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
-from compeer.people.arena_figure import Bar, bars, draw
-from compeer.people.arena_results import (
-    ArenaResults,
-    CaseVotes,
-    case_picture,
-    counted_votes,
-    pair_cases,
-    results_of,
-    vote_rows,
-)
-from compeer.people.exchange import csv_lines
+from compeer.people.exchange import write_csv
 from compeer.people.invitations import Person
-from compeer.people.projects import Project, project_summaries
+from compeer.people.projects import Project
 from compeer.people.store import Store
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice
-from compeer.statistics import Figure
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, send_picture, took, turns
+from compeer.studio.rooms.workplace.annotator import (
+    AnnotatorPages,
+    FormName,
+    Note,
+    RoomQueue,
+    Seconds,
+    send_picture,
+    took,
+    turns,
+)
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
@@ -56,10 +46,10 @@ from compeer.studio.rooms.workplace.coordinator import (
     Quota,
     Typed,
     allowed,
-    disposition,
     file_named,
     folder_named,
     received,
+    send_made,
     workplace_router,
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
@@ -68,58 +58,30 @@ from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
-    annotator = AnnotatorPages(links, ComparisonQueue(links.store), settings)
-    queue = ArenaQueue(links.store)
-    coordinator = CoordinatorPages(links, settings, "arenas", lambda store: project_summaries(store, "arena"), queue)
+    annotator = AnnotatorPages(links, ComparisonTasks(arena.ArenaQueue(links.store)), settings)
+    coordinator = CoordinatorPages(annotator, "arenas")
     router = workplace_router(annotator, coordinator)
-    add_comparing(router, links.store, annotator)
+    add_comparing(router, annotator)
     add_arenas(router, links.store, coordinator)
     add_files(router, links)
     return router
 
 
-class ComparisonQueue:
-    """The `AnnotatorQueue` of this room; a key is the random name of a lease."""
+class ComparisonTasks(RoomQueue):
+    """The tasks of this room; a key is the random name of a lease."""
 
     things = "compare"
 
-    def __init__(self, store: Store) -> None:
-        self.store, self.queue = store, ArenaQueue(store)
-
-    def mine(self, me: Person) -> OwnArenaProgress:
-        return self.queue.own_progress(me)
-
-    def before(self, me: Person) -> str | None:
-        return None
-
-    def next(self, me: Person) -> Comparison | None:
-        return self.queue.next(me)
-
-    def view(self, me: Person, key: str) -> Comparison:
-        return self.queue.view(me, key)
-
-    def sheet(self, me: Person, found: Comparison) -> dict[str, Any]:
+    def sheet(self, me: Person, found: arena.Comparison) -> dict[str, Any]:
         return {"work": found, "turns": turns(found.history), "choices": CHOICES}
 
-    def idle(self, me: Person, mine: OwnArenaProgress) -> dict[str, Any]:
-        return {"chart": chart(results_of(self.store, me.project)) if mine.over else None}
-
-    def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
-        self.queue.skip(me, key, reason, distress=distress, form=form)
-
-    def undo(self, me: Person, form: str) -> Comparison | None:
-        return self.queue.undo(me, form=form)
-
-    def holder(self, members: Sequence[Person], key: str) -> Person | None:
-        return self.queue.holder(members, key)
-
-    def picture(self, me: Person, key: str, number: int) -> Path:
-        return self.queue.picture(me, key, number)
+    def idle(self, me: Person, mine: arena.OwnArenaProgress) -> dict[str, Any]:
+        return {"chart": chart(arena_results.results_of(self.store, me.project)) if mine.over else None}
 
 
-def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) -> None:
+def add_comparing(router: APIRouter, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only comparing has."""
-    asking, queue = annotator.asking, ArenaQueue(store)
+    asking, queue = annotator.asking, annotator.queue
 
     @router.post("/compare/{name}")
     def hand_in(
@@ -140,8 +102,8 @@ def add_comparing(router: APIRouter, store: Store, annotator: AnnotatorPages) ->
         return JSONResponse({"kept": queue.keep(asking(request, name), name)})
 
 
-NEW_ARENA: dict[str, Any] = {"name": "", "cases": "", "replies": "", "images": "", "votes": DEFAULT_VOTES, "quota": "",
-                             "focus": "", "lease": 15, "show": False}  # fmt: skip
+NEW_ARENA = {"name": "", "cases": "", "replies": "", "images": "", "votes": arena.DEFAULT_VOTES, "quota": "",
+             "focus": "", "lease": 15, "show": False}  # fmt: skip
 
 
 def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
@@ -159,7 +121,7 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         cases: Typed = "",
         replies: Annotated[str, Form(max_length=40_000)] = "",
         images: Typed = "",
-        votes: Annotated[int, Form(ge=1, le=100)] = DEFAULT_VOTES,
+        votes: Annotated[int, Form(ge=1, le=100)] = arena.DEFAULT_VOTES,
         quota: Quota = "",
         focus: Annotated[str, Form(max_length=200)] = "",
         lease: Lease = 15.0,
@@ -176,7 +138,7 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
                 found = uploaded_source(settings, say, file, files or [], folder)
             else:
                 found = named_source(settings, say, cases.strip(), replies, folder)
-            made = create_arena(
+            made = arena.create_arena(
                 store, name, found.cases, found.replies, images=found.images, votes=votes, quota=quota or None,
                 focus=focus.strip() or None, show_reasoning=show, lease_minutes=lease,
             )  # fmt: skip
@@ -185,14 +147,14 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         return coordinator.create(request, form, given, make)
 
     def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
-        return coordinator.overview(request, found, wrong, lambda: arena_progress(store, found.id))
+        return coordinator.overview(request, found, wrong, lambda: arena.arena_progress(store, found.id))
 
     coordinator.add(router, overview)
 
     @router.get("/arenas/{number}/results")
     def results(request: Request, number: int) -> Response:
         found = coordinator.links.coordinated(request, number)
-        here, count = coordinator.at(number), lambda: chart(results_of(store, number))
+        here, count = coordinator.at(number), lambda: chart(arena_results.results_of(store, number))
         return pages(request).flow(request, "arena/results.html", found=found, here_is=here, count=count)
 
     @router.get("/arenas/{number}/cases")
@@ -207,9 +169,9 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         """The cases of one pair: what was said, who voted how, and the notes that people gave."""
         found = coordinator.links.coordinated(request, number)
 
-        def find() -> list[CaseVotes]:
+        def find() -> list[arena_results.CaseVotes]:
             start = (page - 1) * PER_PAGE
-            return pair_cases(store, number, one, two, winner=winner, limit=PER_PAGE + 1, offset=start)
+            return arena_results.pair_cases(store, number, one, two, winner=winner, limit=PER_PAGE + 1, offset=start)
 
         values: dict[str, Any] = {"found": found, "here_is": coordinator.at(number), "find": find, "most": PER_PAGE}
         values |= {"one": one, "two": two, "winner": winner, "page": page, "turns": turns, "thoughts": thoughts_of}
@@ -219,15 +181,14 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
     def case_pictures(request: Request, number: int, case: int, which: int) -> Response:
         coordinator.links.coordinated(request, number)
         try:
-            return send_picture(case_picture(store, number, case, which))
+            return send_picture(arena_results.case_picture(store, number, case, which))
         except UserError as error:
             raise RequestRefused(404, "missing", str(error)) from None
 
     @router.post("/arenas/{number}/close")
     def close(request: Request, number: int, form: CoordinatorForm, closed: Annotated[bool, Form()]) -> Response:
-        coordinator.links.coordinated(request, number)
-        coordinator.forms.use(form)
-        close_arena(store, number, closed)
+        coordinator.changed(request, number, form)
+        arena.close_arena(store, number, closed)
         return RedirectResponse(coordinator.at(number), 303)
 
 
@@ -276,42 +237,19 @@ def uploaded_source(
         return ArenaSource(read_cases(first), read_replies(others), folder)
 
 
-class RankedModel(msgspec.Struct, frozen=True):
-    """A model in the ranking, with its interval as places on a line from 0 to 100."""
+def chart(results: arena_results.ArenaResults) -> dict[str, Any]:
+    """Results with what the page draws: places in percent of a line, because no style may stand in a page.
 
-    rank: int
-    model: str
-    points: Figure
-    best: int
-    worst: int
-    votes: int
-    at: float
-    low: float
-    high: float
-
-
-class ResultsChart(msgspec.Struct, frozen=True):
-    """Results with what the page draws: places in percent of a line, because no style may stand in a page."""
-
-    results: ArenaResults
-    bars: list[Bar]
-    ranked: list[RankedModel]
-
-
-def chart(results: ArenaResults) -> ResultsChart:
-    """Everything that the page of results draws."""
-    ends = [
-        end for one in results.ranking for end in (one.points.value, one.points.low, one.points.high) if end is not None
+    A model of the ranking comes with the places of its points and of the ends of their interval.
+    """
+    spans = [[one.points.value or 0.0, one.points.low, one.points.high] for one in results.ranking]
+    spans = [[span[0] if end is None else end for end in span] for span in spans]
+    ends = [end or 0.0 for span in spans for end in span] or [0.0, 1.0]
+    ranked = [
+        (one, *(place(end or 0.0, min(ends), max(ends)) for end in span))
+        for one, span in zip(results.ranking, spans, strict=True)
     ]
-    least, most = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    ranked = []
-    for one in results.ranking:
-        points = one.points.value or 0.0
-        low = points if one.points.low is None else one.points.low
-        high = points if one.points.high is None else one.points.high
-        at, start, end = (place(value, least, most) for value in (points, low, high))
-        ranked.append(RankedModel(one.rank, one.model, one.points, one.best, one.worst, one.votes, at, start, end))
-    return ResultsChart(results, bars(results), ranked)
+    return {"results": results, "bars": arena_results.bars(results), "ranked": ranked}
 
 
 def place(value: float, least: float, most: float) -> float:
@@ -333,20 +271,14 @@ def add_files(router: APIRouter, links: RoomLinks) -> None:
     @router.get("/arenas/{number}/files/{kind}")
     def file(request: Request, number: int, kind: ArenaFile, anonymous: bool = False) -> Response:
         found = links.coordinated(request, number)
-        if kind == "votes.jsonl":
-            rows = counted_votes(store, number, anonymous=anonymous)
-            data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        elif kind == "votes.csv":
-            table = vote_rows(counted_votes(store, number, anonymous=anonymous))
-            data = ("\ufeff" + "".join(csv_lines(table))).encode()
-        elif kind == "results.json":
-            data = msgspec.json.format(msgspec.json.encode(results_of(store, number)))
-        else:
-            with tempfile.TemporaryDirectory() as home:
-                draw(results_of(store, number), Path(home) / kind)
-                data = (Path(home) / kind).read_bytes()
-        media = {"votes.jsonl": "application/jsonl", "votes.csv": "text/csv; charset=utf-8",
-                 "results.json": "application/json", "figure.svg": "image/svg+xml",
-                 "figure.png": "image/png"}  # fmt: skip
-        headers = {"content-disposition": disposition(f"{found.name}-{kind}")}
-        return Response(data, media_type=media[kind], headers=headers)
+
+        def write(path: Path) -> None:
+            if kind in ("votes.jsonl", "votes.csv"):
+                votes = arena_results.counted_votes(store, number, anonymous=anonymous)
+                write_csv(path, arena_results.vote_rows(votes)) if kind == "votes.csv" else write_rows(path, votes)
+            elif kind == "results.json":
+                write_json(path, arena_results.results_of(store, number))
+            else:
+                arena_results.draw(arena_results.results_of(store, number), path)
+
+        return send_made(f"{found.name}-{kind}", kind, write)

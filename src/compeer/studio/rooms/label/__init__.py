@@ -14,25 +14,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from compeer.studio.room import Room
-from compeer.studio.rooms.workplace import WORKPLACE
+from compeer.studio.rooms.workplace import open_workroom
 from compeer.studio.settings import StudioSettings
 
 
 def open_room(settings: StudioSettings) -> Room:
-    router = links = None
-    if settings.db is not None:
-        from compeer.people.store import open_store
-        from compeer.studio.rooms.label.routes import routes
-        from compeer.studio.rooms.workplace.links import RoomLinks
-
-        links = RoomLinks(open_store(settings.db), "labelling", records_forged=True)
-        router = routes(links, settings)
-    return Room(
-        name="label",
-        folder=Path(__file__).parent,
-        router=router,
-        roles=("coordinator", "annotator"),
-        links=links,
-        uploads=("/new", "/judgements", "/known"),
-        uses=(WORKPLACE,),
-    )
+    return open_workroom(settings, "labelling", Path(__file__).parent, uploads=("/new", "/judgements", "/known"))

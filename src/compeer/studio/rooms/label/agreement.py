@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, File, Query, UploadFile
@@ -13,21 +13,9 @@ from starlette.responses import Response
 
 from compeer.cer.item import Question
 from compeer.errors import UserError
+from compeer.people import labelling_results as results
 from compeer.people.invitations import Person
 from compeer.people.labelling import LabellingQueue
-from compeer.people.labelling_results import (
-    Agreement,
-    Confirmed,
-    ItemRecord,
-    PairAgreement,
-    agreement,
-    answer_values,
-    audit,
-    confusion,
-    disagreements,
-    pair_agreement,
-    read_judgements,
-)
 from compeer.people.projects import Project
 from compeer.reasoning import render_step
 from compeer.reward.judge import Judgement
@@ -67,22 +55,13 @@ PER_PAGE = 10
 PAIRS = 40
 
 
-class AgreementCounts(NamedTuple):
-    """What takes a moment to count in a large project."""
-
-    measured: Agreement
-    shares: dict[Question, tuple[list[BarPart], list[BarPart]]]
-    pairs: list[PairAgreement]
-    audits: dict[Question, Confirmed]
-
-
 def add(router: APIRouter, links: RoomLinks) -> None:
     store = links.store
 
     @router.get("/projects/{number}/agreement")
     def agree(request: Request, number: int, question: Annotated[str, Query(max_length=20)] = "history") -> Response:
         found = links.coordinated(request, number)
-        known = {name: name for name in answer_values(store, number)}
+        known = {name: name for name in results.answer_values(store, number)}
         return figures(request, found, known.get(question, "history"))  # type: ignore[call-overload]
 
     @router.post("/judgements/{number}")
@@ -91,7 +70,7 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         found = links.coordinated(request, number)
         try:
             with received(file) as (copy,):
-                judgements = read_judgements(copy)
+                judgements = results.read_judgements(copy)
         except UserError as error:
             return figures(request, found, "history", wrong=str(error))
         return figures(request, found, "history", judgements)
@@ -103,22 +82,23 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         judgements: dict[str, Judgement] | None = None,
         wrong: str | None = None,
     ) -> Response:
-        def count() -> AgreementCounts:
-            measured = agreement(store, found.id)
-            pairs = sorted(pair_agreement(store, found.id, question), key=lambda one: one.percent)
-            audits = measured.audit if judgements is None else audit(store, found.id, judgements)
-            return AgreementCounts(
-                measured, {name: _shares(measured, name) for name in measured.questions}, pairs, audits
-            )
+        def count() -> tuple[Any, ...]:
+            measured = results.agreement(store, found.id)
+            pairs = sorted(results.pair_agreement(store, found.id, question), key=lambda one: one.percent)
+            audits = measured.audit if judgements is None else results.audit(store, found.id, judgements)
+            shares = {
+                name: (bar_parts(one.values.items()), bar_parts(measured.labels[name].items()))
+                for name, one in measured.questions.items()
+            }
+            return measured, shares, pairs, audits
 
         return pages(request).flow(
             request,
             "label/agreement.html",
-            200 if wrong is None else 422,
             project=found,
             question=question,
             count=count,
-            confusion=confusion,
+            confusion=results.confusion,
             names=question_names(request, store, found.id),
             most=PAIRS,
             judged=judgements is not None,
@@ -132,18 +112,11 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         found = links.coordinated(request, number)
         start = (page - 1) * PER_PAGE
 
-        def find() -> list[ItemRecord]:
-            return disagreements(store, number, limit=PER_PAGE + 1, offset=start)
+        def find() -> list[results.ItemRecord]:
+            return results.disagreements(store, number, limit=PER_PAGE + 1, offset=start)
 
-        values: dict[str, Any] = {
-            "project": found,
-            "find": find,
-            "turns": turns,
-            "step": render_step,
-            "names": question_names(request, store, number),
-            "page": page,
-            "most": PER_PAGE,
-        }
+        values: dict[str, Any] = {"project": found, "find": find, "page": page, "most": PER_PAGE}
+        values |= {"names": question_names(request, store, number), "turns": turns, "step": render_step}
         return pages(request).flow(request, "label/disagreements.html", **values)
 
     @router.get("/projects/{number}/pictures/{item}/{which}")
@@ -164,9 +137,3 @@ def percent(value: float) -> str:
 
 def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
-
-
-def _shares(measured: Agreement, question: Question) -> tuple[list[BarPart], list[BarPart]]:
-    """Votes and labels of one question as bars."""
-    votes = bar_parts(measured.questions[question].values.items())
-    return votes, bar_parts(measured.labels[question].items())

@@ -8,57 +8,34 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from compeer.cer.item import Item, Question, read_items
+from compeer.cer.item import Question, read_items
 from compeer.errors import UserError
+from compeer.people import quality
 from compeer.people.invitations import people_of
 from compeer.people.labelling import AssignedItem
-from compeer.people.labelling_results import item_by_name
+from compeer.people.labelling_results import VALUES, item_by_name
 from compeer.people.projects import Project
-from compeer.people.quality import (
-    CheckedQueue,
-    Flag,
-    KnownItem,
-    PersonQuality,
-    Use,
-    add_known,
-    discard,
-    hold,
-    known_items,
-    quality_of_people,
-    release,
-    set_known,
-    set_settings,
-    settings_of,
-)
+from compeer.people.protocol import answer_text
 from compeer.reasoning import render_step
-from compeer.reward.verdict import PREFERENCES
 from compeer.studio.access import RequestRefused
-from compeer.studio.pages import pages
-from compeer.studio.rooms.label.setup import markdown
+from compeer.studio.pages import pages, say_in
+from compeer.studio.rooms.label.setup import markdown, sent_answers
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture, turns
-from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received, say_in
+from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received
 
 ShownSheet = Callable[[Any, int, AssignedItem], dict[str, Any]]
-_SENT: dict[str, bool] = {"true": True, "false": False}
 Share = Annotated[float, Form(ge=0, le=100)]
 
 
-async def sent_answers(request: Request) -> dict[str, Any]:
-    """What the form of a practice item sends, by question; own questions have a prefix."""
-    form = await request.form()
-    given = {name.rpartition(":")[2]: value for name, value in form.items() if isinstance(value, str)}
-    return {name: _SENT.get(value, value) for name, value in given.items()}
-
-
-def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQueue, sheet: ShownSheet) -> None:
+def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.CheckedQueue, sheet: ShownSheet) -> None:
     """The annotator's pages of the practice round."""
     asking = annotator.links.annotator
 
@@ -75,16 +52,9 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQue
         found = queue.practice(me, item)
         if found is None:
             return RedirectResponse(annotator.work, 303)
-        values: dict[str, Any] = {
-            "practice": found,
-            "mine": queue.own_progress(me),
-            "done": False,
-            "shown": round(time.time(), 3),
-        }
-        names: dict[str, Any] = {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": ()}
-        return pages(request).page(
-            request, "label/work.html", **values, **names, **sheet(queue.store, me.project, found.work)
-        )
+        values = sheet(queue.store, me.project, found.work) | {"practice": found, "mine": queue.own_progress(me)}
+        values |= {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": (), "done": False}
+        return pages(request).page(request, "label/work.html", shown=round(time.time(), 3), **values)
 
     @router.post("/practice/{item}")
     def answer(request: Request, item: int, given: Annotated[dict[str, Any], Depends(sent_answers)]) -> Response:
@@ -110,13 +80,6 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: CheckedQue
         return send_picture(queue.picture(msgspec.structs.replace(me, role="coordinator"), item, number))
 
 
-class QualityCounts(NamedTuple):
-    """What takes a moment to count in a large project."""
-
-    people: list[PersonQuality]
-    known: list[KnownItem]
-
-
 def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
     """The coordinator's pages."""
     links, store, one = coordinator.links, coordinator.store, "/projects/{number}/quality"
@@ -129,18 +92,16 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         return pages(request).flow(
             request,
             "label/quality.html",
-            200 if wrong is None else 422,
             project=found,
-            settings=settings_of(store, found.id),
+            settings=quality.settings_of(store, found.id),
             form=coordinator.forms.issue(),
             wrong=wrong,
-            count=lambda: QualityCounts(quality_of_people(store, found.id), known_items(store, found.id)),
+            count=lambda: (quality.quality_of_people(store, found.id), quality.known_items(store, found.id)),
         )
 
     def done(request: Request, number: int, form: str, work: Callable[[], Any]) -> Response:
         """Do what a form asks for, or say what is wrong."""
-        found = links.coordinated(request, number)
-        coordinator.forms.use(form)
+        found = coordinator.changed(request, number, form)
         try:
             work()
         except UserError as error:
@@ -160,10 +121,10 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
     ) -> Response:
         links.coordinated(request, number)
         new = msgspec.structs.replace(
-            settings_of(store, number), gold_share=gold / 100, gold_right=right / 100, floor_seconds=floor,
+            quality.settings_of(store, number), gold_share=gold / 100, gold_right=right / 100, floor_seconds=floor,
             kappa=kappa, hold=withhold,
         )  # fmt: skip
-        return done(request, number, form, lambda: set_settings(store, number, new))
+        return done(request, number, form, lambda: quality.set_settings(store, number, new))
 
     @router.post(f"{one}/people/{{person}}")
     def decide(
@@ -177,12 +138,12 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         name = next((each.name for each in people_of(store, number) if each.id == person), None)
         if name is None:
             raise RequestRefused(404, "missing", "nobody of this number here")
-        flags = next((each.flags for each in quality_of_people(store, number) if each.id == person), [])
-        by_hand = flags or [Flag("coordinator", {"words": say_in(request)("label.quality.by_hand")})]
+        flags = next((each.flags for each in quality.quality_of_people(store, number) if each.id == person), [])
+        by_hand = flags or [quality.Flag("coordinator", {"words": say_in(request)("label.quality.by_hand")})]
         work: dict[str, Callable[[], Any]] = {
-            "hold": lambda: hold(store, number, name, by_hand),
-            "release": lambda: release(store, number, name),
-            "discard": lambda: discard(store, number, name),
+            "hold": lambda: quality.hold(store, number, name, by_hand),
+            "release": lambda: quality.release(store, number, name),
+            "discard": lambda: quality.discard(store, number, name),
         }
         return done(request, number, form, work[action])
 
@@ -192,13 +153,13 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         number: int,
         form: CoordinatorForm,
         file: Annotated[UploadFile, File()],
-        use: Annotated[Use, Form()] = "gold",
+        use: Annotated[quality.Use, Form()] = "gold",
     ) -> Response:
         links.coordinated(request, number)
 
         def work() -> None:
             with received(file) as (copy,):
-                add_known(store, number, list(read_items(copy, resolve_images=False)), use)
+                quality.add_known(store, number, list(read_items(copy, resolve_images=False)), use)
 
         return done(request, number, form, work)
 
@@ -208,17 +169,12 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         item = item_by_name(store, number, name.strip())
         if item is None:
             return overview(request, found, say_in(request)("label.quality.no_item", name=name[:200]))
-        known = next((each for each in known_items(store, number) if each.name == item.item.id), None)
+        known = next((each for each in quality.known_items(store, number) if each.name == item.item.id), None)
         choices = {question: _choices(question) for question in item.questions if _choices(question)}
         values: dict[str, Any] = {"item": item.item, "at": item.number, "known": known, "choices": choices}
-        labels = known.answers if known else _labels(item.item, choices)
-        about: dict[str, Any] = {
-            "project": found,
-            "form": coordinator.forms.issue(),
-            "step": render_step,
-            "turns": turns,
-        }
-        return pages(request).page(request, "label/known.html", labels=labels, **values, **about)
+        labels = known.answers if known else quality.label_texts(item.item)
+        values |= {"project": found, "form": coordinator.forms.issue(), "step": render_step, "turns": turns}
+        return pages(request).page(request, "label/known.html", labels=labels, **values)
 
     @router.post(f"{one}/item/{{at}}")
     def set_item(
@@ -227,21 +183,13 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         at: int,
         form: CoordinatorForm,
         given: Annotated[dict[str, Any], Depends(sent_answers)],
-        use: Annotated[Use, Form()] = "gold",
+        use: Annotated[quality.Use, Form()] = "gold",
         explanation: Annotated[str, Form(max_length=10_000)] = "",
     ) -> Response:
-        answers = {name: value for name, value in given.items() if _choices(name) and value != ""}
-        return done(request, number, form, lambda: set_known(store, number, at, use, answers, explanation))
+        answers: dict[str, Any] = {name: given[name] for name in VALUES if given.get(name, "") != ""}
+        return done(request, number, form, lambda: quality.set_known(store, number, at, use, answers, explanation))
 
 
-def _choices(question: str) -> tuple[str, ...]:
+def _choices(question: Question) -> tuple[str, ...]:
     """What a known answer can be; none for questions of the project's own."""
-    return {"preference": PREFERENCES}.get(question, ("true", "false") if question in _STEPS else ())
-
-
-_STEPS = ("history", "emotion", "strategy")
-
-
-def _labels(item: Item, choices: Mapping[Question, Any]) -> dict[str, str]:
-    given = {name: getattr(item.labels, name) for name in choices}
-    return {name: str(value).lower() for name, value in given.items() if value is not None}
+    return tuple(map(answer_text, VALUES.get(question, ())))

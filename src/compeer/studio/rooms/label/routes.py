@@ -8,45 +8,42 @@ Labels leave as CER items in JSON lines, or as a folder for Label Studio or Pota
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from fastapi import APIRouter, Body, Depends, File, Form, Query, UploadFile
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from compeer.cer.item import Item, Question, image_folder, read_items
 from compeer.errors import UserError
-from compeer.people.exchange import csv_lines, labelled, labels_table, votes_table
+from compeer.people import exchange
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem, GivenAnswers, create_project, preview_item
 from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
-from compeer.people.other_tools import write_label_studio, write_potato
-from compeer.people.projects import Project, project_summaries
+from compeer.people.projects import Project
 from compeer.people.protocol import STATUSES, UNSURE, Unsure
 from compeer.people.quality import CheckedQueue, ItemAddresses
 from compeer.people.store import Store
 from compeer.people.work_queue import OwnProgress
-from compeer.reward.verdict import CHOICES, Choice
+from compeer.reward.verdict import CHOICES
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
 from compeer.studio.rooms.label.agreement import BarPart, bar_parts
-from compeer.studio.rooms.label.setup import markdown, question_names
+from compeer.studio.rooms.label.setup import OWN_FIELD, markdown, question_names, sent_answers
 from compeer.studio.rooms.workplace.annotator import (
     REASONS,
     AnnotatorPages,
     FormName,
     Note,
+    RoomQueue,
     Seconds,
     TurnView,
     took,
@@ -60,10 +57,9 @@ from compeer.studio.rooms.workplace.coordinator import (
     Named,
     Typed,
     allowed,
-    disposition,
     folder_named,
     received,
-    sent_fields,
+    send_made,
     workplace_router,
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
@@ -72,13 +68,12 @@ from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
-    room = LabelRoomQueue(links.store)
-    annotator, queue = AnnotatorPages(links, room, settings), room.queue
-    coordinator = CoordinatorPages(
-        links, settings, "projects", lambda store: project_summaries(store, "labelling"), queue
-    )
+    queue = CheckedQueue(links.store)
+    tasks = ItemTasks(queue)
+    annotator = AnnotatorPages(links, tasks, settings)
+    coordinator = CoordinatorPages(annotator, "projects")
     router = workplace_router(annotator, coordinator)
-    add_labelling(router, annotator, room)
+    add_labelling(router, annotator, tasks, queue)
     add_projects(router, links.store, coordinator)
     add_export(router, links)
     agreement_pages.add(router, links)
@@ -89,7 +84,6 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     return router
 
 
-_OWN_FIELD = "own:"
 #: what a form sends for the answers to a step
 STEP_VALUES: dict[str, bool | Unsure] = {"true": True, "false": False, UNSURE: UNSURE}
 
@@ -107,7 +101,7 @@ class AskedQuestion(msgspec.Struct, frozen=True):
     @property
     def field(self) -> str:
         """What the form sends the answer under."""
-        return f"{_OWN_FIELD}{self.question}" if self.own else self.question
+        return f"{OWN_FIELD}{self.question}" if self.own else self.question
 
 
 class LabelSheet(msgspec.Struct, frozen=True):
@@ -144,85 +138,49 @@ def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | Non
     return tuple(STEP_VALUES), next((name for name, value in STEP_VALUES.items() if given == value), None)
 
 
-Step = Annotated[Literal["true", "false", "unsure"] | None, Form()]
-
-
-class LabelRoomQueue:
-    """The `AnnotatorQueue` of this room; a key is an item's number."""
+class ItemTasks(RoomQueue):
+    """The tasks of this room; a key is an item's number."""
 
     things = "items"
 
-    def __init__(self, store: Store) -> None:
-        self.store, self.queue, self.addresses = store, CheckedQueue(store), ItemAddresses(store)
+    def __init__(self, queue: CheckedQueue) -> None:
+        super().__init__(queue)
+        self.checked, self.addresses = queue, ItemAddresses(queue.store)
 
-    def number(self, key: str | int) -> int:
-        """The number of an item by what stands in its address."""
-        return self.addresses.number(item_number(str(key)))
-
-    def mine(self, me: Person) -> OwnProgress:
-        return self.queue.own_progress(me)
+    def key(self, address: str) -> int:
+        if not (address.isascii() and address.isdigit() and len(address) < 100):
+            raise RequestRefused(422, "invalid", "no number of an item")
+        return self.addresses.number(int(address))
 
     def before(self, me: Person) -> str | None:
-        return "/label/practice" if self.queue.practice_due(me) else None
-
-    def next(self, me: Person) -> AssignedItem | None:
-        return self.queue.next(me)
-
-    def view(self, me: Person, key: str) -> AssignedItem:
-        return self.queue.view(me, self.number(key))
+        return "/label/practice" if self.checked.practice_due(me) else None
 
     def sheet(self, me: Person, found: AssignedItem) -> dict[str, Any]:
         values = shown_sheet(self.store, me.project, found)
         return values | {"address": f"/label/items/{self.addresses.shown(found.item)}"}
 
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
-        finished = self.queue.is_finished(me.project)
+        finished = self.checked.is_finished(me.project)
         agreed = agreement(self.store, me.project).questions if finished else {}
-        return {
-            "finished": finished,
-            "agreed": agreed,
-            "own": {one.id: one for one in own_questions(self.store, me.project)},
-            "in_language": in_language,
-        }
-
-    def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None:
-        self.queue.skip(me, self.number(key), reason, distress=distress, form=form)
-
-    def undo(self, me: Person, form: str) -> AssignedItem | None:
-        return self.queue.undo(me, form=form)
-
-    def holder(self, members: Sequence[Person], key: str) -> Person | None:
-        return self.queue.holder(members, self.number(key))
-
-    def picture(self, me: Person, key: str, which: int) -> Path:
-        return self.queue.picture(me, self.number(key), which)
+        own = {one.id: one for one in own_questions(self.store, me.project)}
+        return {"finished": finished, "agreed": agreed, "own": own, "in_language": in_language}
 
 
-async def own_answers(request: Request) -> dict[str, str]:
-    """What a form sends for questions of the project's own."""
-    sent = await sent_fields(request)
-    return {name.removeprefix(_OWN_FIELD): value for name, value in sent.items() if name.startswith(_OWN_FIELD)}
-
-
-def add_labelling(router: APIRouter, annotator: AnnotatorPages, room: LabelRoomQueue) -> None:
+def add_labelling(router: APIRouter, annotator: AnnotatorPages, tasks: ItemTasks, queue: CheckedQueue) -> None:
     """The annotator's pages that only labelling has."""
-    asking, queue, number = annotator.asking, room.queue, room.number
+    asking = annotator.asking
 
     @router.get("/items/{item}")
-    def look(request: Request, item: int) -> Response:
+    def look(request: Request, item: str) -> Response:
         me = asking(request, item)
-        return annotator.show(request, me, queue.view(me, number(item)))
+        return annotator.show(request, me, queue.view(me, tasks.key(item)))
 
     @router.post("/items/{item}")
     def hand_in(
         request: Request,
-        item: int,
+        item: str,
         form: FormName,
-        own: Annotated[dict[str, str], Depends(own_answers)],
-        history: Step = None,
-        emotion: Step = None,
-        strategy: Step = None,
-        preference: Annotated[Choice | Unsure | None, Form()] = None,
+        answers: Annotated[dict[str, Any], Depends(sent_answers)],
         note: Note = "",
         seconds: Seconds = None,
         shown: Seconds = None,
@@ -230,52 +188,31 @@ def add_labelling(router: APIRouter, annotator: AnnotatorPages, room: LabelRoomQ
         guideline: Annotated[str, Form(max_length=100)] = "",
     ) -> Response:
         me = asking(request, item)
-        steps = {"history": history, "emotion": emotion, "strategy": strategy}
-        answers: dict[str, Any] = {name: STEP_VALUES[said] for name, said in steps.items() if said is not None}
-        if preference is not None:
-            answers["preference"] = preference
-        given = GivenAnswers(answers | own, guideline)
-        queue.submit(me, number(item), given, seconds=took(seconds, shown), note=note, form=form)
+        given = GivenAnswers(answers, guideline)
+        queue.submit(me, tasks.key(item), given, seconds=took(seconds, shown), note=note, form=form)
         return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
     @router.post("/items/{item}/draft")
-    def draft(request: Request, item: int, said: Annotated[dict[str, Any], Body()]) -> Response:
+    def draft(request: Request, item: str, said: Annotated[dict[str, Any], Body()]) -> Response:
         me = asking(request, item)
         answers, note, seconds = said.get("answers"), said.get("note", ""), said.get("seconds", 0.0)
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
             raise RequestRefused(422, "invalid", "a draft of another form")
-        kept = queue.save_draft(me, number(item), answers, note=note, seconds=float(seconds))
+        kept = queue.save_draft(me, tasks.key(item), answers, note=note, seconds=float(seconds))
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
     def own(request: Request) -> Response:
         me = annotator.links.annotator(request)
-        found = [(one, _when(one.finished), room.addresses.shown(one.item)) for one in queue.handed_in(me)]
+        handed_in = [(one, datetime.fromtimestamp(one.finished, UTC)) for one in queue.handed_in(me)]
+        found = [(one, f"{at:%Y-%m-%d %H:%M} UTC", tasks.addresses.shown(one.item)) for one, at in handed_in]
         return pages(request).page(
             request, "label/mine.html", found=found, mine=queue.own_progress(me), practised=queue.practice(me)
         )
 
 
-def item_number(key: str) -> int:
-    """An item's number, as it stands in an address."""
-    if not (key.isascii() and key.isdigit() and len(key) < 100):
-        raise RequestRefused(422, "invalid", "no number of an item")
-    return int(key)
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 NEW_PROJECT = {"name": "", "path": "", "images": "", "guideline": "1", "lease": 15, "audit": 5}
-
-
-class ProjectCounts(NamedTuple):
-    """What takes a moment to count in a large project."""
-
-    now: LabellingProgress
-    bars: dict[Question, list[BarPart]]
 
 
 def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
@@ -310,10 +247,10 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
         return coordinator.create(request, form, given, make)
 
     def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
-        def count() -> ProjectCounts:
+        def count() -> tuple[LabellingProgress, dict[Question, list[BarPart]]]:
             now, order = labelling_progress(store, found.id), STATUSES[1:] + STATUSES[:1]
             bars = {name: bar_parts((one, counts[one]) for one in order) for name, counts in now.questions.items()}
-            return ProjectCounts(now, bars)
+            return now, bars
 
         return coordinator.overview(request, found, wrong, count, names=question_names(request, store, found.id))
 
@@ -360,55 +297,21 @@ def add_preview(router: APIRouter, store: Store, coordinator: CoordinatorPages) 
     def onward(request: Request, number: int, at: Annotated[int, Query(ge=1)] = 1) -> Response:
         coordinator.links.coordinated(request, number)
         where = f"{coordinator.at(number)}/preview?at={at + 1}"
-        if "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(where, 303)
-        return JSONResponse({"next": where})
+        return coordinator.annotator.onward(request, where)
 
 
-ExportFormat = Literal["cer", "labels.csv", "votes.csv", "label-studio", "potato"]
+ExportFile = Literal["cer", "labels.csv", "votes.csv", "label-studio", "potato"]
 
 
 def add_export(router: APIRouter, links: RoomLinks) -> None:
     @router.get("/projects/{number}/export/{form}")
     def export(
-        request: Request, number: int, form: ExportFormat, everything: bool = False, anonymous: bool = False
+        request: Request, number: int, form: ExportFile, everything: bool = False, anonymous: bool = False
     ) -> Response:
-        found = links.coordinated(request, number)
-        if form in ("labels.csv", "votes.csv"):
-            rows = (
-                labels_table(links.store, number, everything=everything, anonymous=anonymous)
-                if form == "labels.csv"
-                else votes_table(links.store, number, anonymous=anonymous)
-            )
-            headers = {"content-disposition": disposition(f"{found.name}-{form}")}
-            lines = (line.encode() for line in ("\ufeff", *csv_lines(rows)))  # with a mark, for spreadsheets
-            return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
-        items = labelled(links.store, number, everything=everything or form != "cer", anonymous=anonymous)
-        if form == "cer":
-            headers = {"content-disposition": disposition(f"{found.name}.jsonl")}
-            return StreamingResponse(_lines(items), media_type="application/jsonl", headers=headers)
-        return _zipped(found, items, form)
+        found, kind = links.coordinated(request, number), cast("exchange.LabelFormat", form.replace(".", "-"))
 
+        def write(out: Path) -> None:
+            exchange.export_labels(links.store, found, kind, out, everything=everything, anonymous=anonymous)
 
-def _lines(items: Iterable[Item]) -> Iterator[bytes]:
-    encoder = msgspec.json.Encoder()
-    for item in items:
-        yield encoder.encode(item) + b"\n"
-
-
-def _zipped(project: Project, items: Iterable[Item], form: ExportFormat) -> Response:
-    """A folder as a zip, written beside it and removed once it is sent."""
-    home = tempfile.mkdtemp()
-    try:
-        folder = Path(home) / form
-        if form == "label-studio":
-            write_label_studio(folder, items, project.seed)
-        else:
-            write_potato(folder, items, project.seed, title=project.name)
-        packed = shutil.make_archive(str(Path(home) / "packed"), "zip", home, form)
-    except BaseException:
-        shutil.rmtree(home, ignore_errors=True)
-        raise
-    tidy = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
-    headers = {"content-disposition": disposition(f"{project.name}-{form}.zip")}
-    return FileResponse(packed, media_type="application/zip", headers=headers, background=tidy)
+        shown = (f"{found.name}.jsonl", "labels.jsonl") if form == "cer" else (f"{found.name}-{form}", form)
+        return send_made(*shown, write)

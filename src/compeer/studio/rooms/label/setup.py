@@ -19,31 +19,31 @@ from starlette.responses import RedirectResponse, Response
 from compeer.cer.item import QUESTIONS
 from compeer.config import read_yaml
 from compeer.errors import UserError
-from compeer.people.guideline import (
-    Guideline,
-    OwnQuestion,
-    QuestionGuide,
-    guideline_versions,
-    in_language,
-    own_questions,
-    read_questions,
-    save_guideline,
-    set_questions,
-)
+from compeer.people import guideline
 from compeer.people.projects import Project
 from compeer.people.store import Store
 from compeer.reasoning.ontology import LANGUAGES, Language
-from compeer.studio.pages import pages
-from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received, say_in, sent_fields
+from compeer.studio.pages import pages, say_in
+from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received, sent_fields
 from compeer.studio.words import Say
 
-PARTS = QuestionGuide.__struct_fields__
+PARTS = guideline.QuestionGuide.__struct_fields__
 _EMPTY_QUESTIONS = 2  # rows of the form that are still to be filled in
 
 
-@cache
-def _renderer() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).disable("image").enable("table")
+#: what stands before the name of a form's field for a question of the project's own
+OWN_FIELD = "own:"
+_SENT: dict[str, bool] = {"true": True, "false": False}
+
+
+async def sent_answers(request: Request) -> dict[str, Any]:
+    """The answers that a form sends, by question."""
+    sent = (await sent_fields(request)).items()
+    given = [(name, value) for name, value in sent if name in QUESTIONS or name.startswith(OWN_FIELD)]
+    return {name.removeprefix(OWN_FIELD): _SENT.get(value, value) for name, value in given}
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable("image").enable("table")
 
 
 @cache
@@ -53,26 +53,30 @@ def markdown(text: str) -> Markup:
     >>> print(markdown("**Only** the <b>reply</b>, see [x](javascript:alert(1))"), end="")
     <p><strong>Only</strong> the &lt;b&gt;reply&lt;/b&gt;, see [x](javascript:alert(1))</p>
     """
-    return Markup(_renderer().render(text))
+    return Markup(_MARKDOWN.render(text))
 
 
 class QuestionNames:
     """How questions and answers are called: the paper's by the interface's texts, own ones as their project says."""
 
-    def __init__(self, own: Sequence[OwnQuestion], say: Say) -> None:
+    def __init__(self, own: Sequence[guideline.OwnQuestion], say: Say) -> None:
         self._own, self._say = {one.id: one for one in own}, say
 
     def question(self, name: str) -> str:
         mine = self._own.get(name)
-        return in_language(mine.text, self._say.language) if mine else self._say(f"workplace.ask.{name}")
+        return guideline.in_language(mine.text, self._say.language) if mine else self._say(f"workplace.ask.{name}")
 
     def answer(self, name: str, value: str) -> str:
         mine = {one.id: one.text for one in self._own[name].answers} if name in self._own else {}
-        return in_language(mine[value], self._say.language) if value in mine else self._say(f"label.value.{value}")
+        return (
+            guideline.in_language(mine[value], self._say.language)
+            if value in mine
+            else self._say(f"label.value.{value}")
+        )
 
 
 def question_names(request: Request, store: Store, project: int) -> QuestionNames:
-    return QuestionNames(own_questions(store, project), say_in(request))
+    return QuestionNames(guideline.own_questions(store, project), say_in(request))
 
 
 def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
@@ -84,31 +88,36 @@ def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
 
     @router.post("/projects/{number}/guideline")
     def write(request: Request, number: int, sent: Annotated[dict[str, str], Depends(sent_fields)]) -> Response:
-        found = links.coordinated(request, number)
-        coordinator.forms.use(sent.get("form", ""))
-        given = guideline_of(sent, [*QUESTIONS, *(one.id for one in own_questions(store, number))])
+        found = coordinator.changed(request, number, sent.get("form", ""))
+        given = guideline_of(sent, [*QUESTIONS, *(one.id for one in guideline.own_questions(store, number))])
         try:
-            save_guideline(store, number, given, sent.get("version", ""))
+            guideline.save_guideline(store, number, given, sent.get("version", ""))
         except UserError as error:
             return guideline_page(request, found, given, str(error))
         return RedirectResponse(f"{coordinator.at(number)}/guideline?saved=1", 303)
 
     def guideline_page(
-        request: Request, found: Project, given: Guideline | None = None, wrong: str | None = None, version: str = ""
+        request: Request,
+        found: Project,
+        given: guideline.Guideline | None = None,
+        wrong: str | None = None,
+        version: str = "",
     ) -> Response:
-        known = guideline_versions(store, found.id)
+        known = guideline.guideline_versions(store, found.id)
         shown = next((one for one in known if one.version == version), known[0])
         names = question_names(request, store, found.id)
-        asked = [*QUESTIONS, *(one.id for one in own_questions(store, found.id))]
+        asked = [*QUESTIONS, *(one.id for one in guideline.own_questions(store, found.id))]
         return pages(request).page(
-            request, "label/guideline.html", 422 if wrong else 200, found=found, here_is=coordinator.at(found.id),
+            request, "label/guideline.html", found=found, here_is=coordinator.at(found.id),
             known=known, shown=shown, text=given or shown.guideline, asked=asked, names=names, parts=PARTS, wrong=wrong,
             languages=LANGUAGES, form=coordinator.forms.issue(), saved="saved" in request.query_params,
         )  # fmt: skip
 
     @router.get("/projects/{number}/questions")
     def questions(request: Request, number: int) -> Response:
-        return questions_page(request, links.coordinated(request, number), _rows(own_questions(store, number)))
+        return questions_page(
+            request, links.coordinated(request, number), _rows(guideline.own_questions(store, number))
+        )
 
     @router.post("/projects/{number}/questions")
     def ask(
@@ -117,15 +126,16 @@ def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
         sent: Annotated[dict[str, str], Depends(sent_fields)],
         file: Annotated[UploadFile | None, File()] = None,
     ) -> Response:
-        found = links.coordinated(request, number)
-        coordinator.forms.use(sent.get("form", ""))
+        found = coordinator.changed(request, number, sent.get("form", ""))
         rows = rows_of(sent)
         try:
             if file is not None and file.filename:
                 with received(file) as (copy,):
-                    set_questions(store, number, read_questions(read_yaml(copy)))
+                    guideline.set_questions(store, number, guideline.read_questions(read_yaml(copy)))
             else:
-                set_questions(store, number, read_questions([_plain(row) for row in rows if any(row.values())]))
+                guideline.set_questions(
+                    store, number, guideline.read_questions([_plain(row) for row in rows if any(row.values())])
+                )
         except UserError as error:
             return questions_page(request, found, rows, str(error))
         return RedirectResponse(coordinator.at(number), 303)
@@ -136,22 +146,22 @@ def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
         filled = [row for row in rows if any(row.values())]
         empty = [dict.fromkeys(_FIELDS, "") for _ in range(_EMPTY_QUESTIONS)]
         return pages(request).page(
-            request, "label/questions.html", 422 if wrong else 200, found=found, here_is=coordinator.at(found.id),
+            request, "label/questions.html", found=found, here_is=coordinator.at(found.id),
             rows=filled + empty, wrong=wrong, form=coordinator.forms.issue(),
         )  # fmt: skip
 
 
-def guideline_of(sent: Mapping[str, str], questions: Sequence[str]) -> Guideline:
+def guideline_of(sent: Mapping[str, str], questions: Sequence[str]) -> guideline.Guideline:
     """The guideline that a form sends: fields such as history.en.rule, and message.en."""
 
     def text(name: str) -> str:
         return sent.get(name, "").replace("\r\n", "\n").strip()
 
-    found: dict[str, dict[Language, QuestionGuide]] = {}
+    found: dict[str, dict[Language, guideline.QuestionGuide]] = {}
     for name in questions:
-        guides = {one: QuestionGuide(*(text(f"{name}.{one}.{part}") for part in PARTS)) for one in LANGUAGES}
-        found[name] = {one: guide for one, guide in guides.items() if guide != QuestionGuide()}
-    return Guideline(
+        guides = {one: guideline.QuestionGuide(*(text(f"{name}.{one}.{part}") for part in PARTS)) for one in LANGUAGES}
+        found[name] = {one: guide for one, guide in guides.items() if guide != guideline.QuestionGuide()}
+    return guideline.Guideline(
         {one: said for one in LANGUAGES if (said := text(f"message.{one}"))},
         {name: guides for name, guides in found.items() if guides},
     )
@@ -176,7 +186,7 @@ def _plain(row: Mapping[str, str]) -> dict[str, Any]:
     return {"id": row["id"], "text": {"en": row["en"], "zh": row["zh"]}, "answers": answers}
 
 
-def _rows(questions: Sequence[OwnQuestion]) -> list[dict[str, str]]:
+def _rows(questions: Sequence[guideline.OwnQuestion]) -> list[dict[str, str]]:
     def line(texts: Mapping[Language, str], name: str) -> str:
         return " | ".join([name, *(texts.get(one, "") for one in LANGUAGES)]).rstrip(" |")
 

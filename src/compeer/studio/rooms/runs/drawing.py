@@ -6,8 +6,8 @@ Figures are those of the report (`compeer.evals.report.charts` and `pictures`), 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 from markupsafe import Markup
@@ -16,14 +16,7 @@ from compeer.errors import UserError
 from compeer.evals.report.charts import Chart, short, spark
 from compeer.evals.report.gather import TrainedRun, gather, read_study
 from compeer.evals.report.pictures import group_charts, judge_charts, metric_chart
-from compeer.studio.rooms.runs.reading import (
-    EvaluationResult,
-    RunFolder,
-    RunLibrary,
-    RunState,
-    changed_at,
-    files_state,
-)
+from compeer.studio.rooms.runs import reading
 from compeer.studio.words import Say
 from compeer.training.metrics import MetricLog, metric_words
 
@@ -49,19 +42,19 @@ class SmallCurve(msgspec.Struct, frozen=True):
 class ListedRun(msgspec.Struct, frozen=True):
     """One run in the list."""
 
-    found: RunFolder
+    found: reading.RunFolder
     changed: float
     ago: str
     note: str = ""
-    state: RunState | None = None
+    state: reading.RunState | None = None
     what: str = ""
     step: int = 0
     curves: tuple[SmallCurve, ...] = ()
     alerts: int = 0
-    result: EvaluationResult | None = None
+    result: reading.EvaluationResult | None = None
 
 
-def listed_run(library: RunLibrary, found: RunFolder, say: Say) -> ListedRun:
+def listed_run(library: reading.RunLibrary, found: reading.RunFolder, say: Say) -> ListedRun:
     """A run for the list."""
     note = library.notes.read(found)
     if found.kind == "training":
@@ -72,7 +65,7 @@ def listed_run(library: RunLibrary, found: RunFolder, say: Say) -> ListedRun:
             found, run.changed, ago(run.changed, say), note, run.state, run.what, run.metrics.step, curves,
             len(run.alerts),
         )  # fmt: skip
-    changed = changed_at(found)
+    changed = reading.changed_at(found)
     result = library.result(found) if found.kind == "evaluation" else None
     return ListedRun(found, changed, ago(changed, say), note, result=result)
 
@@ -98,34 +91,25 @@ def metric_charts(runs: Sequence[TrainedRun], names: Sequence[str], say: Say) ->
     return [one for name in names for one in metric_chart(runs, name, named(name, say), say.language)]
 
 
-class EvaluationFigures:
-    """Figures of evaluations and of studies of judges, kept until one of their files changes."""
+def evaluation_charts(founds: Sequence[reading.RunFolder], say: Say) -> list[Chart]:
+    """The figures of evaluations and of studies of judges together; none where a file cannot be read."""
+    return _evaluation_charts(say, tuple((one, reading.files_state(one)) for one in founds))
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[object, list[Chart]] = OrderedDict()
 
-    def of(self, founds: Sequence[RunFolder], say: Say) -> list[Chart]:
-        """The figures of these runs together; none where a file cannot be read."""
-        key = (say.language, *((one.path, files_state(one)) for one in founds))
-        made = self._kept.get(key)
-        if made is None:
-            made = self._kept[key] = self._made(founds, say)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return made
-
-    def _made(self, founds: Sequence[RunFolder], say: Say) -> list[Chart]:
-        made: list[Chart] = []
-        try:
-            for number, found in enumerate(one for one in founds if one.kind == "judging"):
-                for at, section in enumerate(read_study(found.path).sections):
-                    made += judge_charts(f"judges-{number + 1}-{at + 1}", section, say.language)
-            paths = [one.path for one in founds if one.kind == "evaluation"]
-            for group in gather(paths).groups if paths else ():
-                made += group_charts(group, say.language)
-        except (UserError, OSError, EOFError):  # half written
-            pass
-        return made
+@lru_cache(_KEPT)
+def _evaluation_charts(say: Say, states: tuple[tuple[reading.RunFolder, object], ...]) -> list[Chart]:
+    """Kept until one of the files changes."""
+    founds, made = [one for one, _ in states], list[Chart]()
+    try:
+        for number, found in enumerate(one for one in founds if one.kind == "judging"):
+            for at, section in enumerate(read_study(found.path).sections):
+                made += judge_charts(f"judges-{number + 1}-{at + 1}", section, say.language)
+        paths = [one.path for one in founds if one.kind == "evaluation"]
+        for group in gather(paths).groups if paths else ():
+            made += group_charts(group, say.language)
+    except (UserError, OSError, EOFError):  # half written
+        pass
+    return made
 
 
 def named(name: str, say: Say) -> str:

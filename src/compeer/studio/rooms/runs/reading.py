@@ -20,8 +20,8 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, load_transcripts
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
+from compeer.statistics import Figure
 from compeer.studio.access.people import RequestRefused
 from compeer.training.metrics import GrowingFile, MetricLog
 from compeer.typed import from_json, known
@@ -253,13 +254,12 @@ def _sample(line: bytes, language: Language) -> ShownSample:
         for step in STEPS
         if read.texts.get(step)
     ]
-    counted: dict[str, Any] = dict.fromkeys(row.problems)
     return ShownSample(
         id=row.prompt_id or re.sub(r"/\d+$", "", row.id),  # older logs have the place in the group behind it
         reply=row.reply or read.response,
         output=row.output,
         thoughts=thoughts,
-        problems=list(counted),
+        problems=list(dict.fromkeys(row.problems)),
         parts=row.parts,
         reward=row.reward,
         failure=row.failure,
@@ -273,33 +273,31 @@ def _named(label: str, value: str | int, language: Language) -> str:
     return VOCABULARIES[label].get(str(value)).name(language) if label in VOCABULARIES else str(value)
 
 
-class ResultFigure(msgspec.Struct, frozen=True):
-    """One figure of a result, read leniently: value and interval may be missing."""
-
-    name: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-
-
 class EvaluationResult(msgspec.Struct, frozen=True):
     """The content of result.json; `problem` when it cannot be read."""
 
     benchmark: str = ""
     model: str = ""
     comparable: dict[str, Any] = {}
-    figures: list[ResultFigure] = []
+    figures: list[Figure] = []
     setup: dict[str, Any] = {}
     notes: list[str] = []
     problem: str | None = None
 
 
-def read_result(folder: Path) -> EvaluationResult:
+def _result(folder: Path, _: tuple[int, int]) -> EvaluationResult:
+    """The result in a folder, kept while the state of its file is the same; so are the dialogues."""
     try:
         return from_json((folder / RESULT).read_bytes(), EvaluationResult)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
         return EvaluationResult(problem=str(error))
+
+
+def _transcripts(folder: Path, _: tuple[int, int]) -> list[Transcript]:
+    found: list[Transcript] = []
+    with contextlib.suppress(UserError, OSError, EOFError):  # half written, or none
+        found.extend(load_transcripts(folder))
+    return found
 
 
 RunState = Literal["finished", "writing", "resting", "damaged"]
@@ -356,10 +354,8 @@ class RunLibrary:
         self.roots, self.notes = tuple(roots), RunNotes(notes)
         self._lock = threading.Lock()
         self._found: tuple[float, dict[str, RunFolder]] | None = None
-        self._metrics: OrderedDict[Path, MetricLog] = OrderedDict()
-        self._samples: OrderedDict[Path, SampleLog] = OrderedDict()
-        self._results: dict[Path, tuple[tuple[int, int], EvaluationResult]] = {}
-        self._read: tuple[Path, tuple[int, int], list[Transcript]] | None = None
+        self._metrics, self._samples = lru_cache(_OPEN)(MetricLog), lru_cache(_OPEN)(SampleLog)
+        self._results, self._transcripts = lru_cache(_OPEN)(_result), lru_cache(1)(_transcripts)
 
     def all(self) -> dict[str, RunFolder]:
         """Everything there is, by id."""
@@ -376,7 +372,7 @@ class RunLibrary:
         return found
 
     def training_run(self, found: RunFolder) -> TrainingRun:
-        metrics: MetricLog = self._kept(self._metrics, found.path / "metrics.jsonl", MetricLog)
+        metrics = self._metrics(found.path / "metrics.jsonl")
         metrics.catch_up()
         record = _object(found.path / "run.json")
         changed = max(metrics.changed, changed_at(found))
@@ -390,27 +386,16 @@ class RunLibrary:
         return TrainingRun(found, record or {}, state, changed, metrics, _alerts(found.path / "alerts.jsonl"))
 
     def samples(self, found: RunFolder) -> SampleLog:
-        samples: SampleLog = self._kept(self._samples, found.path / "samples.jsonl", SampleLog)
+        samples = self._samples(found.path / "samples.jsonl")
         samples.catch_up()
         return samples
 
     def result(self, found: RunFolder) -> EvaluationResult:
-        about = _stat(found.path / "result.json")
-        kept = self._results.get(found.path)
-        if kept is None or kept[0] != about:
-            kept = self._results[found.path] = (about, read_result(found.path))
-        return kept[1]
+        return self._results(found.path, _stat(found.path / RESULT))
 
     def transcripts(self, found: RunFolder) -> list[Transcript]:
         """The dialogues of an evaluation, as far as they can be read; the last one looked at is kept."""
-        about = _stat(found.path / TRANSCRIPTS)
-        kept = self._read  # another request may exchange it
-        if kept is None or kept[:2] != (found.path, about):
-            dialogues: list[Transcript] = []
-            with contextlib.suppress(UserError, OSError, EOFError):  # half written, or none
-                dialogues.extend(load_transcripts(found.path))
-            kept = self._read = (found.path, about, dialogues)
-        return kept[2]
+        return self._transcripts(found.path, _stat(found.path / TRANSCRIPTS))
 
     def results_of(self, found: RunFolder) -> list[tuple[RunFolder, EvaluationResult]]:
         """Evaluations of a training run: below its folder, or of a model that lies in it."""
@@ -421,15 +406,6 @@ class RunLibrary:
             if one.kind == "evaluation"
             and (one.path.is_relative_to(found.path) or inside in f"{self.result(one).model}/")
         ]
-
-    def _kept(self, kept: OrderedDict[Path, Any], path: Path, make: Any) -> Any:
-        with self._lock:
-            if path not in kept:
-                kept[path] = make(path)
-                while len(kept) > _OPEN:
-                    kept.popitem(last=False)
-            kept.move_to_end(path)
-            return kept[path]
 
 
 _FILES = ("metrics.jsonl", "run.json", "result.json", "report.json", "report.html", TRANSCRIPTS)

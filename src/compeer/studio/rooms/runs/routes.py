@@ -23,21 +23,11 @@ from compeer.evals.report.page import sample_view
 from compeer.evals.report.tables import case_score, figure_words
 from compeer.evals.result import Transcript, meaning
 from compeer.studio.access.gate import SANDBOX
-from compeer.studio.access.people import RequestRefused, visit
-from compeer.studio.pages import pages
-from compeer.studio.rooms.runs.drawing import EvaluationFigures, ago, listed_run, main_metrics, metric_charts, named
-from compeer.studio.rooms.runs.reading import (
-    RunFolder,
-    RunKind,
-    RunLibrary,
-    RunState,
-    TrainingRun,
-    by_prompt,
-    changed_at,
-    report_of,
-)
+from compeer.studio.access.people import RequestRefused
+from compeer.studio.pages import pages, say_in
+from compeer.studio.rooms.runs import reading
+from compeer.studio.rooms.runs.drawing import ago, evaluation_charts, listed_run, main_metrics, metric_charts, named
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import Say
 
 PER_PAGE, CASES = 30, 15
 COMPARED, CHOSEN = 8, 4  # runs side by side at most; metrics that are shown first
@@ -48,26 +38,22 @@ Ids = Annotated[list[str] | None, Query(max_length=200)]
 
 def routes(settings: StudioSettings) -> APIRouter:
     router = APIRouter()
-    library = RunLibrary(settings.runs, settings.data / "run-notes")
-    figures = EvaluationFigures()
-
-    def say_of(request: Request) -> Say:
-        return pages(request).say[visit(request).language]
+    library = reading.RunLibrary(settings.runs, settings.data / "run-notes")
 
     @router.get("")
     def runs(
         request: Request,
         q: Annotated[str, Query(max_length=200)] = "",
-        kind: RunKind | Literal[""] = "",
-        state: RunState | Literal[""] = "",
+        kind: reading.RunKind | Literal[""] = "",
+        state: reading.RunState | Literal[""] = "",
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> Response:
-        say = say_of(request)
+        say = say_in(request)
         wanted = [one for one in library.all().values() if not kind or one.kind == kind]
         wanted = [one for one in wanted if q.casefold() in _searched(library, one).casefold()]
         if state:
             wanted = [one for one in wanted if one.kind == "training" and library.training_run(one).state == state]
-        wanted.sort(key=changed_at, reverse=True)
+        wanted.sort(key=reading.changed_at, reverse=True)
         last = max(1, -(-len(wanted) // PER_PAGE))
         page = min(page, last)
         shown = [listed_run(library, one, say) for one in wanted[(page - 1) * PER_PAGE : page * PER_PAGE]]
@@ -81,14 +67,16 @@ def routes(settings: StudioSettings) -> APIRouter:
     def compare(
         request: Request, run: Ids = None, metric: Annotated[list[str] | None, Query(max_length=200)] = None
     ) -> Response:
-        say = say_of(request)
+        say = say_in(request)
         founds = _named_runs(library, run)
         if not founds:
             return RedirectResponse("/runs", 303)
         trained = _trained(library, founds)
         known = _metrics(trained)
         chosen = [name for name in metric if name in known] if metric is not None else known[:CHOSEN]
-        others = sorted((one for one in library.all().values() if one not in founds), key=changed_at, reverse=True)
+        others = sorted(
+            (one for one in library.all().values() if one not in founds), key=reading.changed_at, reverse=True
+        )
         return pages(request).page(
             request,
             "runs/compare.html",
@@ -96,7 +84,7 @@ def routes(settings: StudioSettings) -> APIRouter:
             colours={one.id: at for at, one in enumerate(one for one in founds if one.kind == "training")},
             title_of=title_of,
             lines=[listed_run(library, one, say) for one in founds],
-            charts=[*metric_charts(trained, chosen, say), *figures.of(founds, say)],
+            charts=[*metric_charts(trained, chosen, say), *evaluation_charts(founds, say)],
             files=_files(founds),
             metrics=[(name, named(name, say), name in chosen) for name in known],
             differing=_differing(library, founds),
@@ -107,8 +95,8 @@ def routes(settings: StudioSettings) -> APIRouter:
     @router.get("/figure.{kind}")
     def figure(request: Request, kind: Literal["svg", "csv", "tex"], name: str, run: Ids = None) -> Response:
         founds = _named_runs(library, run)
-        trained, say = _trained(library, founds), say_of(request)
-        made = [*metric_charts(trained, _metrics(trained), say), *figures.of(founds, say)]
+        trained, say = _trained(library, founds), say_in(request)
+        made = [*metric_charts(trained, _metrics(trained), say), *evaluation_charts(founds, say)]
         chart = next((one for one in made if one.name == name), None)
         if chart is None:
             raise RequestRefused(404, "missing", "no such figure")
@@ -133,10 +121,10 @@ def routes(settings: StudioSettings) -> APIRouter:
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> Response:
         found = library.get(key)
-        say = say_of(request)
+        say = say_in(request)
         common: dict[str, Any] = {
             "found": found,
-            "report": report_of(found.path) is not None,
+            "report": reading.report_of(found.path) is not None,
             "note": library.notes.read(found),
             "short": short,
             "figure_words": figure_words,
@@ -148,8 +136,8 @@ def routes(settings: StudioSettings) -> APIRouter:
         if found.kind != "training":
             common["text"] = _text(found.path / "report.md") if found.kind == "judging" else None
             common["result"] = result = library.result(found) if found.kind == "evaluation" else None
-            common["ago"] = ago(changed_at(found), say)
-            common["charts"] = figures.of([found], say)
+            common["ago"] = ago(reading.changed_at(found), say)
+            common["charts"] = evaluation_charts([found], say)
             said = library.transcripts(found) if result else []
             common |= _dialogues(said, result.benchmark if result else "", q, order, case, page)
             return pages(request).page(request, "runs/evaluation.html", **common)
@@ -168,7 +156,7 @@ def routes(settings: StudioSettings) -> APIRouter:
             every=every,
             more=len(training.metrics.columns) - len(main),
             steps=chosen,
-            prompts=by_prompt([(one, samples.at(one, say.language)) for one in chosen]),
+            prompts=reading.by_prompt([(one, samples.at(one, say.language)) for one in chosen]),
             sampled=samples.steps,
             evaluations=library.results_of(found),
             results=_results(training),
@@ -184,18 +172,18 @@ def routes(settings: StudioSettings) -> APIRouter:
     return router
 
 
-def _searched(library: RunLibrary, found: RunFolder) -> str:
+def _searched(library: reading.RunLibrary, found: reading.RunFolder) -> str:
     """What the words of a search are looked for in: name, note, benchmark and model."""
     result = library.result(found) if found.kind == "evaluation" else None
     return "\n".join([found.name, library.notes.read(found), *([result.benchmark, result.model] if result else [])])
 
 
-def _named_runs(library: RunLibrary, keys: Sequence[str] | None) -> list[RunFolder]:
+def _named_runs(library: reading.RunLibrary, keys: Sequence[str] | None) -> list[reading.RunFolder]:
     """The runs that an address names, each once, as many as are shown side by side."""
     return [library.get(key) for key in list(dict.fromkeys(keys or ()))[:COMPARED]]
 
 
-def _trained(library: RunLibrary, founds: Sequence[RunFolder]) -> list[TrainedRun]:
+def _trained(library: reading.RunLibrary, founds: Sequence[reading.RunFolder]) -> list[TrainedRun]:
     """The training runs among these; a run has one colour in all figures."""
     training = [one for one in founds if one.kind == "training"]
     return [TrainedRun(one.name, library.training_run(one).metrics, at) for at, one in enumerate(training)]
@@ -207,19 +195,19 @@ def _metrics(runs: Sequence[TrainedRun]) -> list[str]:
     return list(dict.fromkeys([*main_metrics(logs), *sorted(name for log in logs for name in log.columns)]))
 
 
-def _address(founds: Sequence[RunFolder], metrics: Sequence[str] | None) -> str:
+def _address(founds: Sequence[reading.RunFolder], metrics: Sequence[str] | None) -> str:
     """The address that shows these runs in the same metrics."""
     shown = [("run", one.id) for one in founds] + [("metric", name) for name in metrics or ()]
     return f"/runs/compare?{urlencode(shown)}"
 
 
-def _files(founds: Sequence[RunFolder]) -> Callable[[Chart, str], str]:
+def _files(founds: Sequence[reading.RunFolder]) -> Callable[[Chart, str], str]:
     """Addresses of a figure's files."""
     shown = urlencode([("run", one.id) for one in founds])
     return lambda chart, kind: f"/runs/figure.{kind}?{shown}&{urlencode({'name': chart.name})}"
 
 
-def _differing(library: RunLibrary, founds: Sequence[RunFolder]) -> list[tuple[str, list[str]]]:
+def _differing(library: reading.RunLibrary, founds: Sequence[reading.RunFolder]) -> list[tuple[str, list[str]]]:
     """Settings in which the runs differ, each with the values of all of them."""
     settings = []
     for found in founds:
@@ -269,8 +257,8 @@ def _spoken(one: Transcript) -> str:
     return "\n".join([one.id, *(turn.text for turn in one.said), *one.about.values()])
 
 
-def _report(found: RunFolder) -> Path:
-    path = report_of(found.path)
+def _report(found: reading.RunFolder) -> Path:
+    path = reading.report_of(found.path)
     if path is None or not path.resolve().is_relative_to(found.path):
         raise RequestRefused(404, "missing", "the run has no report")
     return path
@@ -283,12 +271,12 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _results(run: TrainingRun) -> dict[str, Any]:
+def _results(run: reading.TrainingRun) -> dict[str, Any]:
     results = run.record.get("results")
     return results if isinstance(results, dict) else {}
 
 
-def _facts(run: TrainingRun) -> list[tuple[str, str]]:
+def _facts(run: reading.TrainingRun) -> list[tuple[str, str]]:
     """Data, models and versions of a run: keys of texts, and values as recorded."""
     record = run.record
     sessions = record.get("sessions")

@@ -16,10 +16,10 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -38,7 +38,7 @@ from compeer.safety.helplines import country as country_of
 from compeer.safety.messages import Breaks
 from compeer.studio.access.people import RequestRefused, needs, visit
 from compeer.studio.helplines import help_countries, visitor_country
-from compeer.studio.pages import pages
+from compeer.studio.pages import pages, say_in
 from compeer.studio.rooms.talk import session as told
 from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_of
 from compeer.studio.rooms.talk.session import (
@@ -57,101 +57,15 @@ from compeer.studio.rooms.talk.session import (
 )
 from compeer.studio.settings import StudioSettings
 from compeer.studio.words import Say
-from compeer.typed import from_json
 
 #: characters of a message, messages of a conversation, answers to one message
 LONGEST, TURNS, ANSWERS = 6000, 300, 12
 
-Labels = dict[str, str | int]
-
-
-class Asked(msgspec.Struct, kw_only=True):
-    """A request about a conversation: the one with this id; None: the one on the page, or a new one."""
-
-    conversation: str | None = None
-
-
-class SayRequest(Asked):
-    """A new message. `seen`: how many turns the page shows."""
-
-    text: str
-    seen: int
-    pictures: list[str] = []
-
-
-class Rewrite(Asked):
-    """Message `number`, counted from 1, in other words."""
-
-    seen: int
-    number: int
-    text: str
-
-
-class Restore(Asked):
-    """A version of message `number` from before it was rewritten."""
-
-    seen: int
-    number: int
-    which: int
-
-
-class Rate(Asked):
-    """A thumb on the answer to message `number`; None takes it back."""
-
-    seen: int
-    number: int
-    thumb: Thumb | None
-
-
-class ThinkRequest(Asked):
-    """How much is thought from now on, in all conversations of the visit."""
-
-    think: Think
-
-
-class Consent(Asked):
-    """What is kept of ratings from now on, and of those in this conversation."""
-
-    scope: KeptScope
-
-
-class Again(Asked):
-    """Another answer to the last message, with these conclusions fixed."""
-
-    seen: int
-    pins: Labels = {}
-
-
-class Edit(Asked):
-    """A step in the person's words, and conclusions of it that they fix."""
-
-    seen: int
-    step: str
-    text: str
-    labels: Labels = {}
-
-    def __post_init__(self) -> None:
-        if not self.labels.keys() <= KEYS.keys():
-            raise ValueError("unknown labels")
-
-
-class Choose(Asked):
-    """One of several: an earlier answer, or a model."""
-
-    seen: int
-    which: int
-
-
-class Fix(Asked):
-    """Every conclusion that is fixed from now on; what is not named is released."""
-
-    pins: Labels
-
-
-class Where(Asked):
-    """Whose helplines to show; None: of several countries."""
-
-    country: str | None
+#: what a request carries: messages and turns by their number, counted from 1; `seen` is how many turns the page shows
+Number = Annotated[int, Body(embed=True)]
+Text = Annotated[str, Body(embed=True)]
+Optional = Annotated[str | None, Body(embed=True)]
+Labels = Annotated[dict[str, str | int], Body(embed=True, default_factory=dict)]
 
 
 def words(text: str) -> str:
@@ -238,7 +152,6 @@ def _answer(result: TurnResult, say: Say) -> str:
     return "\n".join([*lines, *([f"  ({' · '.join(named)})"] if named else [])])
 
 
-T = TypeVar("T")
 SWEEP = 60.0  # seconds
 
 
@@ -269,7 +182,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     def home(request: Request) -> str | None:
         return visitor_country(settings.country, request.headers.get("accept-language"), visit(request).language)
 
-    def begun(request: Request, which: str | None = None) -> Live:
+    def opened(request: Request, which: str | None = None) -> Live:
         def begin() -> Live:
             where, think = home(request), kept.visit(_key(request)).think
             safety = ConversationGuard(country=where, use_locale=False, model=guard, breaks=Breaks())
@@ -279,9 +192,17 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
 
         return kept.open(_key(request), begin, which)
 
+    async def begun(request: Request, conversation: Optional = None) -> Live:
+        """The conversation of a request, or a new one."""
+        return opened(request, conversation)
+
+    async def present(seen: Number, live: Live = Depends(begun)) -> Live:
+        """The same, if it is the one that the page shows and nothing is being written in it."""
+        return _present(live, seen)
+
     def shown(request: Request) -> Response:
         visited = kept.visit(_key(request))
-        told_state = told.state(visited, sampling_for(models[0].model).think, _say(request), home(request))
+        told_state = told.state(visited, sampling_for(models[0].model).think, say_in(request), home(request))
         return JSONResponse(told_state | {"kept": ratings.scope(_key(request))})
 
     def warm(request: Request) -> None:
@@ -297,7 +218,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         language = visit(request).language
         warm(request)
         what, call = told.opening(language)
-        words = {key: _say(request)(key) for key in _say(request).words if key.startswith("talk.")}
+        words = {key: say_in(request)(key) for key in say_in(request).words if key.startswith("talk.")}
         settled = {
             "words": words,
             "models": [msgspec.to_builtins(voice.as_dict()) for voice in models],
@@ -313,47 +234,51 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         return shown(request)
 
     @router.post("/say")
-    async def say(request: Request) -> Response:
-        given = await _asked(request, SayRequest)
-        live = _present(begun(request, given.conversation), given.seen)
-        if given.pictures and not live.conversation.model.sees:
+    async def say(
+        request: Request,
+        text: Text,
+        pictures: Annotated[list[str] | None, Body(embed=True)] = None,
+        live: Live = Depends(present),
+    ) -> Response:
+        if pictures and not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
-        images = live.attached(given.pictures)
+        images = live.attached(pictures or [])
         room_for_a_turn(live.conversation)
-        return Lines(_answer_lines(request, live, live.conversation.say(words(given.text), images=images)))
+        return Lines(_answer_lines(request, live, live.conversation.say(words(text), images=images)))
 
     @router.post("/again")
-    async def again(request: Request) -> Response:
-        given = await _asked(request, Again)
-        live = _present(begun(request, given.conversation), given.seen)
+    async def again(request: Request, pins: Labels, live: Live = Depends(present)) -> Response:
         room_for_an_answer(live.conversation)
-        pins = with_pins(live.conversation.settings.pins, given.pins)
-        return Lines(_answer_lines(request, live, live.conversation.again(Control(pins))))
+        fixed = with_pins(live.conversation.settings.pins, pins)
+        return Lines(_answer_lines(request, live, live.conversation.again(Control(fixed))))
 
     @router.post("/edit")
-    async def edit(request: Request) -> Response:
-        given = await _asked(request, Edit)
-        live = _present(begun(request, given.conversation), given.seen)
+    async def edit(request: Request, step: Text, text: Text, labels: Labels, live: Live = Depends(present)) -> Response:
+        """A step in the person's words, and conclusions of it that they fix."""
+        if not labels.keys() <= KEYS.keys():
+            raise RequestRefused(422, "invalid", "unknown labels")
         room_for_an_answer(live.conversation)
-        return Lines(_answer_lines(request, live, live.conversation.edit(given.step, given.text, **given.labels)))
+        return Lines(_answer_lines(request, live, live.conversation.edit(step, text, **labels)))
 
     @router.post("/rewrite")
-    async def rewrite(request: Request) -> Response:
-        given = await _asked(request, Rewrite)
-        live = _present(begun(request, given.conversation), given.seen)
-        return Lines(_answer_lines(request, live, live.conversation.rewrite(given.number, words(given.text))))
+    async def rewrite(request: Request, number: Number, text: Text, live: Live = Depends(present)) -> Response:
+        return Lines(_answer_lines(request, live, live.conversation.rewrite(number, words(text))))
 
     @router.post("/restore")
-    async def restore(request: Request) -> Response:
-        given = await _asked(request, Restore)
-        _present(begun(request, given.conversation), given.seen).conversation.restore(given.number, given.which)
+    async def restore(request: Request, number: Number, which: Number, live: Live = Depends(present)) -> Response:
+        """A version of a message from before it was rewritten."""
+        live.conversation.restore(number, which)
         return shown(request)
 
     @router.post("/rate")
-    async def rate(request: Request) -> Response:
-        given = await _asked(request, Rate)
-        live = _present(begun(request, given.conversation), given.seen)
-        record(request, live, *live.rate(given.number, given.thumb))
+    async def rate(
+        request: Request,
+        number: Number,
+        thumb: Annotated[Thumb | None, Body(embed=True)],
+        live: Live = Depends(present),
+    ) -> Response:
+        """A thumb on the answer to a message; None takes it back."""
+        record(request, live, *live.rate(number, thumb))
         return shown(request)
 
     def record(request: Request, live: Live, turn: AnsweredTurn, thumbed: Thumbed) -> None:
@@ -363,11 +288,13 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
             ratings.rate(_key(request), thumbed.id, thumbed.thumb, found)
 
     @router.post("/consent")
-    async def consent(request: Request) -> Response:
-        given = await _asked(request, Consent)
-        ratings.agree(_key(request), given.scope)
-        live = kept.find(_key(request), given.conversation)
-        if live is not None and given.scope != "off":
+    async def consent(
+        request: Request, scope: Annotated[KeptScope, Body(embed=True)], conversation: Optional = None
+    ) -> Response:
+        """What is kept of ratings from now on, and of those in this conversation."""
+        ratings.agree(_key(request), scope)
+        live = kept.find(_key(request), conversation)
+        if live is not None and scope != "off":
             for turn in live.conversation.turns:
                 if (thumbed := live.thumbed(turn.answer)).thumb:
                     record(request, live, turn, thumbed)
@@ -380,11 +307,11 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         return Response(lines, media_type="application/jsonl; charset=utf-8", headers=headers)
 
     @router.post("/think")
-    async def think(request: Request) -> Response:
-        given = await _asked(request, ThinkRequest)
-        kept.think(_key(request), given.think)
+    async def set_think(request: Request, think: Annotated[Think, Body(embed=True)]) -> Response:
+        """How much is thought from now on, in all conversations of the visit."""
+        kept.think(_key(request), think)
         for live in kept.visit(_key(request)).lives.values():
-            live.speak(live.voice, models[live.voice], given.think)
+            live.speak(live.voice, models[live.voice], think)
         warm(request)
         return shown(request)
 
@@ -393,49 +320,45 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         kept.leave(_key(request))
         return shown(request)
 
-    @router.post("/open")
+    @router.post("/open", dependencies=[Depends(begun)])
     async def open_one(request: Request) -> Response:
-        begun(request, (await _asked(request, Asked)).conversation)
         return shown(request)
 
     @router.post("/stop")
-    async def stop(request: Request) -> Response:
-        live = kept.find(_key(request), (await _asked(request, Asked)).conversation)
+    async def stop(request: Request, conversation: Optional = None) -> Response:
+        live = kept.find(_key(request), conversation)
         if live is not None:
             await live.stop()
         return shown(request)
 
     @router.post("/choose")
-    async def choose(request: Request) -> Response:
-        given = await _asked(request, Choose)
-        _present(begun(request, given.conversation), given.seen).choose(given.which)
+    async def choose(request: Request, which: Number, live: Live = Depends(present)) -> Response:
+        live.choose(which)
         return shown(request)
 
     @router.post("/pins")
-    async def pins(request: Request) -> Response:
-        given = await _asked(request, Fix)
-        begun(request, given.conversation).conversation.settings.pins = Pins.of(given.pins)
+    async def fix(request: Request, pins: Labels, live: Live = Depends(begun)) -> Response:
+        """Every conclusion that is fixed from now on; what is not named is released."""
+        live.conversation.settings.pins = Pins.of(pins)
         return shown(request)
 
     @router.post("/model")
-    async def model(request: Request) -> Response:
-        given = await _asked(request, Choose)
-        if not 0 <= given.which < len(models):
+    async def model(request: Request, which: Number, live: Live = Depends(present)) -> Response:
+        if not 0 <= which < len(models):
             raise RequestRefused(422, "invalid", "a model that is not here")
-        live = _present(begun(request, given.conversation), given.seen)
-        live.speak(given.which, models[given.which], kept.visit(_key(request)).think)
+        live.speak(which, models[which], kept.visit(_key(request)).think)
         warm(request)
         return shown(request)
 
     @router.post("/country")
-    async def country(request: Request) -> Response:
-        given = await _asked(request, Where)
-        _present(begun(request, given.conversation), None).move(country_of(given.country) if given.country else None)
+    async def move(request: Request, country: Optional, live: Live = Depends(begun)) -> Response:
+        """Whose helplines to show; None: of several countries."""
+        _present(live, None).move(country_of(country) if country else None)
         return shown(request)
 
     @router.post("/picture")
     async def attach(request: Request, which: str | None = None) -> Response:
-        live = begun(request, which or None)
+        live = opened(request, which or None)
         if not live.conversation.model.sees:
             raise Trouble("picture_blind", 422)
         found = picture(await request.body())
@@ -456,14 +379,14 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         if live is None or form not in ("json", "txt"):
             raise RequestRefused(404, "missing", "no conversation to save")
         conversation = live.conversation
-        text = as_json(conversation) if form == "json" else as_text(conversation, _say(request))
+        text = as_json(conversation) if form == "json" else as_text(conversation, say_in(request))
         headers = {"content-disposition": f'attachment; filename="conversation.{form}"'}
         kind = "application/json" if form == "json" else "text/plain"
         return Response(text, media_type=f"{kind}; charset=utf-8", headers=headers)
 
     @router.post("/delete")
-    async def delete(request: Request) -> Response:
-        kept.forget(_key(request), (await _asked(request, Asked)).conversation)
+    async def delete(request: Request, conversation: Optional = None) -> Response:
+        kept.forget(_key(request), conversation)
         return shown(request)
 
     return router
@@ -473,19 +396,19 @@ async def _answer_lines(
     request: Request, live: Live, events: AsyncGenerator[TurnEvent, None]
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The lines of an answer: what it means for the banner, its pieces, the turn as a whole, or what went wrong."""
-    say = _say(request)
+    say = say_in(request)
     try:
         async with aclosing(live.answer(events)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Assessed):
                     begun = {"conversation": live.id, "title": live.title, "reminder": live.reminder}
-                    yield {"kind": "before", **begun, **told.banner_told(live, say)}
+                    yield {"kind": "before", **begun, **told.help_told(live, live.country, say)}
                 elif isinstance(piece, Waiting):
                     yield {"kind": "wait"}
                 elif line := told.event_told(piece):
                     yield line
         turns = [told.turn_told(live, turn, say) for turn in live.conversation.turns]
-        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **told.banner_told(live, say)}
+        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **told.help_told(live, live.country, say)}
     except Trouble as trouble:
         yield {"kind": "error", "error": trouble.told(say, visit(request).person)}
     except UserError as error:
@@ -503,10 +426,6 @@ def _key(request: Request) -> Key:
     return (visitor.person.id if visitor.person else "", visitor.session.number)
 
 
-def _say(request: Request) -> Say:
-    return pages(request).say[visit(request).language]
-
-
 def _present(live: Live, seen: int | None) -> Live:
     """The conversation, if nothing is being written in it and it is the one that the page shows."""
     if live.busy:
@@ -514,10 +433,3 @@ def _present(live: Live, seen: int | None) -> Live:
     if seen is not None and seen != len(live.conversation.turns):
         raise Trouble("elsewhere")
     return live
-
-
-async def _asked(request: Request, kind: type[T]) -> T:
-    try:
-        return from_json(await request.body(), kind)
-    except msgspec.MsgspecError:
-        raise RequestRefused(422, "invalid", "a request that makes no sense") from None

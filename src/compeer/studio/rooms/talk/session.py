@@ -52,7 +52,7 @@ from compeer.safety import Assessment, ConversationGuard
 from compeer.safety.messages import message
 from compeer.studio.access.people import RequestRefused, StudioPerson, visit
 from compeer.studio.helplines import help_lines
-from compeer.studio.pages import pages
+from compeer.studio.pages import say_in
 from compeer.studio.rooms.talk.ratings import Thumb
 from compeer.studio.settings import StudioSettings
 from compeer.studio.words import Say
@@ -101,8 +101,7 @@ class Explained(APIRoute):
                 found = trouble
             except UserError as error:
                 found = trouble_of(error)
-            say = pages(request).say[visit(request).language]
-            return JSONResponse({"error": found.told(say, visit(request).person)}, found.status)
+            return JSONResponse({"error": found.told(say_in(request), visit(request).person)}, found.status)
 
         return handled
 
@@ -466,7 +465,7 @@ def state(visit: TalkVisit, usual: Think, say: Say, country: str | None) -> dict
     told = {"conversation": None, "conversations": listed, "think": visit.think or usual}
     if live is None:
         empty: dict[str, Any] = {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None}
-        return told | empty | _help(None, country, say)
+        return told | empty | help_told(None, country, say)
     conversation = live.conversation
     unanswered = None
     if (left := conversation.unanswered) is not None:
@@ -479,7 +478,7 @@ def state(visit: TalkVisit, usual: Think, say: Say, country: str | None) -> dict
         "pins": dict(conversation.settings.pins.items()),
         "model": live.voice,
         "reminder": live.reminder,
-        **_help(live, live.country, say),
+        **help_told(live, live.country, say),
     }
 
 
@@ -507,11 +506,6 @@ def event_told(event: TurnEvent) -> dict[str, Any] | None:
     if event.kind == "label":
         told |= {"label": event.label, "value": event.value}
     return told
-
-
-def banner_told(live: Live, say: Say) -> dict[str, Any]:
-    """The banner, as it is after what has just happened."""
-    return _help(live, live.country, say)
 
 
 def vocabulary(language: Language) -> dict[str, Any]:
@@ -560,7 +554,7 @@ def _problem(result: TurnResult, say: Say) -> str | None:
     return say(f"talk.problem.{found}")
 
 
-def _help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
+def help_told(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
     """The banner and the helplines. `level`: of risk. `urgent`: no analysis and no second answer now."""
     found = live.conversation.assessment if live is not None else Assessment()
     shown = None

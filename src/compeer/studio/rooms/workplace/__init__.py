@@ -5,14 +5,36 @@ annotator    the annotator's pages: welcome with its warning, one task after ano
 coordinator  the coordinator's pages: list, new project, people and their links, files; the router of both
 
 It is no room itself but a `Part` with templates, stylesheet, scripts and texts, which the two rooms use. A room says
-what its people do (`annotator.AnnotatorQueue`) and what its own pages show. Where a shared page needs a text of the
+what its people do (`annotator.RoomQueue`) and what its own pages show. Where a shared page needs a text of the
 room's own, it is looked up under the room's name: `say(room ~ ".welcome.what")`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from compeer.studio.room import Part
+from compeer.studio.access.people import Role
+from compeer.studio.room import Part, Room
+from compeer.studio.settings import StudioSettings
+
+if TYPE_CHECKING:  # without a database nothing of it is needed
+    from compeer.people.projects import ProjectKind
 
 WORKPLACE = Part(name="workplace", folder=Path(__file__).parent)
+
+
+def open_workroom(settings: StudioSettings, kind: ProjectKind, folder: Path, uploads: tuple[str, ...]) -> Room:
+    """Label or Arena: its folder has the pages, in routes.py; closed in a studio without a database."""
+    router = links = None
+    if settings.db is not None:
+        from compeer.people.store import open_store
+        from compeer.studio.rooms.workplace.links import RoomLinks
+
+        links = RoomLinks(open_store(settings.db), kind, records_forged=kind == "labelling")
+        router = import_module(f"compeer.studio.rooms.{folder.name}.routes").routes(links, settings)
+    both: tuple[Role, ...] = ("coordinator", "annotator")
+    return Room(
+        name=folder.name, folder=folder, router=router, roles=both, links=links, uploads=uploads, uses=(WORKPLACE,)
+    )

@@ -3,7 +3,7 @@
 Everything works as plain forms. For a script the same addresses answer with an object that says where to go next, so a
 page whose studio is away for a moment keeps what was filled in.
 
-What a room's people do is its `AnnotatorQueue`; how a task is submitted is the room's own page, because answers differ.
+What a room's people do is its `RoomQueue`; how a task is submitted is the room's own page, because answers differ.
 Every page shows helplines: annotators read painful things.
 """
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 from fastapi import APIRouter, Form
@@ -27,7 +28,7 @@ from compeer.people.arena import ArenaQueue
 from compeer.people.invitations import Person
 from compeer.people.labelling import LabellingQueue
 from compeer.people.projects import ProjectKind, project_by_number
-from compeer.people.work_queue import LONGEST_NOTE, OwnProgress
+from compeer.people.work_queue import LONGEST_NOTE, WorkQueue
 from compeer.studio.access import RequestRefused, visit
 from compeer.studio.pages import pages
 from compeer.studio.rooms.workplace.links import ROOM_OF, RoomLinks
@@ -62,39 +63,36 @@ Note = Annotated[str, Form(max_length=LONGEST_NOTE)]
 Seconds = Annotated[float | None, Form()]
 
 
-class StartLine(msgspec.Struct, frozen=True):
-    """A project or arena that somebody was invited to, with what they have done in it."""
+class RoomQueue(ABC):
+    """What people do in a room: its queue, how its pages name one task, and what they show."""
 
-    room: str
-    name: str
-    project: int
-    mine: OwnProgress
-    paused: bool
-    ended: bool
+    things: ClassVar[str]  # the part of the address before a task's own
 
+    def __init__(self, queue: WorkQueue[Any, Any]) -> None:
+        self.queue, self.store = queue, queue.store
 
-class AnnotatorQueue(Protocol):
-    """What people do in a room. `key` names one task in its address, as it came from outside."""
+    def key(self, address: str) -> Any:
+        """The key of a task by what stands in its address, as it came from outside."""
+        return address
 
-    things: str  # the part of the address before the key
+    def before(self, me: Person) -> str | None:
+        """A page that comes before the first task."""
+        return None
 
-    def mine(self, me: Person) -> OwnProgress: ...
-    def before(self, me: Person) -> str | None: ...  # a page that comes before the first task
-    def next(self, me: Person) -> Any | None: ...
-    def view(self, me: Person, key: str) -> Any: ...
-    def sheet(self, me: Person, found: Any) -> dict[str, Any]: ...
-    def idle(self, me: Person, mine: Any) -> dict[str, Any]: ...
-    def skip(self, me: Person, key: str, reason: str, *, distress: bool, form: str) -> None: ...
-    def undo(self, me: Person, form: str) -> Any | None: ...
-    def picture(self, me: Person, key: str, number: int) -> Path: ...
-    def holder(self, members: Sequence[Person], key: str) -> Person | None: ...
+    @abstractmethod
+    def sheet(self, me: Person, found: Any) -> dict[str, Any]:
+        """What the page of a task shows."""
+
+    @abstractmethod
+    def idle(self, me: Person, mine: Any) -> dict[str, Any]:
+        """What is shown while there is no task."""
 
 
 class AnnotatorPages:
     """The pages of one room on which people work through its queue."""
 
-    def __init__(self, links: RoomLinks, queue: AnnotatorQueue, settings: StudioSettings) -> None:
-        self.links, self.queue, self.settings = links, queue, settings
+    def __init__(self, links: RoomLinks, tasks: RoomQueue, settings: StudioSettings) -> None:
+        self.links, self.tasks, self.queue, self.settings = links, tasks, tasks.queue, settings
         self.room, self.home = links.room, f"/{links.room}"
         self.work, self.begun = f"{self.home}/work", f"compeer_{links.room}"  # the cookie: the warning has been read
 
@@ -103,25 +101,25 @@ class AnnotatorPages:
         return pages(request).page(
             request,
             f"{self.room}/work.html",
-            mine=self.queue.mine(me),
+            mine=self.queue.own_progress(me),
             done=done,
             shown=round(time.time(), 3),
             reasons=REASONS,
             form=secrets.token_urlsafe(16),
             undo_form=secrets.token_urlsafe(16),
-            **self.queue.sheet(me, found),
+            **self.tasks.sheet(me, found),
         )
 
     def asking(self, request: Request, key: str | int) -> Person:
         """Who sent a request about one task: the sender, in the project that the task belongs to."""
         members = self.links.members(request, "annotator")
-        found = self.queue.holder(members, str(key)) if len(members) > 1 else None
+        found = self.queue.holder(members, self.tasks.key(str(key))) if len(members) > 1 else None
         return found or self.links.annotator(request)
 
     def welcome(self, request: Request) -> Response:
         me = self.links.annotator(request)
         members = self.links.members(request, "annotator")
-        values: dict[str, Any] = {"mine": self.queue.mine(me), "paused": me.paused, "name": me.name}
+        values: dict[str, Any] = {"mine": self.queue.own_progress(me), "paused": me.paused, "name": me.name}
         values |= {"project": me.project, "title": project_by_number(self.links.store, me.project).name}
         return pages(request).page(request, "workplace/welcome.html", several=len(members) > 1, **values)
 
@@ -135,10 +133,10 @@ class AnnotatorPages:
             about = project_by_number(store, me.project)
             kind: ProjectKind = "labelling" if about.votes is None else "arena"
             queue: LabellingQueue | ArenaQueue = LabellingQueue(store) if kind == "labelling" else ArenaQueue(store)
-            ended, mine = about.closed is not None, queue.own_progress(me)
-            shown.append(StartLine(ROOM_OF[kind], about.name, me.project, mine, me.paused, ended))
+            line = {"room": ROOM_OF[kind], "name": about.name, "project": me.project, "mine": queue.own_progress(me)}
+            shown.append({**line, "paused": me.paused, "ended": about.closed is not None})
         if len(shown) == 1:
-            return RedirectResponse(f"/{shown[0].room}", 303)
+            return RedirectResponse(f"/{shown[0]['room']}", 303)
         return pages(request).page(request, "workplace/start.html", name=found.name, found=shown)
 
     def submitted(self, request: Request) -> Response:
@@ -152,7 +150,7 @@ class AnnotatorPages:
 
     def add(self, router: APIRouter) -> None:
         """The routes that both rooms have."""
-        links, queue, one = self.links, self.queue, f"/{self.queue.things}/{{key}}"
+        links, queue, tasks, one = self.links, self.queue, self.tasks, f"/{self.tasks.things}/{{key}}"
 
         @router.get("/start")
         def start(request: Request) -> Response:
@@ -173,28 +171,23 @@ class AnnotatorPages:
             me = links.annotator(request)
             if request.cookies.get(self.begun) != _mark(request):
                 return RedirectResponse(self.home, 303)
-            if (first := queue.before(me)) is not None and not me.paused:
+            if (first := tasks.before(me)) is not None and not me.paused:
                 return RedirectResponse(first, 303)
             found = queue.next(me)
             if found is not None:
                 return self.show(request, me, found, done=done)
-            mine = queue.mine(me)
+            mine = queue.own_progress(me)
             about = project_by_number(links.store, me.project)
             most = about.quota if me.quota is None else me.quota
             values: dict[str, Any] = {"mine": mine, "paused": me.paused, "undo_form": secrets.token_urlsafe(16)}
             values["full"] = most is not None and mine.done >= most  # they have done all that they should
-            return pages(request).page(request, f"{self.room}/idle.html", **values, **queue.idle(me, mine))
+            return pages(request).page(request, f"{self.room}/idle.html", **values, **tasks.idle(me, mine))
 
         @router.get(f"{one}/skip")
         def ask_skip(request: Request, key: str) -> Response:
-            queue.view(self.asking(request, key), key)
-            values: dict[str, Any] = {
-                "key": key,
-                "things": queue.things,
-                "form": secrets.token_urlsafe(16),
-                "reasons": REASONS,
-            }
-            return pages(request).page(request, "workplace/skip.html", **values)
+            queue.view(self.asking(request, key), tasks.key(key))
+            values: dict[str, Any] = {"key": key, "things": tasks.things, "reasons": REASONS}
+            return pages(request).page(request, "workplace/skip.html", form=secrets.token_urlsafe(16), **values)
 
         @router.post(f"{one}/skip")
         def skip(
@@ -207,7 +200,7 @@ class AnnotatorPages:
         ) -> Response:
             me = self.asking(request, key)
             why = f"{reason}: {words.strip()}" if words.strip() else reason
-            queue.skip(me, key, "" if distress else why, distress=distress, form=form)
+            queue.skip(me, tasks.key(key), "" if distress else why, distress=distress, form=form)
             return self.onward(request, f"{self.home}/rest" if distress else self.work)
 
         @router.get("/rest")
@@ -218,12 +211,11 @@ class AnnotatorPages:
         @router.post("/undo")
         def undo(request: Request, form: FormName) -> Response:
             me = links.annotator(request)
-            return self.onward(request, self.work if queue.undo(me, form) is not None else None)
+            return self.onward(request, self.work if queue.undo(me, form=form) is not None else None)
 
         @router.get(f"{one}/pictures/{{number}}")
         def picture(request: Request, key: str, number: int) -> Response:
-            file = queue.picture(self.asking(request, key), key, number)
-            return send_picture(file)
+            return send_picture(queue.picture(self.asking(request, key), tasks.key(key), number))
 
 
 def send_picture(path: Path) -> Response:

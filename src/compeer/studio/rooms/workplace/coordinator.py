@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,26 +23,24 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form
 from pydantic import Field
+from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from compeer.dialogue.jsonl import COMPRESSED
 from compeer.errors import UserError
 from compeer.people import invitations as people
-from compeer.people.arena import ArenaQueue
 from compeer.people.exchange import csv_lines
 from compeer.people.invitations import Invitation, Person
-from compeer.people.labelling import LabellingQueue
-from compeer.people.projects import Project, ProjectSummary, is_name_taken, set_quota
-from compeer.people.store import Store
+from compeer.people.projects import Project, is_name_taken, project_summaries, set_quota
 from compeer.people.work_queue import reminders
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.access.gate import log_refusal
-from compeer.studio.pages import pages
+from compeer.studio.pages import pages, say_in
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages
-from compeer.studio.rooms.workplace.links import RefusalRoute, RoomLinks
+from compeer.studio.rooms.workplace.links import RefusalRoute
 from compeer.studio.settings import StudioSettings, origin
 from compeer.studio.words import Say
 
@@ -138,6 +137,25 @@ def disposition(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(clean)}"
 
 
+_MEDIA = {".jsonl": "application/jsonl", ".csv": "text/csv; charset=utf-8", ".json": "application/json",
+          ".svg": "image/svg+xml", ".png": "image/png", ".zip": "application/zip"}  # fmt: skip
+
+
+def send_made(shown: str, name: str, write: Callable[[Path], object]) -> Response:
+    """A file, or a folder as a zip, that is made for this answer and removed once it is sent."""
+    home = tempfile.mkdtemp()
+    try:
+        made = Path(home) / name
+        write(made)
+        made = Path(shutil.make_archive(str(made), "zip", home, name)) if made.is_dir() else made
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    headers = {"content-disposition": disposition(shown + made.name.removeprefix(name))}
+    tidy = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
+    return FileResponse(made, media_type=_MEDIA[made.suffix], headers=headers, background=tidy)
+
+
 #: the random name of a page's forms
 CoordinatorForm = Annotated[str, Form(max_length=64)]
 #: fields that every form for something new has
@@ -172,24 +190,24 @@ class ShownLink(NamedTuple):
 class CoordinatorPages:
     """The coordinator's pages of one room. `things` is the part of the address before a number: /label/projects/3."""
 
-    def __init__(
-        self,
-        links: RoomLinks,
-        settings: StudioSettings,
-        things: str,
-        summaries: Callable[[Store], list[ProjectSummary]],
-        queue: LabellingQueue | ArenaQueue,
-    ) -> None:
-        self.links, self.settings, self.things, self.summaries, self.queue = links, settings, things, summaries, queue
-        self.store, self.forms, self.room = links.store, OneTimeForms(), links.room
+    def __init__(self, annotator: AnnotatorPages, things: str) -> None:
+        self.annotator, self.links, self.queue, self.things = annotator, annotator.links, annotator.queue, things
+        self.settings, self.store, self.room = annotator.settings, self.links.store, self.links.room
+        self.forms = OneTimeForms()
 
     def at(self, number: int) -> str:
         return f"/{self.room}/{self.things}/{number}"
 
+    def changed(self, request: Request, number: int, form: str) -> Project:
+        """The project that a form changes, for its coordinator; the form is then used up."""
+        found = self.links.coordinated(request, number)
+        self.forms.use(form)
+        return found
+
     def listed(self, request: Request) -> Response:
         """All that this person coordinates."""
         own = self.links.coordinator(request)
-        found = [one for one in self.summaries(self.store) if own is None or one.id in own]
+        found = [one for one in project_summaries(self.store, self.links.kind) if own is None or one.id in own]
         values: dict[str, Any] = {"found": found, "may_create": own is None, "things": self.things}
         return pages(request).page(request, "workplace/list.html", **values)
 
@@ -197,9 +215,13 @@ class CoordinatorPages:
         """The form for a new one, with what was filled in before and what was wrong with it."""
         if self.links.coordinator(request) is not None:
             raise RequestRefused(403, "forbidden", "a coordinator of one project creates no other")
-        values = {"given": given, "wrong": wrong, "form": self.forms.issue(), "folders": self.settings.items}
-        status = 200 if wrong is None else 422
-        return pages(request).page(request, f"{self.room}/new.html", status, guarded=self.settings.guarded, **values)
+        values: dict[str, Any] = {
+            "given": given,
+            "wrong": wrong,
+            "form": self.forms.issue(),
+            "folders": self.settings.items,
+        }
+        return pages(request).page(request, f"{self.room}/new.html", guarded=self.settings.guarded, **values)
 
     def create(self, request: Request, form: str, given: dict[str, Any], make: Callable[[Say], int]) -> Response:
         """Make a new one, or say what is wrong; `make` returns its number."""
@@ -221,10 +243,9 @@ class CoordinatorPages:
         self, request: Request, found: Project, wrong: Mistake | None, count: Callable[[], Any], **values: Any
     ) -> Response:
         """The page of one, in two parts: what `count` counts is sent when it is counted."""
-        status = 200 if wrong is None else 422
         form, template = self.forms.issue(), f"{self.room}/one.html"
         here = {"here_is": self.at(found.id), "form": form, "wrong": wrong, "languages": LANGUAGES}
-        return pages(request).flow(request, template, status, found=found, count=count, **here, **values)
+        return pages(request).flow(request, template, found=found, count=count, **here, **values)
 
     def add(self, router: APIRouter, overview: Callable[[Request, Project, Mistake | None], Response]) -> None:
         """The routes of one: its page, invitations, and what is done with people."""
@@ -243,8 +264,7 @@ class CoordinatorPages:
             role: Annotated[people.Role, Form()] = "annotator",
             languages: Languages = None,
         ) -> Response:
-            found = self.links.coordinated(request, number)
-            self.forms.use(form)
+            found = self.changed(request, number, form)
             wanted = list(dict.fromkeys(part.strip() for part in re.split(r"[\n\r,;\t，；、]", names) if part.strip()))
             if wrong := _cannot_invite(wanted, people.people_of(store, number), say_in(request)):
                 return overview(request, found, wrong)
@@ -253,8 +273,7 @@ class CoordinatorPages:
 
         @router.post(f"{one}/quota")
         def limit(request: Request, number: int, form: CoordinatorForm, quota: Quota = "") -> Response:
-            self.links.coordinated(request, number)
-            self.forms.use(form)
+            self.changed(request, number, form)
             set_quota(store, number, quota or None)
             return RedirectResponse(f"{self.at(number)}#people", 303)
 
@@ -278,8 +297,7 @@ class CoordinatorPages:
             languages: Languages = None,
             quota: Quota = "",
         ) -> Response:
-            found = self.links.coordinated(request, number)
-            self.forms.use(form)
+            found = self.changed(request, number, form)
             name = next((each.name for each in people.people_of(store, number) if each.id == person), None)
             if name is None:
                 raise RequestRefused(404, "missing", "nobody of this number here")
@@ -332,11 +350,6 @@ def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -
         return coordinator.listed(request) if coordinates else annotator.welcome(request)
 
     return router
-
-
-def say_in(request: Request) -> Say:
-    """The texts in the visitor's language."""
-    return pages(request).say[visit(request).language]
 
 
 def _cannot_invite(wanted: list[str], known: Sequence[Person], say: Say) -> Mistake | None:

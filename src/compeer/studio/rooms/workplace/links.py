@@ -23,7 +23,7 @@ from compeer.people.refusal import Refused, refuse
 from compeer.people.store import Store
 from compeer.studio import access
 from compeer.studio.access.gate import log_refusal
-from compeer.studio.pages import pages
+from compeer.studio.pages import pages, say_in
 
 #: the room in which projects of a kind are worked on
 ROOM_OF: dict[ProjectKind, str] = {"labelling": "label", "arena": "arena"}
@@ -131,7 +131,7 @@ def refusal_page(request: Request, refusal: Refused) -> Response:
     who = visitor.person.id if visitor.person else None
     reason = f"{refusal.kind}, {refusal.detail}" if refusal.detail else refusal.kind
     log_refusal(reason, request.method, request.scope["path"], who, visitor.address)
-    say = pages(request).say[visitor.language]
+    say = say_in(request)
     words = {part: say(f"workplace.refused.{refusal.kind}.{part}") for part in ("title", "what", "safe", "next")}
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"error": {"status": refusal.status, "kind": refusal.kind, **words}}, refusal.status)
