@@ -51,15 +51,10 @@ $(VENV)/.system: $(VENV)/.python
 	else echo "chromium or postgresql is missing: the tests that need them are skipped"; fi
 	@touch $@
 
-# In two halves and one process each: beside another worker a worker was ended now and then near the end of a long run, by
-# whom is not known, and xdist waits for ever behind a worker that was replaced.
-PYTEST = $(BIN)/python -m pytest --durations=6
-
 # the 1.5B weights, for the few tests of them: fetched once for all projects of a user; without a network those are skipped
 test: $(VENV)/.full $(VENV)/.system
 	-$(BIN)/compeer models get qwen2.5-coder-1.5b-instruct
-	$(PYTEST) tests/[a-m]*
-	$(PYTEST) tests/[n-z]* src/compeer
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=12
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .

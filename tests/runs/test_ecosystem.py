@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,16 @@ def test_packages_are_joined_and_deepspeed_lies_apart(lent: Path) -> None:
     assert (ecosystem.PACKAGES / "a/x.py").read_text() == "new" and (lent / "overlay/a/x.py").read_text() == "old"
     assert (ecosystem.DEEP / "deepspeed/y.py").exists() and not (ecosystem.PACKAGES / "deepspeed").exists()
     assert (ecosystem.PACKAGES / "done").exists()
+
+
+def test_a_job_that_has_ended_leaves_no_watch_behind(lent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch ends the whole process. One that outlived its job ended the test process minutes later."""
+    monkeypatch.setitem(ecosystem.JOBS, "colocate", lambda job: True)
+    path = lent / "eco-colocate.job"
+    path.write_text(json.dumps({"do": "colocate", "seconds": 100}))
+    before = set(threading.enumerate())
+    ecosystem.run(path)
+    left = [one for one in set(threading.enumerate()) - before if isinstance(one, threading.Timer)]
+    for one in left:
+        one.join(5)  # a cancelled timer ends at once
+    assert not [one for one in left if one.is_alive()]
