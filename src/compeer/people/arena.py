@@ -199,7 +199,7 @@ class ArenaQueue(WorkQueue[str, Comparison]):
     """Comparisons for people. The answer is first, second, both or neither."""
 
     leases, votes, skips = tables.arena_leases, tables.arena_votes, tables.arena_skips
-    place, key, thing = "seat", "name", "comparison"
+    place, key, about, thing = "seat", "name", "case", "comparison"
     viewable = ("held", "lapsed")
 
     def own_progress(self, person: Person) -> OwnArenaProgress:
@@ -281,12 +281,12 @@ class ArenaQueue(WorkQueue[str, Comparison]):
             return "This was handed in a while ago and can no longer be changed."
         return ""
 
-    def _pictures(self, db: Connection, person: Person, key: str) -> projects.Pictures | None:
-        if (lease := self._find(db, person, key)) is None:
+    def _pictures(self, db: Connection, project: int, thing: int) -> tuple[str, list[str]] | None:
+        query = select(arena_cases.c.content).where(arena_cases.c.id == thing, arena_cases.c.project == project)
+        if (content := db.execute(query).scalar()) is None:
             return None
-        content = db.execute(select(arena_cases.c.content).where(arena_cases.c.id == lease.case)).scalar_one()
         case = from_json(content, Case)
-        return projects.Pictures(case.id, case.images, self._project(db, person).images)
+        return case.id, case.images
 
     def _total(self, project: int) -> Select[Any]:
         return select(func.count()).where(arena_slots.c.project == project)

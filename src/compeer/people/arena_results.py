@@ -26,11 +26,10 @@ import msgspec
 import numpy as np
 from sqlalchemy import select
 
-from compeer.errors import UserError
 from compeer.people import tables
 from compeer.people.arena import models_of
 from compeer.people.arena_cases import Case, Reply
-from compeer.people.projects import picture_file, project_by_number
+from compeer.people.projects import project_by_number
 from compeer.people.store import Store
 from compeer.plotting import ACCENT, INK, WARM, drawing
 from compeer.reward.verdict import Choice
@@ -247,20 +246,6 @@ def pair_cases(
     said = {(row.name, row.model): from_json(row.reply, Reply) for row in rows}
     about = {row.name: (row.id, from_json(row.content, Case)) for row in rows}
     return [CaseVotes(*about[case], said[case, one], said[case, two], cast[case]) for case in wanted]
-
-
-def case_picture(store: Store, project: int, case: int, which: int) -> Path:
-    """The file of a picture of a case, for its coordinator."""
-    with store.read() as db:
-        query = select(tables.arena_cases.c.content).where(
-            tables.arena_cases.c.project == project, tables.arena_cases.c.id == case
-        )
-        content = db.execute(query).scalar()
-    found = from_json(content, Case) if content else None
-    folder = project_by_number(store, project).images
-    if found is None or folder is None or not 0 <= which < len(found.images):
-        raise UserError("There is no such picture.")
-    return picture_file(Path(folder), found.images[which], found.id)
 
 
 class PairCounts(NamedTuple):

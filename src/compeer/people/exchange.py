@@ -30,7 +30,7 @@ from compeer.cer.exchange import Consensus, with_votes
 from compeer.cer.item import QUESTIONS, Item, Vote
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.people.invitations import add_person, people_of
+from compeer.people.invitations import add_person
 from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, questions_of, settle
 from compeer.people.labelling_results import ItemRecord, answer_values, records
 from compeer.people.other_tools import write_label_studio, write_potato
@@ -45,19 +45,13 @@ _ITEMS_WRITTEN_AT_ONCE = 100
 def labelled(store: Store, project: int, *, everything: bool = False, anonymous: bool = False) -> Iterator[Item]:
     """The closed items with their labels, or with `everything` all of them. `anonymous` numbers the people instead."""
     name = project_by_number(store, project).name
-    names = _shown_names(store, project, anonymous)
-    for record in records(store, project):
-        statuses = {one.status for one in record.verdicts.values()}
-        if everything or "open" not in statuses:
-            yield labelled_item(record, name, names)
+    for record in records(store, project, anonymous=anonymous):
+        if everything or record.is_closed:
+            yield labelled_item(record, name)
 
 
-def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> Item:
+def labelled_item(record: ItemRecord, project: str) -> Item:
     """One item with what people made of it."""
-
-    def shown(vote: Vote) -> Vote:
-        return msgspec.structs.replace(vote, annotator=names.get(vote.annotator, vote.annotator))
-
     if not record.votes and not record.skips:
         return record.item
     found = {name: one for name, one in record.verdicts.items() if name in QUESTIONS}
@@ -66,31 +60,31 @@ def labelled_item(record: ItemRecord, project: str, names: dict[str, str]) -> It
     unsure: dict[str, list[str]] = {}
     for one in record.votes:
         if one.unsure and one.counts and one.vote.question in QUESTIONS:
-            unsure.setdefault(names.get(one.vote.annotator, one.vote.annotator), []).append(one.vote.question)
+            unsure.setdefault(one.vote.annotator, []).append(one.vote.question)
     more: dict[str, Any] = {
-        "passes": {names.get(one.vote.annotator, one.vote.annotator): one.turn for one in counting},
-        "audit": [shown(one.vote) for one in cast if one.counts and one.turn == "audit"],
+        "passes": {one.vote.annotator: one.turn for one in counting},
+        "audit": [one.vote for one in cast if one.counts and one.turn == "audit"],
         "unsure": unsure,
-        "superseded": [shown(one.vote) for one in cast if one.standing == "changed"],
-        "withheld": [shown(one.vote) for one in cast if one.standing == "withheld"],
-        "discarded": [shown(one.vote) for one in cast if one.standing == "discarded"],
-        "questions": _own_answers(record, names),
-        "notes": {names.get(name, name): note for name, note in record.notes.items()},
-        "skips": [{**one, "annotator": names.get(one["annotator"], one["annotator"])} for one in record.skips],
+        "superseded": [one.vote for one in cast if one.standing == "changed"],
+        "withheld": [one.vote for one in cast if one.standing == "withheld"],
+        "discarded": [one.vote for one in cast if one.standing == "discarded"],
+        "questions": _own_answers(record),
+        "notes": record.notes,
+        "skips": record.skips,
     }
     told = {"project": project, **{name: msgspec.to_builtins(value) for name, value in more.items() if value}}
-    return with_votes(record.item, tuple(shown(one.vote) for one in counting), found, annotation=told)
+    return with_votes(record.item, tuple(one.vote for one in counting), found, annotation=told)
 
 
-def _own_answers(record: ItemRecord, names: dict[str, str]) -> dict[str, Any]:
+def _own_answers(record: ItemRecord) -> dict[str, Any]:
     """Questions of the project's own: label and status of each, and every answer with who gave it, how and when."""
     found: dict[str, Any] = {}
     for question, verdict in record.verdicts.items():
         given = [one for one in record.votes if one.vote.question == question]
         if question not in QUESTIONS and given:
             found[question] = {"label": verdict.value, "status": verdict.status, "votes": [
-                {"annotator": names.get(one.vote.annotator, one.vote.annotator), "answer": one.answer, "pass": one.turn,
-                 "standing": one.standing, "at": one.vote.at, "guideline": one.vote.guideline}
+                {"annotator": one.vote.annotator, "answer": one.answer, "pass": one.turn, "standing": one.standing,
+                 "at": one.vote.at, "guideline": one.vote.guideline}
                 for one in given
             ]}  # fmt: skip
     return found
@@ -110,11 +104,10 @@ def labels_table(
     """One row per item: the label and its status for every question, those of the project's own as well."""
     asked = list(answer_values(store, project))
     yield (*_LABELS_HEAD, *(f"{name}{end}" for name in asked for end in ("", "_status")), "annotators")
-    names = _shown_names(store, project, anonymous)
-    for record in records(store, project):
-        found = record.verdicts
-        if everything or "open" not in {one.status for one in found.values()}:
-            voters = dict.fromkeys(names.get(one.vote.annotator, "") for one in record.votes if one.counts)
+    for record in records(store, project, anonymous=anonymous):
+        if everything or record.is_closed:
+            found = record.verdicts
+            voters = dict.fromkeys(one.vote.annotator for one in record.votes if one.counts)
             cells = [cell for name in asked for cell in _label_cells(found.get(name))]
             yield (record.item.id, record.item.language, record.item.source, *cells, " ".join(voters))
 
@@ -128,17 +121,11 @@ def _label_cells(found: Consensus | None) -> tuple[str, str]:
 def votes_table(store: Store, project: int, *, anonymous: bool = False) -> Iterator[Sequence[Any]]:
     """One row per answer that somebody gave, whether or not it counts (`standing`)."""
     yield _VOTES_HEAD
-    names = _shown_names(store, project, anonymous)
-    for record in records(store, project):
+    for record in records(store, project, anonymous=anonymous):
         for one in record.votes:
             vote, note = one.vote, "" if anonymous else record.notes.get(one.vote.annotator, "")
-            yield (record.item.id, vote.question, names.get(vote.annotator, ""), one.turn, one.answer, one.standing,
-                   vote.at, vote.seconds, vote.guideline, vote.candidate_first, note)  # fmt: skip
-
-
-def _shown_names(store: Store, project: int, anonymous: bool) -> dict[str, str]:
-    known = [person.name for person in people_of(store, project)]
-    return {person: f"annotator-{n}" if anonymous else person for n, person in enumerate(known, start=1)}
+            yield (record.item.id, vote.question, vote.annotator, one.turn, one.answer, one.standing, vote.at,
+                   vote.seconds, vote.guideline, vote.candidate_first, note)  # fmt: skip
 
 
 def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:

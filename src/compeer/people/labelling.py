@@ -43,7 +43,7 @@ from compeer.people.tables import (
     projects,
     votes,
 )
-from compeer.people.work_queue import HANDED_IN, Draft, WorkQueue, clean_note, clean_seconds
+from compeer.people.work_queue import HANDED_IN, Draft, WorkQueue, clean_note, clean_seconds, is_row_number
 from compeer.reward.verdict import CHOICES, Choice, choice_of, preference_of
 from compeer.typed import from_json
 
@@ -197,7 +197,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     """Items for people. Answers: True or False per step; first, second, both or neither for the preference; unsure."""
 
     leases, votes, skips = tables.leases, tables.votes, tables.skips
-    place, key, thing = "place", "item", "item"
+    place, key, about, thing = "place", "item", "item", "item"
     viewable = ("held", "lapsed", *HANDED_IN)
 
     def save_draft(
@@ -344,14 +344,10 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
                 self._keep_answers(db, third, now)
             self._change(db, third.id, state="lapsed", place=None, finished=None)
 
-    def _pictures(self, db: sa.Connection, person: Person, key: int) -> project_store.Pictures | None:
-        """A coordinator may see all of their project."""
-        if lease_of(db, key, person.id) is None and person.role != "coordinator":
-            return None
-        query = sa.select(items.c.name, items.c.images, projects.c.images.label("folder")).join(projects)
-        asked_for = items.c.id == (key if is_number(key) else 0)
-        row = db.execute(query.where(asked_for, items.c.project == person.project)).first()
-        return None if row is None else project_store.Pictures(row.name, from_json(row.images, list[str]), row.folder)
+    def _pictures(self, db: sa.Connection, project: int, thing: int) -> tuple[str, list[str]] | None:
+        query = sa.select(items.c.name, items.c.images).where(items.c.id == thing, items.c.project == project)
+        row = db.execute(query).first()
+        return None if row is None else (row.name, from_json(row.images, list[str]))
 
     def _total(self, project: int) -> sa.Select[Any]:
         seen = items.c.stage.not_in(("practice", "off"))
@@ -479,17 +475,12 @@ def places_at(db: sa.Connection, item: int) -> ItemPlaces:
 
 def lock_item(store: Store, db: sa.Connection, item: int) -> sa.Row[Any] | None:
     """The item, locked until the transaction ends."""
-    return db.execute(store.locked(_ITEM), {"number": item}).first() if is_number(item) else None
+    return db.execute(store.locked(_ITEM), {"number": item}).first() if is_row_number(item) else None
 
 
 def lease_of(db: sa.Connection, item: int, annotator: int) -> sa.Row[Any] | None:
     """A person's lease of an item, if they have one."""
-    return db.execute(_LEASE, {"number": item, "person": annotator}).first() if is_number(item) else None
-
-
-def is_number(item: int) -> bool:
-    """Whether this can be an item's number at all; it may come from an address somebody typed."""
-    return 0 < item < 2**31
+    return db.execute(_LEASE, {"number": item, "person": annotator}).first() if is_row_number(item) else None
 
 
 def questions_of(text: str) -> tuple[Question, ...]:

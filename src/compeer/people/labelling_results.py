@@ -30,6 +30,7 @@ from compeer.cer.exchange import Consensus, Status
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows
 from compeer.people.guideline import own_questions
+from compeer.people.invitations import people_of
 from compeer.people.labelling import STAGES, UNTOUCHED, LabellingQueue, questions_of
 from compeer.people.projects import project_by_number
 from compeer.people.protocol import (
@@ -454,6 +455,11 @@ class ItemRecord(msgspec.Struct):
         return verdicts(self.questions, [Ballot(name, turn, given) for (name, turn), given in found.items()])
 
     @property
+    def is_closed(self) -> bool:
+        """Whether no question waits for another vote."""
+        return all(one.status != "open" for one in self.verdicts.values())
+
+    @property
     def disputed(self) -> dict[Question, list[RecordedVote]]:
         """The votes on each question that people answered differently, in the order of places, without the audit."""
         found: dict[Question, list[RecordedVote]] = {}
@@ -465,14 +471,19 @@ class ItemRecord(msgspec.Struct):
         }
 
 
-def records(store: Store, project: int) -> Iterator[ItemRecord]:
-    """All items of a project, in order, with their votes in the order of places; some hundreds are read at a time."""
+def records(store: Store, project: int, *, anonymous: bool = False) -> Iterator[ItemRecord]:
+    """All items of a project, in order, with their votes in the order of places; some hundreds are read at a time.
+
+    `anonymous`: people are numbered in the order in which they were added, instead of named.
+    """
+    people = people_of(store, project) if anonymous else []
+    names = {one.name: f"annotator-{n}" for n, one in enumerate(people, start=1)}
     after = -1
     while True:
         query = select(items).where(_labelled(project), items.c.position > after).order_by(items.c.position)
         with store.read() as db:
             rows = db.execute(query.limit(_ITEMS_AT_ONCE)).all()
-            found = _records(db, rows)
+            found = _records(db, rows, names)
         if not rows:
             return
         yield from found
@@ -495,8 +506,9 @@ def disagreements(store: Store, project: int, *, limit: int = 50, offset: int = 
         return _records(db, db.execute(query).all())
 
 
-def _records(db: Connection, rows: Sequence[Row[Any]]) -> list[ItemRecord]:
-    """The items with their votes, notes and skips."""
+def _records(db: Connection, rows: Sequence[Row[Any]], names: Mapping[str, str] | None = None) -> list[ItemRecord]:
+    """The items with their votes, notes and skips; `names` are those that people are shown under."""
+    names = names or {}
     found = {
         row.id: ItemRecord(row.id, from_json(row.content, Item), questions_of(row.questions), [], {}, [])
         for row in rows
@@ -514,9 +526,10 @@ def _records(db: Connection, rows: Sequence[Row[Any]]) -> list[ItemRecord]:
         return (row.place or 9, row.lease, row.revision, asked.index(row.question))
 
     for row in sorted(db.execute(given).all(), key=order):
-        found[row.item].votes.append(_recorded(row))
+        name = names.get(row.name, row.name)
+        found[row.item].votes.append(_recorded(row, name))
         if row.note:
-            found[row.item].notes[row.name] = row.note
+            found[row.item].notes[name] = row.note
     skipped = (
         select(skips, leases.c.item, annotators.c.name)
         .join(leases, leases.c.id == skips.c.lease)
@@ -525,15 +538,15 @@ def _records(db: Connection, rows: Sequence[Row[Any]]) -> list[ItemRecord]:
         .order_by(skips.c.id)
     )
     for row in db.execute(skipped):
-        about = {"annotator": row.name, "at": _iso(row.at), "reason": row.reason, "distress": row.distress}
-        found[row.item].skips.append(about)
+        about = {"at": _iso(row.at), "reason": row.reason, "distress": row.distress}
+        found[row.item].skips.append({"annotator": names.get(row.name, row.name), **about})
     return list(found.values())
 
 
-def _recorded(row: Row[Any]) -> RecordedVote:
+def _recorded(row: Row[Any], name: str) -> RecordedVote:
     answer: Any = answer_of(row.question, row.answer)
     vote = Vote(
-        annotator=row.name,
+        annotator=name,
         question=row.question,
         value=answer,
         at=_iso(row.at),

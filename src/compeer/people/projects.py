@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, Select, Table, func, insert, select, update
@@ -201,14 +201,6 @@ VOTES_BY_ARENA: Select[Any] = (
 
 def _project(row: Any) -> Project:
     return Project(**{name: getattr(row, name) for name in Project.__struct_fields__})
-
-
-class Pictures(NamedTuple):
-    """The pictures of one item or case, by its name, and the folder that they must lie in."""
-
-    of: str
-    paths: Sequence[str]
-    folder: str | None
 
 
 def picture_file(folder: Path | None, path: str, of: str) -> Path:

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, 
 
 from compeer.errors import UserError
 from compeer.people.invitations import Person, Reminder, lock_person, read_people, reminder
-from compeer.people.projects import PROJECTS, Pictures, Project, picture_file
+from compeer.people.projects import PROJECTS, Project, picture_file
 from compeer.people.refusal import BadAnswers, Refused, refuse
 from compeer.people.store import Store
 from compeer.people.tables import annotators, projects
@@ -77,6 +77,7 @@ class WorkQueue(ABC, Generic[Key, Work]):
     skips: ClassVar[Table]
     place: ClassVar[str]  # column that is empty while a lease takes no place
     key: ClassVar[str]  # column that a page knows a lease by
+    about: ClassVar[str]  # column with the item or the case that is judged
     thing: ClassVar[str]  # for messages
     viewable: ClassVar[tuple[str, ...]]  # states in which a lease can be looked at
 
@@ -196,21 +197,27 @@ class WorkQueue(ABC, Generic[Key, Work]):
     def picture(self, person: Person, key: Key, number: int) -> Path:
         """The file of a picture (0 is the first) of something that was given to this person."""
         with self.store.read() as db:
-            found = self._pictures(db, person, key)
-        if found is None:
+            lease = self._find(db, person, key)
+        if lease is None:
             raise self._logged(self._not_yours(person, key))
-        missing = refuse(person, "path", "There is no such picture.", f"picture {number} of {found.of}")
-        if not 0 <= number < len(found.paths) or found.folder is None:
-            raise self._logged(missing)
-        try:
-            return picture_file(Path(found.folder), found.paths[number], found.of)
-        except UserError as error:
-            missing.detail = str(error)
-            raise self._logged(missing) from error
+        return self.picture_of(person.project, getattr(lease, self.about), number, annotator=person.id)
+
+    def picture_of(self, project: int, thing: int, number: int, *, annotator: int | None = None) -> Path:
+        """The same by the number of an item or a case, for whoever may see all of a project."""
+        message, detail = "There is no such picture.", f"picture {number} of {thing}"
+        with self.store.read() as db:
+            found = self._pictures(db, project, thing) if is_row_number(thing) else None
+            folder = db.execute(select(projects.c.images).where(projects.c.id == project)).scalar()
+        if found is not None and folder is not None and 0 <= number < len(found[1]):
+            try:
+                return picture_file(Path(folder), found[1][number], found[0])
+            except UserError as error:
+                detail = str(error)
+        raise self._logged(Refused("path", message, annotator=annotator, project=project, detail=detail))
 
     def holder(self, members: Sequence[Person], key: Key) -> Person | None:
         """Which of these people, who are one person in several projects, this was given to."""
-        fits = isinstance(key, str) or 0 < key < 2**31
+        fits = isinstance(key, str) or is_row_number(key)
         theirs = self.leases.c.annotator.in_([one.id for one in members])
         with self.store.read() as db:
             query = select(self.leases.c.annotator).where(self.leases.c[self.key] == key, theirs)
@@ -298,8 +305,8 @@ class WorkQueue(ABC, Generic[Key, Work]):
         """Why something handed in can no longer be changed, or undone; empty when it can."""
 
     @abstractmethod
-    def _pictures(self, db: Connection, person: Person, key: Key) -> Pictures | None:
-        """The pictures that this person may see; None: none of theirs."""
+    def _pictures(self, db: Connection, project: int, thing: int) -> tuple[str, list[str]] | None:
+        """The name of an item or a case of a project, and the paths of its pictures."""
 
     @abstractmethod
     def _total(self, project: int) -> Select[Any]:
@@ -401,6 +408,11 @@ def reminders(project: Project, counts: Iterable[PersonProgress], address: str) 
         if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
             found.append(reminder(one, project.name, one.done, most, address))
     return found
+
+
+def is_row_number(number: int) -> bool:
+    """Whether this can be the number of a row at all; it may come from an address somebody typed."""
+    return 0 < number < 2**31
 
 
 def clean_note(note: str) -> str:

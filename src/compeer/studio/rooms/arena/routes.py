@@ -25,7 +25,6 @@ from compeer.people.projects import Project
 from compeer.people.store import Store
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice
-from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.workplace.annotator import (
     AnnotatorPages,
@@ -33,7 +32,6 @@ from compeer.studio.rooms.workplace.annotator import (
     Note,
     RoomQueue,
     Seconds,
-    send_picture,
     took,
     turns,
 )
@@ -176,14 +174,6 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
         values: dict[str, Any] = {"found": found, "here_is": coordinator.at(number), "find": find, "most": PER_PAGE}
         values |= {"one": one, "two": two, "winner": winner, "page": page, "turns": turns, "thoughts": thoughts_of}
         return pages(request).flow(request, "arena/cases.html", **values)
-
-    @router.get("/arenas/{number}/pictures/{case}/{which}")
-    def case_pictures(request: Request, number: int, case: int, which: int) -> Response:
-        coordinator.links.coordinated(request, number)
-        try:
-            return send_picture(arena_results.case_picture(store, number, case, which))
-        except UserError as error:
-            raise RequestRefused(404, "missing", str(error)) from None
 
     @router.post("/arenas/{number}/close")
     def close(request: Request, number: int, form: CoordinatorForm, closed: Annotated[bool, Form()]) -> Response:

@@ -14,14 +14,12 @@ from starlette.responses import Response
 from compeer.cer.item import Question
 from compeer.errors import UserError
 from compeer.people import labelling_results as results
-from compeer.people.invitations import Person
-from compeer.people.labelling import LabellingQueue
 from compeer.people.projects import Project
 from compeer.reasoning import render_step
 from compeer.reward.judge import Judgement
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label.setup import question_names
-from compeer.studio.rooms.workplace.annotator import send_picture, turns
+from compeer.studio.rooms.workplace.annotator import turns
 from compeer.studio.rooms.workplace.coordinator import received
 from compeer.studio.rooms.workplace.links import RoomLinks
 
@@ -118,12 +116,6 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         values: dict[str, Any] = {"project": found, "find": find, "page": page, "most": PER_PAGE}
         values |= {"names": question_names(request, store, number), "turns": turns, "step": render_step}
         return pages(request).flow(request, "label/disagreements.html", **values)
-
-    @router.get("/projects/{number}/pictures/{item}/{which}")
-    def picture(request: Request, number: int, item: int, which: int) -> Response:
-        links.coordinated(request, number)
-        asking = Person(0, number, "", "coordinator")  # whoever coordinates the studio has no number in the store
-        return send_picture(LabellingQueue(store).picture(asking, item, which))
 
 
 def percent(value: float) -> str:

@@ -39,7 +39,7 @@ from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.access.gate import log_refusal
 from compeer.studio.pages import pages, say_in
-from compeer.studio.rooms.workplace.annotator import AnnotatorPages
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.links import RefusalRoute
 from compeer.studio.settings import StudioSettings, origin
 from compeer.studio.words import Say
@@ -312,6 +312,12 @@ class CoordinatorPages:
             else:
                 people.pause(store, number, name, action == "pause")
             return RedirectResponse(self.at(number), 303)
+
+        @router.get(f"{one}/pictures/{{thing}}/{{which}}")
+        def picture(request: Request, number: int, thing: int, which: int) -> Response:
+            """A picture of an item or a case, whoever was given it."""
+            self.links.coordinated(request, number)
+            return send_picture(self.queue.picture_of(number, thing, which))
 
     def _is_shared(self, request: Request, number: int, name: str) -> bool:
         """Whether somebody's link would also open what this coordinator does not coordinate."""
