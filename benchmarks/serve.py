@@ -2,9 +2,9 @@
 
 The server is the installed command in a process of its own, asked over one kept connection. The raw arm calls llama.cpp
 in this process with the very body that the server would hand it: same prompt (with what the screening adds to it), same
-sampling, grammar, slots, context and threads. The arms take turns, each round with a message that neither has read
-before, so both read the same new tokens; that they did is checked. The first token counts when its words have arrived,
-not the title before them.
+sampling, grammar, slots, context and threads. Its slot is chosen, with the instruction in it, before its time begins.
+The arms take turns, each round with a message that neither has read before, so both read the same new tokens; that they
+did is checked. The first token counts when its words have arrived, not the title before them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from compeer.conversation.display import STEP_TITLES
 from compeer.conversation.engine import TurnWriter, warm_up
 from compeer.conversation.requests import ServerSettings, asked_turn, read_request
 from compeer.models.embedded import Embedded
-from compeer.models.llama_server import LlamaServer, free_cores
-from compeer.models.weights import locate
+from compeer.models.llama_server import Slots, free_cores
 from compeer.safety import ConversationGuard
 
 SLOTS, CONTEXT = 8, 8 * 4096
@@ -49,11 +48,19 @@ class Told(msgspec.Struct):
     at: float = 0.0
 
 
+class Raw:
+    """llama.cpp in this process, opened as the server opens it, and what was read in its slots."""
+
+    def __init__(self) -> None:
+        self.model, self.slots = Embedded(slots=SLOTS, context=CONTEXT), Slots(SLOTS)
+        self.server = self.model.load()
+
+
 def run(firsts: int = 40, rounds: int = 16, tokens: int = 64) -> list[Ratio]:
-    decoding = int(os.environ.get("COMPEER_THREADS") or free_cores())
+    os.environ["COMPEER_THREADS"] = str(free_cores())  # for both arms
     warm_up()
-    raw = LlamaServer(locate(), slots=SLOTS, context=CONTEXT, n_threads=decoding)
-    with _serving(decoding) as address:
+    raw = Raw()
+    with _serving() as address:
         line = http.client.HTTPConnection(address, timeout=600)
         _in_turn(line, raw, _body(tokens), "warm", 2)
         brief = _in_turn(line, raw, _body(4), "first", firsts)  # a first token varies more than a whole answer
@@ -66,7 +73,7 @@ def run(firsts: int = 40, rounds: int = 16, tokens: int = 64) -> list[Ratio]:
 
 
 def _in_turn(
-    line: http.client.HTTPConnection, raw: Any, body: Callable[[str], dict[str, Any]], what: str, rounds: int
+    line: http.client.HTTPConnection, raw: Raw, body: Callable[[str], dict[str, Any]], what: str, rounds: int
 ) -> tuple[list[Told], list[Told]]:
     """Both arms with the same messages, neither of them always first; both must have read and written as much."""
     ours: list[Told] = []
@@ -182,17 +189,15 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
     return Told(first - began, now - began, tokens, read, first, now)
 
 
-def _raw(server: Any, body: dict[str, Any]) -> Told:
+def _raw(raw: Raw, body: dict[str, Any]) -> Told:
     """Hand llama.cpp what the server would hand it, screened beforehand: the message gives cause for care, and the
     prompt says so."""
     settings = ServerSettings(prompt="brief", history_words=600)
     asked = asked_turn(read_request(json.dumps(body).encode()), settings, False)
-    model = Embedded()
-    turn = TurnWriter(model, asked.turn, ConversationGuard(use_locale=False))
+    turn = TurnWriter(raw.model, asked.turn, ConversationGuard(use_locale=False))
     asyncio.run(turn.assess())
-    given = model._body(turn.model_request())
+    given, prompt = asyncio.run(raw.model._prepared(turn.model_request()))
     told = Told(0.0, 0.0, 0)
-    began = time.perf_counter()
 
     def deliver(chunk: dict[str, Any]) -> bool:
         if not told.first and chunk.get("choices") and chunk["choices"][0]["text"]:
@@ -203,7 +208,9 @@ def _raw(server: Any, body: dict[str, Any]) -> Told:
         told.whole = time.perf_counter() - began
         return False
 
-    server.complete(given, deliver)
+    with raw.slots.taken(raw.server, prompt) as slot:
+        began = time.perf_counter()
+        raw.server.complete(given | {"id_slot": slot}, deliver)
     return told
 
 
@@ -250,13 +257,12 @@ def _metric(address: str, name: str) -> float:
 
 
 @contextlib.contextmanager
-def _serving(decoding: int) -> Iterator[str]:
+def _serving() -> Iterator[str]:
     """The server, ready; its host and port."""
     words = ["serve", "--model=embedded:small:plain", "--port=0", "--no-log"]
     words += [f"--slots={SLOTS}", f"--context={CONTEXT}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "compeer.cli", *words],
-        env=os.environ | {"COMPEER_THREADS": str(decoding)},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -54,7 +54,7 @@ def taught(out: Path, seed: int) -> Path:
         world.build(home / "base", seed)
         write_rows(home / "demonstrations.jsonl", world.demonstrations(36, seed))
         write_rows(home / "moments.jsonl", world.moments())
-    config = sft.GrpoConfig(
+    config = sft.SftConfig(
         out=str(home / "sft"), model=str(home / "base"), data=(str(home / "demonstrations.jsonl"),), length="brief",
         max_prompt=128, device="cpu", learning_rate=6e-3, batch_size=16, micro_batch=16, epochs=20, seed=seed,
         save_every=10_000, log_every=20,
