@@ -13,9 +13,9 @@ import pytest
 from compeer.cer.item import PastTurn
 from compeer.models.embedding import Embedder
 from compeer.policy.composite import PromptRecord, RewardSettings, Scored
-from compeer.policy.diversity import self_similarity
+from compeer.policy.diversity import likeness, self_similarity
 from compeer.policy.grpo.alerts import Alerts, HeldOut
-from compeer.policy.grpo.watch import Share, WatchedReward, chosen, curves, likeness, numbers, spark
+from compeer.policy.grpo.watch import Share, WatchedReward, chosen, curves, numbers, spark
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict
 
@@ -35,7 +35,7 @@ def row(reply: str, reward: float = 0.0, failure: str | None = None, problems: t
 
 
 def share(rows: list[Scored], **judge: float) -> Share:
-    return Share(rows, {"en": likeness([one.reply for one in rows], Letters(), "en")}, judge, {"seconds/judge": 1.0})
+    return Share(rows, {"en": likeness([one.reply for one in rows], Letters()("en"))}, judge, {"seconds/judge": 1.0})
 
 
 def test_two_processes_report_what_one_would() -> None:

@@ -22,6 +22,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -30,7 +31,7 @@ from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
 from compeer.policy.diversity import novelty
-from compeer.policy.redundancy import Variant, raised, reweight_group, similarities, tau
+from compeer.policy.redundancy import Variant, raised, reweight, similarities, tau
 from compeer.reasoning import Parsed, Problem, parse
 from compeer.reasoning.ontology import Language, words
 from compeer.reward.case import Case, case_of_parsed
@@ -64,12 +65,6 @@ def moderate_length(case: Case, among: tuple[int, int] | None = None) -> float:
 
 FURTHER = ("density", "length", "novelty")
 
-
-def further(among: tuple[int, int] | None = None) -> dict[str, Part]:
-    """The further parts that one output is enough for, by name; `among` are the lengths that are moderate."""
-    return {"density": density, "length": partial(moderate_length, among=among)}
-
-
 Source = Literal["unified", "prm+orm", "rules"]
 
 
@@ -80,6 +75,17 @@ class PromptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     language: Language
     history: tuple[PastTurn, ...]
     reference: str
+
+
+def read_record(row: str) -> PromptRecord:
+    """The record as it travels through a trainer's dataset, in JSON."""
+    try:
+        return from_json(row, PromptRecord)
+    except msgspec.MsgspecError as error:
+        raise UserError(
+            f"The column `prompt_record` holds no record of a prompt: {error}. Make the dataset with "
+            "compeer cer export --format trl-grpo."
+        ) from None
 
 
 class RewardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -145,13 +151,14 @@ class CompositeReward:
         settings: RewardSettings = RewardSettings(),
         *,
         group: int | None = None,
-        on_scored: Callable[[list[Scored]], None] | None = None,
     ) -> None:
         if judge is None and settings.source != "rules":
             raise UserError(f"A reward of source {settings.source} needs a judge; only `rules` does without.")
-        self.judge, self.settings, self.group, self.on_scored = judge, settings, group, on_scored
+        self.judge, self.settings, self.group = judge, settings, group
+        self.on_scored: Callable[[list[Scored]], None] | None = None  # whoever watches gets every row
         self.embedder = embedder or Embedder()
-        self.further = further(settings.length)
+        further: dict[str, Part] = {"density": density, "length": partial(moderate_length, among=settings.length)}
+        self.further = {name: part for name, part in further.items() if settings.weight(name)}
         self.ends: frozenset[int] = frozenset()  # tokens that a whole output ends with; whoever knows them sets them
         self.seconds: dict[str, float] = {"judge": 0.0, "embedder": 0.0, "other": 0.0}
 
@@ -219,11 +226,8 @@ class CompositeReward:
 
     def _further(self, groups: Sequence[Sequence[Case]]) -> list[list[dict[str, float]]]:
         """The further parts that are wanted, of every output of every group."""
-        found = [
-            [{name: part(case) for name, part in self.further.items() if self._wants(name)} for case in group]
-            for group in groups
-        ]
-        if self._wants("novelty"):
+        found = [[{name: part(case) for name, part in self.further.items()} for case in group] for group in groups]
+        if self.settings.weight("novelty"):
             for group, values in zip(found, novelty([[case.reply for case in group] for group in groups]), strict=True):
                 for parts, value in zip(group, values, strict=True):
                     parts["novelty"] = 2 * value - 1
@@ -240,9 +244,8 @@ class CompositeReward:
     ) -> list[Scored]:
         parts = [judgement.parts(self.settings.soft) | more for judgement, more in zip(judged, further, strict=True)]
         there = [judgement.failure is None for judgement in judged]
-        totals = _filled(
-            [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts], there
-        )
+        sums = [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts]
+        totals = filled([one if judged else None for one, judged in zip(sums, there, strict=True)])
         replies = [one.response for one in read]
         scale, s_in, s_hi, rewards = 0.0, [0.0] * len(replies), [0.0] * len(replies), totals
         if self.settings.reweight:
@@ -251,7 +254,12 @@ class CompositeReward:
             said = [turn.text for turn in prompt_record.history]
             s_in, s_hi = similarities(replies, said, self.embedder(prompt_record.language))
             # what was not judged must not gain by being unlike the others, so its reward is filled in again
-            rewards = _filled(reweight_group(totals, s_in, s_hi, scale, self.settings.variant), there)
+            rewards = filled(
+                [
+                    reweight(total, within, before, scale, self.settings.variant) if judged else None
+                    for total, within, before, judged in zip(totals, s_in, s_hi, there, strict=True)
+                ]
+            )
         return [
             Scored(
                 id=case.id,
@@ -278,14 +286,11 @@ class CompositeReward:
             return []
         return [not one or one[-1] not in self.ends for one in ids]
 
-    def _wants(self, name: str) -> bool:
-        return self.settings.weight(name) != 0.0
-
     def _groups(self, outputs: list[str], rows: list[str]) -> list[tuple[PromptRecord, list[str]]]:
         numbered = list(zip(rows, outputs, strict=True))
         if self.group is None:
             return [
-                (_decoded(row), [output for _, output in rest])
+                (read_record(row), [output for _, output in rest])
                 for row, rest in itertools.groupby(numbered, lambda one: one[0])
             ]
         size = self.group
@@ -295,7 +300,7 @@ class CompositeReward:
                 f"The {len(numbered)} outputs of this process are not whole groups of {size}. "
                 f"Choose a batch a process (micro batch x accumulation) that {size} divides."
             )
-        return [(_decoded(group[0][0]), [output for _, output in group]) for group in groups]
+        return [(read_record(group[0][0]), [output for _, output in group]) for group in groups]
 
 
 def summary(scored: Sequence[Scored]) -> dict[str, float]:
@@ -307,13 +312,13 @@ def summary(scored: Sequence[Scored]) -> dict[str, float]:
     found = {}
     for name in (*PARTS, *FURTHER):
         if values := [row.parts[name] for row in judged if name in row.parts]:
-            found[f"part/{name}"] = _mean(values)
+            found[f"part/{name}"] = fmean(values)
     return found | {
-        "reward/total": _mean([row.total for row in scored]),
-        "reward/reweighted": _mean([row.reward for row in scored]),
-        "redundancy/s_in": _mean([row.s_in for row in scored]),
-        "redundancy/s_hi": _mean([row.s_hi for row in scored]),
-        "redundancy/tau": _mean([row.tau for row in scored]),
+        "reward/total": fmean(row.total for row in scored),
+        "reward/reweighted": fmean(row.reward for row in scored),
+        "redundancy/s_in": fmean(row.s_in for row in scored),
+        "redundancy/s_hi": fmean(row.s_hi for row in scored),
+        "redundancy/tau": fmean(row.tau for row in scored),
         "redundancy/raised": sum(row.raised for row in scored) / count,
         "format/incomplete": sum(not row.complete for row in scored) / count,
         "judge/unanswered": (count - len(judged)) / count,
@@ -339,19 +344,12 @@ def text_of(completion: Any) -> str:
     )
 
 
-def _decoded(row: str) -> PromptRecord:
-    try:
-        return from_json(row, PromptRecord)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"The column `prompt_record` holds no record of a prompt: {error}.") from None
+def filled(group: Sequence[float | None]) -> list[float]:
+    """The values of a group, with the mean of the others where there is none; 0 for all when nobody has one.
 
-
-def _filled(totals: list[float], judged: list[bool]) -> list[float]:
-    """Totals with the mean of the judged ones where there was no judgement; 0 for all when there was none."""
-    known = [total for total, there in zip(totals, judged, strict=True) if there]
+    >>> filled([1.0, None, 2.0]), filled([None])
+    ([1.0, 1.5, 2.0], [0.0])
+    """
+    known = [value for value in group if value is not None]
     mean = sum(known) / len(known) if known else 0.0
-    return [total if there else mean for total, there in zip(totals, judged, strict=True)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return [mean if value is None else value for value in group]

@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from compeer.policy.redundancy import Embed
@@ -33,14 +35,37 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 def self_similarity(texts: Sequence[str], embed: Embed) -> float:
     """The mean cosine of every pair; 0 for fewer than two texts with words."""
+    return mean_likeness([("", likeness(texts, embed))])
+
+
+class Likeness(msgspec.Struct):
+    """A sum of unit vectors: enough for the mean cosine of all pairs, and it adds up over processes."""
+
+    count: int
+    sum: list[float]
+
+
+def likeness(texts: Sequence[str], embed: Embed) -> Likeness:
+    """The sum of the texts' unit vectors; empty ones are like nothing."""
     present = [text for text in texts if text.strip()]
-    if len(present) < 2:
-        return 0.0
+    if not present:
+        return Likeness(0, [])
     vectors = np.asarray(embed(present), dtype=np.float64)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    whole = float(np.square(vectors.sum(axis=0)).sum())  # the sum over all pairs, with each text's own
-    count = len(present)
-    return (whole - count) / (count * (count - 1))
+    return Likeness(len(present), vectors.sum(axis=0).tolist())
+
+
+def mean_likeness(parts: Iterable[tuple[str, Likeness]]) -> float:
+    """The mean cosine of all pairs of one language, over the languages by their number of pairs."""
+    sums: dict[str, tuple[int, Any]] = {}
+    for language, part in parts:
+        if part.count:
+            count, vector = sums.get(language, (0, 0.0))
+            sums[language] = (count + part.count, vector + np.asarray(part.sum))
+    pairs = sum(count * (count - 1) for count, _ in sums.values())
+    # the square of a sum is the sum over all pairs, with each text's own
+    whole = sum(float(np.square(vector).sum()) - count for count, vector in sums.values())
+    return whole / pairs if pairs else 0.0
 
 
 def in_use(labels: Iterable[str]) -> float:
@@ -80,10 +105,6 @@ def novelty(groups: Sequence[Sequence[str]]) -> list[list[float]]:
     for counts in own:
         everyone.update(counts)
     return [
-        [_mean([1 / (1 + everyone[pair] - counts[pair]) for pair in one]) for one in group]
+        [sum(1 / (1 + everyone[pair] - counts[pair]) for pair in one) / max(1, len(one)) for one in group]
         for group, counts in zip(pairs, own, strict=True)
     ]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

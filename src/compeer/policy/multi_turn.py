@@ -41,7 +41,7 @@ from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
 from compeer.policy import trl_internals
-from compeer.policy.composite import CompositeReward, PromptRecord
+from compeer.policy.composite import CompositeReward, PromptRecord, filled, read_record
 from compeer.policy.seeker import SAGE, MoodRules, Reaction, Seeker, outcome, relief
 from compeer.policy.trl_internals import Ids
 from compeer.reasoning import parse
@@ -316,7 +316,7 @@ class TalkReward:
             )
         parts = {
             "judge": self._judged(talks, prompt_record, log_metric=log_metric, log_extra=log_extra),
-            "emotion": _filled([one.relief(self.rules) for one in talks], prompt_record),
+            "emotion": self._relieved(talks, prompt_record),
         }
         for name, values in parts.items():
             if log_metric:
@@ -340,10 +340,15 @@ class TalkReward:
                 earned[row].append(scored.reward / _most(self._later))
         return [sum(shares) / len(shares) for shares in earned]
 
+    def _relieved(self, talks: list[Talk], prompt_record: Sequence[str]) -> list[float]:
+        """The emotion's part; where a seeker never reacted, the mean of its group."""
+        groups = groupby(zip(prompt_record, talks, strict=True), lambda row: row[0])
+        return [value for _, rows in groups for value in filled([talk.relief(self.rules) for _, talk in rows])]
+
 
 def _moment(talk: Talk, turn: int, prompt_record: str) -> PromptRecord:
     """What a later turn answered."""
-    name = from_json(prompt_record, PromptRecord).id
+    name = read_record(prompt_record).id
     return PromptRecord(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
 
 
@@ -351,14 +356,3 @@ def _most(composite: CompositeReward) -> float:
     """What a turn can earn: the sum of the weights."""
     names = dict.fromkeys([*PARTS, *composite.settings.weights])
     return sum(abs(composite.settings.weight(name)) for name in names) or 1.0
-
-
-def _filled(values: Sequence[float | None], prompt_record: Sequence[str]) -> list[float]:
-    """The group's mean where there is no value; 0 where the whole group has none."""
-    filled: list[float] = []
-    for _, rows in groupby(zip(prompt_record, values, strict=True), lambda row: row[0]):
-        group = [value for _, value in rows]
-        known = [value for value in group if value is not None]
-        mean = sum(known) / len(known) if known else 0.0
-        filled += [mean if value is None else value for value in group]
-    return filled

@@ -83,22 +83,6 @@ def reweight(reward: float, s_in: float, s_hi: float, tau: float, variant: Varia
     return reward * factor if variant == "sign_aware" and reward < 0 else reward / factor
 
 
-def reweight_group(
-    rewards: Sequence[float],
-    s_in: Sequence[float],
-    s_hi: Sequence[float],
-    tau: float,
-    variant: Variant = "paper",
-) -> list[float]:
-    """Equation 5 for the replies of one group.
-
-    >>> reweight_group([4.0, -4.0], [1.0, 1.0], [0.0, 1.0], 1.0)
-    [2.0, -1.0]
-    """
-    rows = zip(rewards, s_in, s_hi, strict=True)
-    return [reweight(reward, within, before, tau, variant) for reward, within, before in rows]
-
-
 def raised(reward: float, reweighted: float) -> bool:
     """Whether equation 5 made a negative reward less negative, which is the printed form's flaw."""
     return reward < 0 and reweighted > reward

@@ -16,16 +16,13 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from compeer.models.embedding import Embedder
 from compeer.policy.advantage import zero_variance
-from compeer.policy.composite import CompositeReward, Scored
-from compeer.policy.diversity import distinct, in_use
+from compeer.policy.composite import CompositeReward, Scored, read_record
+from compeer.policy.diversity import Likeness, distinct, in_use, likeness, mean_likeness
 from compeer.policy.grpo.alerts import HeldOut
 from compeer.reasoning.ontology import Language, words
 from compeer.training.run import Run
-from compeer.typed import from_json
 
 Gather = Callable[[list[Any]], list[Any]]
 #: of everything that is logged, what a person looks at first: in the terminal's curves and in the figure
@@ -42,13 +39,6 @@ FIGURE = ("reward", "eval_judge/training", "eval_judge/second", "part/history", 
           "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity", "diversity/strategies",
           "entropy", "length/reply_words")  # fmt: skip
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-class Likeness(msgspec.Struct):
-    """A sum of unit vectors: enough for the mean cosine of all pairs, and it adds up over processes."""
-
-    count: int
-    sum: list[float]
 
 
 class Share(msgspec.Struct):
@@ -114,7 +104,7 @@ class WatchedReward:
             **columns,
         )
         began, embedding = time.perf_counter(), self.composite.embedder.seconds
-        spoken = [from_json(row, _Spoken).language for row in prompt_record]
+        spoken = [read_record(row).language for row in prompt_record]
         shares: list[Share] = self.gather([self._share(spoken)])
         if self.run is None or self.run.main:
             for name, value in numbers(shares, self.composite.group or 1).items():
@@ -145,7 +135,7 @@ class WatchedReward:
         for row, language in zip(rows, spoken, strict=False):
             texts.setdefault(language, []).append(row.reply)
         likenesses: dict[str, Likeness] = {
-            language: likeness(replies, self.composite.embedder, language) for language, replies in texts.items()
+            language: likeness(replies, self.composite.embedder(language)) for language, replies in texts.items()
         }
         known = self._known()
         new = {name: value - self._before.get(name, 0.0) for name, value in known.items()}
@@ -165,18 +155,10 @@ class WatchedReward:
         return known | {f"judge/failed/{kind}": float(count) for kind, count in counts.failed.items()}
 
 
-class _Spoken(msgspec.Struct):
-    """The fields of `PromptRecord` that are needed here."""
-
-    language: Language
-    id: str = ""
-    history: list[dict[str, Any]] = []
-
-
 def _prompts(records: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """What outputs answer, by id: the speakers and their words."""
-    rows = [from_json(row, _Spoken) for row in records]
-    return {row.id: [{"speaker": turn["speaker"], "text": turn["text"]} for turn in row.history] for row in rows}
+    rows = [read_record(row) for row in records]
+    return {row.id: [{"speaker": turn.speaker, "text": turn.text} for turn in row.history] for row in rows}
 
 
 def _first(talk: str) -> str:
@@ -205,28 +187,6 @@ def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
     for name in sorted({name for share in shares for name in share.seconds}):
         found[name] = sum(share.seconds.get(name, 0.0) for share in shares) / len(shares)
     return found
-
-
-def likeness(replies: Sequence[str], embedder: Embedder, language: Language) -> Likeness:
-    """The sum of the replies' unit vectors; empty ones are like nothing."""
-    present = [reply for reply in replies if reply.strip()]
-    if not present:
-        return Likeness(0, [])
-    vectors = np.asarray(embedder(language)(present), dtype=np.float64)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return Likeness(len(present), vectors.sum(axis=0).tolist())
-
-
-def mean_likeness(parts: Sequence[tuple[str, Likeness]]) -> float:
-    """The mean cosine of all pairs of one language, over the languages by their number of pairs."""
-    sums: dict[str, tuple[int, Any]] = {}
-    for language, part in parts:
-        if part.count:
-            count, vector = sums.get(language, (0, 0.0))
-            sums[language] = (count + part.count, vector + np.asarray(part.sum))
-    pairs = sum(count * (count - 1) for count, _ in sums.values())
-    whole = sum(float(np.square(vector).sum()) - count for count, vector in sums.values())
-    return whole / pairs if pairs else 0.0
 
 
 def chosen(rows: Sequence[Scored], most: int) -> list[Scored]:
