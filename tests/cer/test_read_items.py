@@ -258,12 +258,12 @@ def label_room(path: Path, out: Path, judge: RuleJudge) -> int:
 
     settings: Any = StudioSettings()
     say: Any = lambda name, **values: name  # noqa: E731
-    named = source(settings, say, None, str(path), "")
-    assert named.images is not None and (named.images / named.items[0].history[0].images[0]).is_file()
+    items, images = source(settings, say, None, str(path), "")
+    assert images is not None and (images / items[0].history[0].images[0]).is_file()
     if not path.is_dir():
         upload: Any = UploadFile(io.BytesIO(path.read_bytes()), filename=path.name)
-        assert source(settings, say, upload, "", str(out)).items == named.items
-    return len(named.items)
+        assert source(settings, say, upload, "", str(out))[0] == items
+    return len(items)
 
 
 def eval_diversity(path: Path, out: Path, judge: RuleJudge) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -30,7 +29,6 @@ from compeer.studio.rooms.workplace.annotator import (
     AnnotatorPages,
     FormName,
     Note,
-    RoomQueue,
     Seconds,
     took,
     turns,
@@ -56,7 +54,7 @@ from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
-    annotator = AnnotatorPages(links, ComparisonTasks(arena.ArenaQueue(links.store)), settings)
+    annotator = ComparisonPages(links, arena.ArenaQueue(links.store), settings)
     coordinator = CoordinatorPages(annotator, "arenas")
     router = workplace_router(annotator, coordinator)
     add_comparing(router, annotator)
@@ -65,8 +63,8 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     return router
 
 
-class ComparisonTasks(RoomQueue):
-    """The tasks of this room; a key is the random name of a lease."""
+class ComparisonPages(AnnotatorPages):
+    """Comparing one pair after another; a key is the random name of a lease."""
 
     things = "compare"
 
@@ -131,13 +129,13 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
                  "focus": focus, "lease": lease, "show": show}  # fmt: skip
 
         def make(say: Say) -> int:
-            settings, folder = coordinator.settings, images.strip()
             if file is not None and file.filename:
-                found = uploaded_source(settings, say, file, files or [], folder)
+                source = uploaded_source(coordinator.settings, say, file, files or [], images.strip())
             else:
-                found = named_source(settings, say, cases.strip(), replies, folder)
+                source = named_source(coordinator.settings, say, cases.strip(), replies, images.strip())
+            read, said, folder = source
             made = arena.create_arena(
-                store, name, found.cases, found.replies, images=found.images, votes=votes, quota=quota or None,
+                store, name, read, said, images=folder, votes=votes, quota=quota or None,
                 focus=focus.strip() or None, show_reasoning=show, lease_minutes=lease,
             )  # fmt: skip
             return made.arena.id
@@ -190,12 +188,8 @@ def thoughts_of(reply: Reply) -> dict[str, str]:
     return {step: render_step(reply.reasoning, step) for step in STEPS} if reply.reasoning else {}
 
 
-class ArenaSource(msgspec.Struct, frozen=True):
-    """The cases and replies of a new arena; `images` is the folder from which pictures may come."""
-
-    cases: list[Case]
-    replies: list[Reply]
-    images: Path | None
+#: the cases and replies of a new arena, and the folder from which pictures may come
+ArenaSource = tuple[list[Case], list[Reply], Path | None]
 
 
 def named_source(settings: StudioSettings, say: Say, cases: str, replies: str, images: str) -> ArenaSource:
@@ -212,7 +206,7 @@ def named_source(settings: StudioSettings, say: Say, cases: str, replies: str, i
     folder = folder_named(settings, say, images, file.parent)
     # what stands beside the replies of a folder, such as what failed, has a longer ending
     plain = [path for path in found if path.name.count(".jsonl") == 1 and ".rejects" not in path.name]
-    return ArenaSource(read_cases(file), read_replies(plain), folder)
+    return read_cases(file), read_replies(plain), folder
 
 
 def uploaded_source(
@@ -224,7 +218,7 @@ def uploaded_source(
     if not sent:
         raise UserError(say("arena.new.no_replies"))
     with received(cases, *sent) as (first, *others):
-        return ArenaSource(read_cases(first), read_replies(others), folder)
+        return read_cases(first), read_replies(others), folder
 
 
 def chart(results: arena_results.ArenaResults) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from compeer.reward.judge import Judgement
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label.setup import question_names
 from compeer.studio.rooms.workplace.annotator import turns
-from compeer.studio.rooms.workplace.coordinator import received
-from compeer.studio.rooms.workplace.links import RoomLinks
+from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received
 
 
 class BarPart(msgspec.Struct, frozen=True):
@@ -53,8 +52,8 @@ PER_PAGE = 10
 PAIRS = 40
 
 
-def add(router: APIRouter, links: RoomLinks) -> None:
-    store = links.store
+def add(router: APIRouter, coordinator: CoordinatorPages) -> None:
+    links, store = coordinator.links, coordinator.store
 
     @router.get("/projects/{number}/agreement")
     def agree(request: Request, number: int, question: Annotated[str, Query(max_length=20)] = "history") -> Response:
@@ -93,7 +92,8 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         return pages(request).flow(
             request,
             "label/agreement.html",
-            project=found,
+            found=found,
+            here_is=coordinator.at(found.id),
             question=question,
             count=count,
             confusion=results.confusion,
@@ -113,8 +113,9 @@ def add(router: APIRouter, links: RoomLinks) -> None:
         def find() -> list[results.ItemRecord]:
             return results.disagreements(store, number, limit=PER_PAGE + 1, offset=start)
 
-        values: dict[str, Any] = {"project": found, "find": find, "page": page, "most": PER_PAGE}
+        values: dict[str, Any] = {"found": found, "here_is": coordinator.at(number), "find": find, "page": page}
         values |= {"names": question_names(request, store, number), "turns": turns, "step": render_step}
+        values |= {"most": PER_PAGE}
         return pages(request).flow(request, "label/disagreements.html", **values)
 
 

@@ -92,7 +92,8 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         return pages(request).flow(
             request,
             "label/quality.html",
-            project=found,
+            found=found,
+            here_is=coordinator.at(found.id),
             settings=quality.settings_of(store, found.id),
             form=coordinator.forms.issue(),
             wrong=wrong,
@@ -173,7 +174,13 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         choices = {question: _choices(question) for question in item.questions if _choices(question)}
         values: dict[str, Any] = {"item": item.item, "at": item.number, "known": known, "choices": choices}
         labels = known.answers if known else quality.label_texts(item.item)
-        values |= {"project": found, "form": coordinator.forms.issue(), "step": render_step, "turns": turns}
+        values |= {
+            "found": found,
+            "here_is": coordinator.at(number),
+            "form": coordinator.forms.issue(),
+            "step": render_step,
+            "turns": turns,
+        }
         return pages(request).page(request, "label/known.html", labels=labels, **values)
 
     @router.post(f"{one}/item/{{at}}")

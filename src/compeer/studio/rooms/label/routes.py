@@ -43,7 +43,6 @@ from compeer.studio.rooms.workplace.annotator import (
     AnnotatorPages,
     FormName,
     Note,
-    RoomQueue,
     Seconds,
     TurnView,
     took,
@@ -68,16 +67,14 @@ from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
-    queue = CheckedQueue(links.store)
-    tasks = ItemTasks(queue)
-    annotator = AnnotatorPages(links, tasks, settings)
+    annotator = LabelPages(links, CheckedQueue(links.store), settings)
     coordinator = CoordinatorPages(annotator, "projects")
     router = workplace_router(annotator, coordinator)
-    add_labelling(router, annotator, tasks, queue)
+    add_labelling(router, annotator)
     add_projects(router, links.store, coordinator)
     add_export(router, links)
-    agreement_pages.add(router, links)
-    quality_pages.add_practice(router, annotator, queue, shown_sheet)
+    agreement_pages.add(router, coordinator)
+    quality_pages.add_practice(router, annotator, annotator.queue, shown_sheet)
     quality_pages.add_quality(router, coordinator)
     setup.add(router, links.store, coordinator)
     add_preview(router, links.store, coordinator)
@@ -138,14 +135,15 @@ def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | Non
     return tuple(STEP_VALUES), next((name for name, value in STEP_VALUES.items() if given == value), None)
 
 
-class ItemTasks(RoomQueue):
-    """The tasks of this room; a key is an item's number."""
+class LabelPages(AnnotatorPages):
+    """Labelling one item after another; a key is an item's number."""
 
     things = "items"
+    queue: CheckedQueue
 
-    def __init__(self, queue: CheckedQueue) -> None:
-        super().__init__(queue)
-        self.checked, self.addresses = queue, ItemAddresses(queue.store)
+    def __init__(self, links: RoomLinks, queue: CheckedQueue, settings: StudioSettings) -> None:
+        super().__init__(links, queue, settings)
+        self.addresses = ItemAddresses(links.store)
 
     def key(self, address: str) -> int:
         if not (address.isascii() and address.isdigit() and len(address) < 100):
@@ -153,27 +151,27 @@ class ItemTasks(RoomQueue):
         return self.addresses.number(int(address))
 
     def before(self, me: Person) -> str | None:
-        return "/label/practice" if self.checked.practice_due(me) else None
+        return "/label/practice" if self.queue.practice_due(me) else None
 
     def sheet(self, me: Person, found: AssignedItem) -> dict[str, Any]:
         values = shown_sheet(self.store, me.project, found)
         return values | {"address": f"/label/items/{self.addresses.shown(found.item)}"}
 
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
-        finished = self.checked.is_finished(me.project)
+        finished = self.queue.is_finished(me.project)
         agreed = agreement(self.store, me.project).questions if finished else {}
         own = {one.id: one for one in own_questions(self.store, me.project)}
         return {"finished": finished, "agreed": agreed, "own": own, "in_language": in_language}
 
 
-def add_labelling(router: APIRouter, annotator: AnnotatorPages, tasks: ItemTasks, queue: CheckedQueue) -> None:
+def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
     """The annotator's pages that only labelling has."""
-    asking = annotator.asking
+    asking, queue = annotator.asking, annotator.queue
 
     @router.get("/items/{item}")
     def look(request: Request, item: str) -> Response:
         me = asking(request, item)
-        return annotator.show(request, me, queue.view(me, tasks.key(item)))
+        return annotator.show(request, me, queue.view(me, annotator.key(item)))
 
     @router.post("/items/{item}")
     def hand_in(
@@ -189,7 +187,7 @@ def add_labelling(router: APIRouter, annotator: AnnotatorPages, tasks: ItemTasks
     ) -> Response:
         me = asking(request, item)
         given = GivenAnswers(answers, guideline)
-        queue.submit(me, tasks.key(item), given, seconds=took(seconds, shown), note=note, form=form)
+        queue.submit(me, annotator.key(item), given, seconds=took(seconds, shown), note=note, form=form)
         return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
     @router.post("/items/{item}/draft")
@@ -199,14 +197,14 @@ def add_labelling(router: APIRouter, annotator: AnnotatorPages, tasks: ItemTasks
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
             raise RequestRefused(422, "invalid", "a draft of another form")
-        kept = queue.save_draft(me, tasks.key(item), answers, note=note, seconds=float(seconds))
+        kept = queue.save_draft(me, annotator.key(item), answers, note=note, seconds=float(seconds))
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
     def own(request: Request) -> Response:
         me = annotator.links.annotator(request)
         handed_in = [(one, datetime.fromtimestamp(one.finished, UTC)) for one in queue.handed_in(me)]
-        found = [(one, f"{at:%Y-%m-%d %H:%M} UTC", tasks.addresses.shown(one.item)) for one, at in handed_in]
+        found = [(one, f"{at:%Y-%m-%d %H:%M} UTC", annotator.addresses.shown(one.item)) for one, at in handed_in]
         return pages(request).page(
             request, "label/mine.html", found=found, mine=queue.own_progress(me), practised=queue.practice(me)
         )
@@ -237,11 +235,10 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
         given = {"name": name, "path": path, "images": images, "guideline": guideline, "lease": lease, "audit": audit}
 
         def make(say: Say) -> int:
-            found = project_source(coordinator.settings, say, file, path.strip(), images.strip())
+            items, folder = project_source(coordinator.settings, say, file, path.strip(), images.strip())
             made = create_project(
-                store, name, found.items, images=found.images, guideline=guideline, lease_minutes=lease,
-                audit_share=audit / 100,
-            )  # fmt: skip
+                store, name, items, images=folder, guideline=guideline, lease_minutes=lease, audit_share=audit / 100
+            )
             return made.project.id
 
         return coordinator.create(request, form, given, make)
@@ -257,28 +254,24 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
     coordinator.add(router, overview)
 
 
-class ProjectSource(msgspec.Struct, frozen=True):
-    """The items of a new project; `images` is the folder from which its pictures may come."""
-
-    items: list[Item]
-    images: Path | None
-
-
 def project_source(
     settings: StudioSettings, say: Say, upload: UploadFile | None, path: str, images: str
-) -> ProjectSource:
-    """Items of an uploaded file, or of a file on this machine; its pictures are beside it unless a folder is named."""
+) -> tuple[list[Item], Path | None]:
+    """The items of a new project and the folder from which its pictures may come.
+
+    They are in an uploaded file, or in a file on this machine, whose pictures are beside it unless a folder is named.
+    """
     if upload is not None and upload.filename:
         folder = folder_named(settings, say, images)
         with received(upload) as (file,):
-            return ProjectSource(list(read_items(file, resolve_images=False)), folder)
+            return list(read_items(file, resolve_images=False)), folder
     if not path:
         raise UserError(say("workplace.new.nothing"))
     file = allowed(settings, say, path)
     if not file.exists():
         raise UserError(say("workplace.new.no_file", path=path))
     items = list(read_items(file, resolve_images=False))
-    return ProjectSource(items, folder_named(settings, say, images, image_folder(file)))
+    return items, folder_named(settings, say, images, image_folder(file))
 
 
 def add_preview(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:

@@ -5,7 +5,7 @@ annotator    the annotator's pages: welcome with its warning, one task after ano
 coordinator  the coordinator's pages: list, new project, people and their links, files; the router of both
 
 It is no room itself but a `Part` with templates, stylesheet, scripts and texts, which the two rooms use. A room says
-what its people do (`annotator.RoomQueue`) and what its own pages show. Where a shared page needs a text of the
+what its people do (`annotator.AnnotatorPages`) and what its own pages show. Where a shared page needs a text of the
 room's own, it is looked up under the room's name: `say(room ~ ".welcome.what")`.
 """
 

@@ -3,7 +3,7 @@
 Everything works as plain forms. For a script the same addresses answer with an object that says where to go next, so a
 page whose studio is away for a moment keeps what was filled in.
 
-What a room's people do is its `RoomQueue`; how a task is submitted is the room's own page, because answers differ.
+A room subclasses `AnnotatorPages`: what its tasks show; how they are submitted is its own, because answers differ.
 Every page shows helplines: annotators read painful things.
 """
 
@@ -63,13 +63,15 @@ Note = Annotated[str, Form(max_length=LONGEST_NOTE)]
 Seconds = Annotated[float | None, Form()]
 
 
-class RoomQueue(ABC):
-    """What people do in a room: its queue, how its pages name one task, and what they show."""
+class AnnotatorPages(ABC):
+    """The pages of one room on which people work through its queue."""
 
     things: ClassVar[str]  # the part of the address before a task's own
 
-    def __init__(self, queue: WorkQueue[Any, Any]) -> None:
-        self.queue, self.store = queue, queue.store
+    def __init__(self, links: RoomLinks, queue: WorkQueue[Any, Any], settings: StudioSettings) -> None:
+        self.links, self.store, self.queue, self.settings = links, links.store, queue, settings
+        self.room, self.home = links.room, f"/{links.room}"
+        self.work, self.begun = f"{self.home}/work", f"compeer_{links.room}"  # the cookie: the warning has been read
 
     def key(self, address: str) -> Any:
         """The key of a task by what stands in its address, as it came from outside."""
@@ -87,15 +89,6 @@ class RoomQueue(ABC):
     def idle(self, me: Person, mine: Any) -> dict[str, Any]:
         """What is shown while there is no task."""
 
-
-class AnnotatorPages:
-    """The pages of one room on which people work through its queue."""
-
-    def __init__(self, links: RoomLinks, tasks: RoomQueue, settings: StudioSettings) -> None:
-        self.links, self.tasks, self.queue, self.settings = links, tasks, tasks.queue, settings
-        self.room, self.home = links.room, f"/{links.room}"
-        self.work, self.begun = f"{self.home}/work", f"compeer_{links.room}"  # the cookie: the warning has been read
-
     def show(self, request: Request, me: Person, found: Any, *, done: bool = False) -> Response:
         """The task to judge, with the random names of its forms."""
         return pages(request).page(
@@ -107,20 +100,20 @@ class AnnotatorPages:
             reasons=REASONS,
             form=secrets.token_urlsafe(16),
             undo_form=secrets.token_urlsafe(16),
-            **self.tasks.sheet(me, found),
+            **self.sheet(me, found),
         )
 
-    def asking(self, request: Request, key: str | int) -> Person:
+    def asking(self, request: Request, key: str) -> Person:
         """Who sent a request about one task: the sender, in the project that the task belongs to."""
         members = self.links.members(request, "annotator")
-        found = self.queue.holder(members, self.tasks.key(str(key))) if len(members) > 1 else None
+        found = self.queue.holder(members, self.key(key)) if len(members) > 1 else None
         return found or self.links.annotator(request)
 
     def welcome(self, request: Request) -> Response:
         me = self.links.annotator(request)
         members = self.links.members(request, "annotator")
         values: dict[str, Any] = {"mine": self.queue.own_progress(me), "paused": me.paused, "name": me.name}
-        values |= {"project": me.project, "title": project_by_number(self.links.store, me.project).name}
+        values |= {"project": me.project, "title": project_by_number(self.store, me.project).name}
         return pages(request).page(request, "workplace/welcome.html", several=len(members) > 1, **values)
 
     def start(self, request: Request) -> Response:
@@ -128,7 +121,7 @@ class AnnotatorPages:
         found = self.links.account(request)
         if found is None or found.role != "annotator":
             return RedirectResponse("/", 303)
-        store, shown = self.links.store, []
+        store, shown = self.store, []
         for me in found.people:
             about = project_by_number(store, me.project)
             kind: ProjectKind = "labelling" if about.votes is None else "arena"
@@ -150,7 +143,7 @@ class AnnotatorPages:
 
     def add(self, router: APIRouter) -> None:
         """The routes that both rooms have."""
-        links, queue, tasks, one = self.links, self.queue, self.tasks, f"/{self.tasks.things}/{{key}}"
+        links, queue, one = self.links, self.queue, f"/{self.things}/{{key}}"
 
         @router.get("/start")
         def start(request: Request) -> Response:
@@ -171,22 +164,22 @@ class AnnotatorPages:
             me = links.annotator(request)
             if request.cookies.get(self.begun) != _mark(request):
                 return RedirectResponse(self.home, 303)
-            if (first := tasks.before(me)) is not None and not me.paused:
+            if (first := self.before(me)) is not None and not me.paused:
                 return RedirectResponse(first, 303)
             found = queue.next(me)
             if found is not None:
                 return self.show(request, me, found, done=done)
             mine = queue.own_progress(me)
-            about = project_by_number(links.store, me.project)
+            about = project_by_number(self.store, me.project)
             most = about.quota if me.quota is None else me.quota
             values: dict[str, Any] = {"mine": mine, "paused": me.paused, "undo_form": secrets.token_urlsafe(16)}
             values["full"] = most is not None and mine.done >= most  # they have done all that they should
-            return pages(request).page(request, f"{self.room}/idle.html", **values, **tasks.idle(me, mine))
+            return pages(request).page(request, f"{self.room}/idle.html", **values, **self.idle(me, mine))
 
         @router.get(f"{one}/skip")
         def ask_skip(request: Request, key: str) -> Response:
-            queue.view(self.asking(request, key), tasks.key(key))
-            values: dict[str, Any] = {"key": key, "things": tasks.things, "reasons": REASONS}
+            queue.view(self.asking(request, key), self.key(key))
+            values: dict[str, Any] = {"key": key, "things": self.things, "reasons": REASONS}
             return pages(request).page(request, "workplace/skip.html", form=secrets.token_urlsafe(16), **values)
 
         @router.post(f"{one}/skip")
@@ -200,7 +193,7 @@ class AnnotatorPages:
         ) -> Response:
             me = self.asking(request, key)
             why = f"{reason}: {words.strip()}" if words.strip() else reason
-            queue.skip(me, tasks.key(key), "" if distress else why, distress=distress, form=form)
+            queue.skip(me, self.key(key), "" if distress else why, distress=distress, form=form)
             return self.onward(request, f"{self.home}/rest" if distress else self.work)
 
         @router.get("/rest")
@@ -215,7 +208,7 @@ class AnnotatorPages:
 
         @router.get(f"{one}/pictures/{{number}}")
         def picture(request: Request, key: str, number: int) -> Response:
-            return send_picture(queue.picture(self.asking(request, key), tasks.key(key), number))
+            return send_picture(queue.picture(self.asking(request, key), self.key(key), number))
 
 
 def send_picture(path: Path) -> Response:

@@ -284,7 +284,7 @@ class CoordinatorPages:
                 counts = self.queue.people_progress(db, number)
             texts = reminders(found, counts, self._base(request))
             return pages(request).page(
-                request, "workplace/reminders.html", here_is=self.at(number), found=texts, project=found.name
+                request, "workplace/reminders.html", here_is=self.at(number), found=found, texts=texts
             )
 
         @router.post(f"{one}/people/{{person}}")
