@@ -29,7 +29,7 @@ def test_one_of_micro_batch_and_accumulation_gives_the_other() -> None:
         ({"batch": 32, "processes": 3}, r"32 prompts x 4 outputs = 128 outputs over 3 processes are 42\.6667 each.*"
                                         r"a group would be split.*30 or 33.*1, 2, 4, 8, 16 or 32 processes"),
         ({"batch": 1, "processes": 2}, r"= 4 outputs over 2 processes are 2 each, which is 0\.5 groups of 4"),
-        ({"batch": 4, "micro_batch": 3}, r"= 16 outputs a process, which micro_batch 3 does not divide.*1, 2, 4, 8, 16"),
+        ({"batch": 4, "micro_batch": 3}, r"= 16 outputs a process, which micro_batch 3 does not divide.*1, 2, 4, 8 or 16"),
         ({"batch": 4, "processes": 2, "micro_batch": 2, "accumulation": 3},
          r"micro_batch 2 x accumulation 3 = 6 outputs a process, but 4 prompts x 4 outputs / 2 processes = 8, "
          r"and 6 is not a multiple of 4.*accumulation to 4"),

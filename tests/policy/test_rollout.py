@@ -15,7 +15,7 @@ import pytest
 from compeer.errors import UserError
 from compeer.policy import trl_internals
 from compeer.policy.llamacpp_rollouts import LlamaCppRollout, places
-from compeer.policy.trl_internals import ATTRIBUTES, INTERNALS, correct, share_prompts, weights
+from compeer.policy.trl_internals import ATTRIBUTES, INTERNALS, MOST, correct, share_prompts, weights
 
 PROMPTS = [[{"role": "user", "content": said}] for said in ("I lost my job.", "My dog died.", "I can't sleep at all.")]
 
@@ -59,11 +59,16 @@ def trainer(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> A
     return made
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPEER_THREADS", "1")
+
+
 @pytest.fixture
 def rollout(tiny_gguf: Path, trainer: Any) -> Iterator[LlamaCppRollout]:
     """With a trainer as it was before any rollout touched it, at a step of its own."""
     found = dict(vars(trainer)), dict(vars(trainer.model.get_base_model())), trainer.state.global_step
-    made = LlamaCppRollout(tiny_gguf, threads=1)
+    made = LlamaCppRollout(tiny_gguf)
     yield made
     made.close()
     for thing, before in ((trainer, found[0]), (trainer.model.get_base_model(), found[1])):
@@ -158,7 +163,7 @@ def test_draws_hang_on_the_step_and_are_repeated_by_a_resumed_run(
     held_out = rollout(rows, trainer)
     trainer.model.train()
     assert held_out["completion_ids"] != later["completion_ids"]
-    again = LlamaCppRollout(tiny_gguf, threads=1)
+    again = LlamaCppRollout(tiny_gguf)
     try:
         assert repr(again(rows, trainer)) == repr(later), "a new process at this step, without the evaluation"
     finally:
@@ -181,7 +186,7 @@ def test_the_adapter_is_the_one_of_the_step(rollout: LlamaCppRollout, trainer: A
 
 
 def test_outputs_beyond_the_slots_are_written_in_turns(tiny_gguf: Path, rollout: LlamaCppRollout, trainer: Any) -> None:
-    few = LlamaCppRollout(tiny_gguf, threads=1, slots=2)
+    few = LlamaCppRollout(tiny_gguf, slots=2)
     try:
         made = few([PROMPTS[0]] * 5 + [PROMPTS[1]], trainer)
     finally:
@@ -229,7 +234,7 @@ def test_weights_are_ratios_cut_at_the_most_and_one_where_nothing_is_known() -> 
     trained = torch.tensor([[-1.0, -1.0, -1.0, -1.0, -1.0]])
     sampled = torch.tensor([[-1.0, -1.4, -3.0, math.nan, 0.0]])
     mask = torch.tensor([[1, 1, 1, 1, 0]])
-    found = weights(trained, sampled, mask, most=2.0)
+    found = weights(trained, sampled, mask)
     assert found.tolist()[0] == pytest.approx([1.0, math.exp(0.4), 2.0, 1.0, 1.0])
 
 
@@ -345,11 +350,11 @@ def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: Llam
     sampled = (logps - shift).detach()
     uncorrected = gradient(trainer, batch | {"sampling_per_token_logps": sampled})
     assert torch.equal(uncorrected, gradient(trainer, batch)), "TRL itself makes nothing of them"
-    correct(trainer, most=1.5)
+    correct(trainer)
     found = gradient(trainer, batch | {"sampling_per_token_logps": sampled})
 
     mask = batch["completion_mask"]
-    weight = torch.exp(shift).clamp(max=1.5)
+    weight = torch.exp(shift).clamp(max=MOST)
     logps = scores(trainer, batch)[0]
     each = -weight * batch["advantages"][:, None] * torch.exp(logps - logps.detach()) * mask
     total = (each.sum(1) / mask.sum(1)).mean() if loss == "grpo" else each.sum() / mask.sum()
@@ -364,7 +369,7 @@ def test_the_loss_is_weighted_with_trained_over_sampled(loss: str, rollout: Llam
     assert logged["sampling/sampling_logp_difference/max"][-1] == pytest.approx(
         float(shift[known].abs().max()), abs=1e-4
     )
-    assert logged["sampling/cut"][-1] == pytest.approx(float((weight >= 1.5)[known].float().mean()), abs=1e-4)
+    assert logged["sampling/cut"][-1] == pytest.approx(float((weight >= MOST)[known].float().mean()), abs=1e-4)
 
 
 def test_outputs_used_again_are_weighted_by_what_the_policy_was(rollout: LlamaCppRollout, trainer: Any) -> None:
@@ -396,7 +401,7 @@ def test_a_run_trains_with_the_correction_and_resumes_to_the_same_weights(
     import torch
 
     def run(name: str, steps: int, resume: Path | None = None) -> tuple[dict[str, Any], list[dict[str, float]]]:
-        sampler = LlamaCppRollout(tiny_gguf, threads=1, adapter_dir=tmp_path / name / "adapters")
+        sampler = LlamaCppRollout(tiny_gguf)
         made = trainer_on(
             tiny_model_dir, tmp_path / name, sampler, max_steps=steps, save_strategy="steps", save_steps=1,
             lr_scheduler_type="constant",
@@ -414,4 +419,3 @@ def test_a_run_trains_with_the_correction_and_resumes_to_the_same_weights(
         assert 0 < line["sampling/sampling_logp_difference/mean"] < 0.05
         assert line["sampling/effective"] > 0.99
     assert json.loads((tmp_path / "copied/trainer_state.json").read_text())["global_step"] == 1
-    assert (tmp_path / "whole/adapters/adapter-0.gguf").is_file()

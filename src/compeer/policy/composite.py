@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any, Literal, Protocol
@@ -83,8 +83,8 @@ def read_record(row: str) -> PromptRecord:
         return from_json(row, PromptRecord)
     except msgspec.MsgspecError as error:
         raise UserError(
-            f"The column `prompt_record` holds no record of a prompt: {error}. Make the dataset with "
-            "compeer cer export --format trl-grpo."
+            f"This is no prompt_record, the record of a prompt: {error}. "
+            "Make them with compeer cer export --format trl-grpo."
         ) from None
 
 
@@ -112,6 +112,10 @@ class RewardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def weight(self, part: str) -> float:
         judged = self.source != "rules" or part == "format"
         return self.weights.get(part, 1.0 if part in PARTS and judged else 0.0)
+
+    def total(self, parts: Mapping[str, float]) -> float:
+        """The weighted sum of these parts."""
+        return sum(self.weight(name) * value for name, value in parts.items())
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -244,8 +248,7 @@ class CompositeReward:
     ) -> list[Scored]:
         parts = [judgement.parts(self.settings.soft) | more for judgement, more in zip(judged, further, strict=True)]
         there = [judgement.failure is None for judgement in judged]
-        sums = [sum(self.settings.weight(name) * value for name, value in one.items()) for one in parts]
-        totals = filled([one if judged else None for one, judged in zip(sums, there, strict=True)])
+        totals = filled([self.settings.total(one) if known else None for one, known in zip(parts, there, strict=True)])
         replies = [one.response for one in read]
         scale, s_in, s_hi, rewards = 0.0, [0.0] * len(replies), [0.0] * len(replies), totals
         if self.settings.reweight:
@@ -256,8 +259,8 @@ class CompositeReward:
             # what was not judged must not gain by being unlike the others, so its reward is filled in again
             rewards = filled(
                 [
-                    reweight(total, within, before, scale, self.settings.variant) if judged else None
-                    for total, within, before, judged in zip(totals, s_in, s_hi, there, strict=True)
+                    reweight(total, within, before, scale, self.settings.variant) if known else None
+                    for total, within, before, known in zip(totals, s_in, s_hi, there, strict=True)
                 ]
             )
         return [

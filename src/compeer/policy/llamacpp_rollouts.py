@@ -51,24 +51,13 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 class LlamaCppRollout:
     """TRL's `rollout_func` for a Llama model with LoRA whose base is the file `weights`, by default the embedded one.
 
-    `slots`: outputs decoded side by side, by default those of one prompt. `threads`: by default all free cores, since
-    torch waits meanwhile; $COMPEER_THREADS overrides. `adapter_dir`: where the adapter of the step is written, by
-    default a temporary folder. `most`: what the correction is cut at. `ignore_end`: write until the limit.
+    `slots`: outputs decoded side by side, by default those of one prompt. `ignore_end`: write until the limit. It runs
+    on all free cores, since torch waits meanwhile; $COMPEER_THREADS overrides.
     """
 
-    def __init__(
-        self,
-        weights: Path | None = None,
-        *,
-        slots: int | None = None,
-        threads: int | None = None,
-        adapter_dir: Path | None = None,
-        most: float = 2.0,
-        ignore_end: bool = False,
-    ) -> None:
-        self.weights, self.slots, self.threads, self.most, self.ignore_end = weights, slots, threads, most, ignore_end
-        self._kept = None if adapter_dir else tempfile.TemporaryDirectory(prefix="compeer-rollout-")
-        self._folder = adapter_dir or Path(self._kept.name if self._kept else "")
+    def __init__(self, weights: Path | None = None, *, slots: int | None = None, ignore_end: bool = False) -> None:
+        self.weights, self.slots, self.ignore_end = weights, slots, ignore_end
+        self._folder = tempfile.TemporaryDirectory(prefix="compeer-rollout-")  # for the adapter of the step
         self._sampler: Sampler | None = None
         self._trainer: Any = None
         self._now: tuple[int, bool] | None = None  # the step, and whether it is for training
@@ -82,12 +71,18 @@ class LlamaCppRollout:
 
     def generate(self, prompts: list[Ids], trainer: Any) -> tuple[list[Ids], list[list[float]]]:
         """What the policy adds to each sequence of tokens, and the log-probability of each token it added."""
-        self._attach(trainer)
+        if self._trainer is not trainer:
+            check(trainer)
+            correct(trainer)
+            share_prompts(trainer)
+            self._trainer, self._now = trainer, None
         groups = [(ids, len(list(same))) for ids, same in itertools.groupby(prompts)]
         slots = self.slots or max(count for _, count in groups)
         longest = max(len(ids) for ids, _ in groups) + 1
         sampler = self._current(trainer, slots, longest + slots * (longest + trainer.max_completion_length))
-        key = self._key(trainer)
+        self._calls += 1
+        # what the draws depend on: also which call of this step it is, where a step takes several
+        key = f"{trainer.args.seed} {self._now} {trainer.accelerator.process_index} {self._calls}"
         jobs, place = [], 0
         for ids, count in groups:
             for start in range(0, count, slots):
@@ -110,21 +105,11 @@ class LlamaCppRollout:
         return [sample.ids for sample in samples], [sample.logprobs for sample in samples]
 
     def close(self) -> None:
-        """Stop llama.cpp and remove the adapter, unless its folder was given."""
+        """Stop llama.cpp and remove the adapter."""
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
-        if self._kept:
-            self._kept.cleanup()
-
-    def _attach(self, trainer: Any) -> None:
-        """Once: refuse what would train on another distribution, and give the trainer its correction."""
-        if self._trainer is trainer:
-            return
-        check(trainer)
-        correct(trainer, most=self.most)
-        share_prompts(trainer)
-        self._trainer, self._now = trainer, None
+        self._folder.cleanup()
 
     def _current(self, trainer: Any, slots: int, context: int) -> Sampler:
         """llama.cpp with the adapter of this step, begun anew for an evaluation so that training does not notice it."""
@@ -135,19 +120,11 @@ class LlamaCppRollout:
         if found is not None:
             found.close()
         model = trainer.accelerator.unwrap_model(trainer.model)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        adapter = write_adapter(model, self._folder / f"adapter-{trainer.accelerator.process_index}.gguf")
-        self._sampler = Sampler(
-            self.weights or locate(), adapter, slots=slots, context=context, threads=self.threads or share_of_cores()
-        )
+        adapter = write_adapter(model, Path(self._folder.name) / "adapter.gguf")
+        self._sampler = Sampler(self.weights or locate(), adapter, slots=slots, context=context)
         if self._now != now:
             self._now, self._calls = now, 0
         return self._sampler
-
-    def _key(self, trainer: Any) -> str:
-        """What the draws depend on: also which call of this step it is, where a step takes several."""
-        self._calls += 1
-        return f"{trainer.args.seed} {self._now} {trainer.accelerator.process_index} {self._calls}"
 
 
 def check(trainer: Any) -> None:
@@ -196,11 +173,11 @@ class Sample(msgspec.Struct, frozen=True):
 class Sampler:
     """Draws outputs from an open llama.cpp server with these weights and this adapter."""
 
-    def __init__(self, weights: Path, adapter: Path | None, *, slots: int, context: int, threads: int) -> None:
-        self.slots, self.context = slots, context
-        self._server = LlamaServer(weights, adapter, slots=slots, context=context, brief=True, n_threads=threads)
+    def __init__(self, weights: Path, adapter: Path, *, slots: int, context: int) -> None:
+        self.slots, self.context, cores = slots, context, share_of_cores()
+        self._server = LlamaServer(weights, adapter, slots=slots, context=context, brief=True, n_threads=cores)
         loaded = self._server.request("GET", "/lora-adapters")
-        if adapter and [entry["scale"] for entry in loaded] != [1.0]:
+        if [entry["scale"] for entry in loaded] != [1.0]:
             raise ModelError(f"llama.cpp did not load the adapter {adapter}: it has {loaded}.")
 
     def sample(

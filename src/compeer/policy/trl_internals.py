@@ -77,27 +77,27 @@ def generate(sequences: list[Ids], trainer: Any) -> tuple[list[Ids], list[list[f
     return added, logprobs
 
 
+#: C, what a weight is cut at
+MOST = 2.0
 #: nats per token at which two programs cannot have the same weights; rounding gives less than a tenth of it
 DIFFERENT_WEIGHTS = 1.0
 
 
-def weights(trained: Any, sampled: Any, mask: Any, most: float = 2.0) -> Any:
-    """p/q for each token, cut at `most`; 1 where the sampler reported nothing (NaN) or nothing is trained."""
+def weights(trained: Any, sampled: Any, mask: Any) -> Any:
+    """p/q for each token, cut at `MOST`; 1 where the sampler reported nothing (NaN) or nothing is trained."""
     import torch
 
     ratio = torch.exp((trained - sampled).double()).to(trained.dtype)
     known = mask.bool() & ~torch.isnan(sampled)
-    return torch.where(known, ratio.clamp(max=most), torch.ones_like(ratio))
+    return torch.where(known, ratio.clamp(max=MOST), torch.ones_like(ratio))
 
 
-def correct(trainer: Any, most: float = 2.0) -> None:
+def correct(trainer: Any) -> None:
     """Have this GRPOTrainer weight its loss whenever a batch comes with log-probabilities of the sampler."""
     if trainer.use_vllm:
         raise UserError("This run samples with vLLM, which TRL corrects itself; leave out the other rollouts.")
     if trainer.loss_type == "vespo":
         raise UserError("The loss vespo weights sequences itself and cannot be corrected here. Choose grpo or dapo.")
-    if most < 1:
-        raise UserError(f"The correction cannot be cut below 1, where nothing differs; it says {most}.")
     plain_loss, plain_scores = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
     rows: dict[str, Any] | None = None
 
@@ -113,52 +113,47 @@ def correct(trainer: Any, most: float = 2.0) -> None:
         found = plain_scores(*args, **kwargs)
         if rows is not None and rows.get("sampling_per_token_logps") is not None:
             old = rows.get("old_per_token_logps")
-            _weight(trainer, rows, (found[0] if old is None else old).detach(), most)
+            _weight(trainer, rows, (found[0] if old is None else old).detach())
         return found
 
     trainer._compute_loss, trainer._get_per_token_logps_and_entropies = loss, scores
 
 
-def _weight(trainer: Any, rows: dict[str, Any], trained: Any, most: float) -> None:
+def _weight(trainer: Any, rows: dict[str, Any], trained: Any) -> None:
     """Put the weights on the advantages of the batch that the loss is about to use."""
+    import torch
+
     mask = rows["completion_mask"]
     if "tool_mask" in rows:
         mask = mask * rows["tool_mask"]
     sampled = rows["sampling_per_token_logps"]
-    _check_same(trained, sampled, mask)
-    found = weights(trained, sampled, mask, most)
-    advantages = rows["advantages"]
-    rows["advantages"] = (advantages[:, None] if advantages.dim() == 1 else advantages) * found
-    _log(trainer, trained, sampled, mask, found, most)
-
-
-def _check_same(trained: Any, sampled: Any, mask: Any) -> None:
-    """Two programs with the same weights are never this far apart; a correction would only hide the mistake."""
-    import torch
-
-    apart = (trained - sampled)[mask.bool() & ~torch.isnan(sampled)].abs()
+    known = mask.bool() & ~torch.isnan(sampled)
+    apart = (trained - sampled)[known].abs()
+    # two programs with the same weights are never this far apart; a correction would only hide the mistake
     if apart.numel() and float(apart.mean()) > DIFFERENT_WEIGHTS:
         raise UserError(
             f"The sampler's log-probabilities are {float(apart.mean()):.1f} away from the trained model's on average: "
             "they do not have the same weights. Give the rollouts the file of the model that is trained."
         )
-
-
-def _log(trainer: Any, trained: Any, sampled: Any, mask: Any, found: Any, most: float) -> None:
-    import torch
-
-    known = mask.bool() & ~torch.isnan(sampled)
-    apart, ratio = (trained - sampled)[known].abs(), found[known]
+    found = weights(trained, sampled, mask)
+    advantages = rows["advantages"]
+    rows["advantages"] = (advantages[:, None] if advantages.dim() == 1 else advantages) * found
+    ratio = found[known]
     if not apart.numel():  # all ranks must gather
         apart, ratio = found.new_zeros(1), found.new_ones(1)
+    _log(trainer, apart, ratio, 1 - known.sum() / mask.sum().clamp(min=1))
+
+
+def _log(trainer: Any, apart: Any, ratio: Any, untold: Any) -> None:
+    """How far the sampler is from the policy, and how much is corrected, over all processes."""
     values = {
         "sampling_logp_difference/mean": (apart.mean(), "mean"),
         "sampling_logp_difference/max": (apart.max(), "max"),
         "importance_sampling_ratio/min": (ratio.min(), "min"),
         "importance_sampling_ratio/mean": (ratio.mean(), "mean"),
         "importance_sampling_ratio/max": (ratio.max(), "max"),
-        "cut": ((ratio >= most).float().mean(), "mean"),
-        "untold": (1 - known.sum() / mask.sum().clamp(min=1), "mean"),
+        "cut": ((ratio >= MOST).float().mean(), "mean"),
+        "untold": (untold, "mean"),
         # the share of the tokens that would be worth as much without weights
         "effective": (ratio.sum() ** 2 / (ratio**2).sum() / len(ratio), "mean"),
     }

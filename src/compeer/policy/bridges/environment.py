@@ -20,13 +20,11 @@ import msgspec
 
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
-from compeer.models.spec import open_model
 from compeer.policy.bridges.files import opened, read, reward_file
-from compeer.policy.composite import PromptRecord, Scored
+from compeer.policy.composite import Scored, read_record
 from compeer.policy.multi_turn import Exchange, Talk, TalkReward
 from compeer.policy.seeker import SAGE, Seeker
 from compeer.reasoning.ontology import Language
-from compeer.typed import from_json
 
 #: seconds that the first of a group waits for the last; then those that came are scored without the rest
 PATIENCE = 600.0
@@ -63,18 +61,19 @@ class Support:
         self.tasks = read_tasks(prompts) if prompts else []
         if self.reward.settings.reweight:
             # at once and in this thread: a model that is loaded in another one may wait for a lock of tqdm for ever
-            self.reward.embedder.open(languages or sorted({_read(one.prompt_record).language for one in self.tasks}))
+            spoken = {read_record(one.prompt_record).language for one in self.tasks}
+            self.reward.embedder.open(languages or sorted(spoken))
         self.seeker: Seeker | None = None
         self.turns, self.rules = 1, SAGE
         self._talks: TalkReward | None = None
         if talks := settings.conversation:
-            self.seeker = Seeker(open_model(talks.seeker, base_url=talks.base_url), talks.settings)
+            self.seeker = talks.open_seeker()
             self.turns, self.rules = talks.talks.turns, talks.settings.rules
             self._talks = TalkReward(self.reward, talks.weights, self.rules)
 
     def begin(self, prompt_record: str) -> Talk:
         """The conversation that this prompt begins."""
-        record = _read(prompt_record)
+        record = read_record(prompt_record)
         return Talk(language=record.language, history=list(record.history), mood=self.rules.start)
 
     async def answer(self, talk: Talk, output: str, seed: int | None = None) -> str | None:
@@ -93,7 +92,7 @@ class Support:
                 talk.exchanges, talk.end = [Exchange("")], "incomplete"
         outputs = [talk.exchanges[0].output for talk in talks]
         if self._talks is None:
-            return [told(row) for row in self.reward.score([(_read(prompt_record), outputs)])]
+            return [told(row) for row in self.reward.score([(read_record(prompt_record), outputs)])]
         written = [msgspec.json.encode(talk).decode() for talk in talks]
         rewards = self._talks(None, outputs, [prompt_record] * len(talks), written)
         return [
@@ -105,13 +104,6 @@ class Support:
         """Close what the seeker has opened. The reward stays open: a process opens it once."""
         if self.seeker is not None:
             await self.seeker.model.close()
-
-
-def _read(prompt_record: str) -> PromptRecord:
-    try:
-        return from_json(prompt_record, PromptRecord)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"This is no prompt_record of compeer cer export --format trl-grpo: {error}.") from None
 
 
 def told(row: Scored) -> dict[str, float]:

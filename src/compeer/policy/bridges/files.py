@@ -96,11 +96,5 @@ def read(path: str) -> GrpoConfig:
 @functools.cache
 def _opened(path: str) -> CompositeReward:
     config = read(path)
-    judge = None
-    if config.judge is not None and config.reward.source != "rules":
-        from compeer.reward.client import JudgeClient
-        from compeer.reward.spec import open_judge
-
-        prompt_record = open_judge(config.judge.spec, base_url=config.judge.base_url)
-        judge = JudgeClient(prompt_record, budget=config.judge.budget, orders=config.judge.orders)
+    judge = config.judge.client() if config.judge and config.reward.source != "rules" else None
     return CompositeReward(judge, Embedder(config.embedder), config.reward)

@@ -18,8 +18,7 @@ from typing import Any
 
 from compeer.errors import UserError
 from compeer.policy.bridges.files import opened
-from compeer.policy.composite import PromptRecord
-from compeer.typed import from_json
+from compeer.policy.composite import PromptRecord, read_record
 
 
 class CompeerReward:
@@ -44,7 +43,7 @@ class CompeerReward:
         groups: list[tuple[PromptRecord, list[str]]] = []
         for record, rows in groupby(zip(prompt_record, completions, strict=True), lambda row: row[0]):
             outputs = [output for _, output in rows]
-            what = from_json(record, PromptRecord)
+            what = read_record(record)
             size = next((size for size in self.sizes if len(outputs) % size == 0), None)
             if self.sizes and size is None:
                 wanted = " or ".join(map(str, self.sizes))

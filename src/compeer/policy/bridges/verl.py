@@ -27,8 +27,7 @@ import msgspec
 from compeer.errors import UserError
 from compeer.policy.bridges.environment import PATIENCE, Meeting, told
 from compeer.policy.bridges.files import opened
-from compeer.policy.composite import CompositeReward, PromptRecord, Scored
-from compeer.typed import from_json
+from compeer.policy.composite import CompositeReward, Scored, read_record
 
 Extra = Mapping[str, Any]
 _meetings: dict[tuple[int, float, str | None], Meeting[str, Scored]] = {}
@@ -49,9 +48,7 @@ async def compute_score(
     reward = opened(config)
     key = (id(asyncio.get_running_loop()), patience, config)
     if key not in _meetings:
-        _meetings[key] = Meeting(
-            lambda record, outputs: reward.score([(from_json(record, PromptRecord), outputs)]), patience
-        )
+        _meetings[key] = Meeting(lambda record, outputs: reward.score([(read_record(record), outputs)]), patience)
     return told(await _meetings[key].join(prompt_record, group, solution_str))
 
 
@@ -75,10 +72,7 @@ def compute_scores(
         size = sizes[prompt_record] if len(found) % sizes[prompt_record] == 0 else len(found)
         groups += [(prompt_record, found[at : at + size]) for at in range(0, len(found), size)]
     rows = opened(config).score(
-        [
-            (from_json(prompt_record, PromptRecord), [solution_strs[at] for at in found])
-            for prompt_record, found in groups
-        ]
+        [(read_record(prompt_record), [solution_strs[at] for at in found]) for prompt_record, found in groups]
     )
     order = [place for _, found in groups for place in found]
     by_place = {place: told(row) for place, row in zip(order, rows, strict=True)}
@@ -96,12 +90,9 @@ def compute_total(
 ) -> dict[str, float]:
     """verl's signature for one output by itself: the total before equation 5."""
     prompt_record, _ = _record(extra_info)
-    row = _alone(opened(config)).score([(from_json(prompt_record, PromptRecord), [solution_str])])[0]
-    return told(row)
-
-
-def _alone(reward: CompositeReward) -> CompositeReward:
-    return CompositeReward(reward.judge, reward.embedder, msgspec.structs.replace(reward.settings, reweight=False))
+    whole = opened(config)
+    alone = CompositeReward(whole.judge, whole.embedder, msgspec.structs.replace(whole.settings, reweight=False))
+    return told(alone.score([(read_record(prompt_record), [solution_str])])[0])
 
 
 def _record(extra: Extra | None) -> tuple[str, int]:

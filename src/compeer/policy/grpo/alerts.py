@@ -25,11 +25,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
+from statistics import fmean, stdev, variance
 from typing import Any
 
 import msgspec
 
-from compeer.policy.composite import Judging, PromptRecord, RewardSettings, text_of
+from compeer.policy.composite import Judging, RewardSettings, read_record, text_of
 from compeer.reasoning import parse
 from compeer.reward.case import Case, case_of_parsed
 from compeer.reward.judge import Judgement
@@ -149,19 +150,10 @@ class Alerts:
 
 def _change(before: Sequence[tuple[int, float]], now: Sequence[tuple[int, float]]) -> Change:
     first, second = [value for _, value in before], [value for _, value in now]
-    freedom = len(first) + len(second) - 2
-    pooled = (_squares(first) + _squares(second)) / freedom  # a window alone is too short to tell its own spread
+    squares = sum(variance(values) * (len(values) - 1) for values in (first, second))
+    pooled = squares / (len(first) + len(second) - 2)  # a window alone is too short to tell its own spread
     error = math.sqrt(pooled * (1 / len(first) + 1 / len(second)))
-    return Change(_mean(first), _mean(second), error, (before[0][0], before[-1][0]), (now[0][0], now[-1][0]))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _squares(values: Sequence[float]) -> float:
-    middle = _mean(values)
-    return sum((value - middle) ** 2 for value in values)
+    return Change(fmean(first), fmean(second), error, (before[0][0], before[-1][0]), (now[0][0], now[-1][0]))
 
 
 def _range(steps: tuple[int, int]) -> str:
@@ -196,7 +188,7 @@ class HeldOut:
         """Both judges on a batch; returns the training judge's scores."""
         cases = []
         for row, completion in zip(prompt_record, completions, strict=True):
-            known = from_json(row, PromptRecord)
+            known = read_record(row)
             parsed = parse(text_of(completion))
             cases.append(case_of_parsed(known.id, known.language, known.history, known.reference, parsed))
         training, second = (self._totals(judge, cases) for judge in (self.training, self.second))
@@ -213,13 +205,11 @@ class HeldOut:
         if not both:
             return found
         gaps = [one - two for one, two in both]
-        mean = sum(gaps) / len(gaps)
-        spread = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / max(1, len(gaps) - 1))
         return found | {
-            "judge/training": sum(one for one, _ in both) / len(both),
-            "judge/second": sum(two for _, two in both) / len(both),
-            "judge/gap": mean,
-            "judge/gap_error": spread / math.sqrt(len(gaps)),
+            "judge/training": fmean(one for one, _ in both),
+            "judge/second": fmean(two for _, two in both),
+            "judge/gap": fmean(gaps),
+            "judge/gap_error": stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else 0.0,
         }
 
     def see(self, step: int, found: Mapping[str, float]) -> list[str]:
@@ -256,10 +246,7 @@ class HeldOut:
             judgements = [Judgement(id=case.id, complete=case.complete) for case in cases]
         else:
             judgements = judge.judge_all(cases)
-        return [self._total(judgement) for judgement in judgements]
-
-    def _total(self, judgement: Judgement) -> float | None:
-        if judgement.failure is not None:
-            return None
-        parts = judgement.parts(self.settings.soft)
-        return sum(self.settings.weight(name) * value for name, value in parts.items())
+        return [
+            None if one.failure is not None else self.settings.total(one.parts(self.settings.soft))
+            for one in judgements
+        ]

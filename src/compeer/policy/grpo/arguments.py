@@ -30,6 +30,7 @@ from compeer.errors import UserError
 from compeer.models.shipped import base_of, is_adapter
 from compeer.models.weights import of_base
 from compeer.policy.grpo.config import GrpoConfig
+from compeer.policy.trl_internals import MOST
 from compeer.training.model import Lora, on_gpu, shape_of, start_identity
 from compeer.training.model import arguments as device_arguments
 from compeer.training.run import Run, processes
@@ -78,14 +79,16 @@ def plan(
         raise UserError(f"group is {group}; an advantage compares outputs, so a group has at least 2.")
     outputs = batch * group
     if batch % processes:
+        below = batch - batch % processes
+        nearest = [size for size in (below, below + processes) if size]
         raise UserError(
             f"{batch} prompts x {group} outputs = {outputs} outputs over {processes} processes are "
             f"{outputs / processes:g} each, which is {batch / processes:g} groups of {group}: a group would be split. "
-            f"Choose a batch that {processes} divides ({_nearest(batch, processes)}), or {_counts(batch)} processes."
+            f"Choose a batch that {processes} divides ({_listed(nearest)}), or {_listed(_divisors(batch))} processes."
         )
     share = outputs // processes
     if micro_batch is None and accumulation is None:
-        micro_batch = _largest(share, AT_ONCE)
+        micro_batch = max(size for size in _divisors(share) if size <= AT_ONCE)
     if micro_batch is None:
         assert accumulation is not None
         micro_batch = _divided(share, accumulation, "accumulation", batch, group, processes)
@@ -106,27 +109,23 @@ def _divided(share: int, by: int, name: str, batch: int, group: int, processes: 
     if share % by:
         raise UserError(
             f"{batch} prompts x {group} outputs / {processes} processes = {share} outputs a process, which {name} {by} "
-            f"does not divide ({share / by:.3g}): a group would be split. Choose one of {_divisors(share)}."
+            f"does not divide ({share / by:.3g}): a group would be split. Choose one of {_listed(_divisors(share))}."
         )
     return share // by
 
 
-def _largest(share: int, most: int) -> int:
-    return max(size for size in range(1, min(share, most) + 1) if share % size == 0)
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]
 
 
-def _divisors(number: int) -> str:
-    return ", ".join(str(size) for size in range(1, number + 1) if number % size == 0)
+def _listed(numbers: list[int]) -> str:
+    """Numbers as a sentence names them.
 
-
-def _nearest(batch: int, processes: int) -> str:
-    below = batch - batch % processes
-    return " or ".join(str(size) for size in (below, below + processes) if size)
-
-
-def _counts(batch: int) -> str:
-    found = [size for size in range(1, min(batch, 64) + 1) if batch % size == 0]
-    return ", ".join(map(str, found[:-1])) + f" or {found[-1]}" if len(found) > 1 else "1"
+    >>> _listed([1, 2, 4]), _listed([1])
+    ('1, 2 or 4', '1')
+    """
+    *before, last = map(str, numbers)
+    return f"{', '.join(before)} or {last}" if before else last
 
 
 class PolicyStart(msgspec.Struct, frozen=True):
@@ -238,7 +237,7 @@ def _vllm(config: GrpoConfig, way: str) -> dict[str, Any]:
         "vllm_max_model_length": _most(config) + config.max_completion,
         # as for llama.cpp (`trl_internals.correct`); TRL would leave out whole outputs
         "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_importance_sampling_clip_max": 2.0,
+        "vllm_importance_sampling_clip_max": MOST,
     }
 
 

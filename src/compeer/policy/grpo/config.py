@@ -13,18 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from compeer.config import convert, load
 from compeer.errors import UserError
+from compeer.models.spec import open_model
 from compeer.policy.composite import RewardSettings
 from compeer.policy.multi_turn import TalkSettings, TalkWeights
-from compeer.policy.seeker import SeekerSettings
+from compeer.policy.seeker import Seeker, SeekerSettings
 from compeer.reasoning.prompt import Length
 from compeer.reward.judge import Orders
 from compeer.training.model import HeldModel
+
+if TYPE_CHECKING:
+    from compeer.reward.client import JudgeClient
 
 Rollout = Literal["auto", "transformers", "llamacpp", "vllm-server", "vllm-colocate"]
 #: what the names of the paper mean for the reward
@@ -46,6 +50,13 @@ class JudgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     base_url: str | None = None
     budget: float = 120.0
     orders: Orders = "one"
+
+    def client(self) -> JudgeClient:
+        """The judge as the reward asks it."""
+        from compeer.reward.client import JudgeClient
+        from compeer.reward.spec import open_judge
+
+        return JudgeClient(open_judge(self.spec, base_url=self.base_url), budget=self.budget, orders=self.orders)
 
 
 class SecondJudgeConfig(JudgeConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +81,9 @@ class TalkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     talks: TalkSettings = TalkSettings()
     weights: TalkWeights = TalkWeights()
     settings: SeekerSettings = SeekerSettings()
+
+    def open_seeker(self) -> Seeker:
+        return Seeker(open_model(self.seeker, base_url=self.base_url), self.settings)
 
 
 class VllmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,13 +25,12 @@ from compeer.models.weights import locate, of_base
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.alerts import Alerts, HeldOut
 from compeer.policy.grpo.arguments import PolicyStart, find_start, grpo_arguments, plan, rollout_of
-from compeer.policy.grpo.config import FREE, GrpoConfig, JudgeConfig, TalkConfig
+from compeer.policy.grpo.config import FREE, GrpoConfig
 from compeer.policy.grpo.watch import FIGURE, WatchedReward
+from compeer.policy.multi_turn import TalkReward, TalkRollout
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
-from compeer.policy.seeker import Seeker
 from compeer.policy.sft import items_of
 from compeer.policy.trl_internals import fold_pictures, keep_base, time_steps, vllm_engine
-from compeer.reward.client import JudgeClient
 from compeer.training.encode import pictures
 from compeer.training.model import on_gpu, open_with
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
@@ -41,8 +39,6 @@ LIMITS = (
     "It is not a therapist and does not replace help in a crisis.",
     "A judge's reward is not a person's relief: the scores say what the judge prefers.",
 )
-#: another reward in TRL's signature, made of ours
-RewardOf = Callable[[CompositeReward], Callable[..., list[float]]]
 
 
 def train(
@@ -53,18 +49,17 @@ def train(
     fresh: bool = False,
     quiet: bool = False,
     rollout_func: Any | None = None,
-    reward_of: RewardOf | None = None,
 ) -> dict[str, Any]:
     """Train, or resume, or return the results of a finished run. Every process calls it.
 
-    `rollout_func` and `reward_of` replace how outputs are written and how they are rewarded.
+    `rollout_func` replaces how outputs are written.
     """
     session = GrpoSession(config, quiet=quiet)
     try:
         run = session.open(given=given, force=force, fresh=fresh)
         try:
             if not run.finished:
-                run.finish(session.train(run, rollout_func, reward_of))
+                run.finish(session.train(run, rollout_func))
                 session.card(run)
             return {"run": str(run.folder), "opens_as": session.opens_as(run), **run.record.results}
         finally:
@@ -80,12 +75,12 @@ class GrpoSession:
         self.config, self.quiet = config, quiet
         self.layout = plan(config.batch, config.group, processes(), config.micro_batch, config.accumulation)
         self.start: PolicyStart = find_start(config)
-        self.judge = _client(config.judge if config.reward.source != "rules" else None)
-        self.second = _client(config.second_judge)
+        self.judge = config.judge.client() if config.judge and config.reward.source != "rules" else None
+        self.second = config.second_judge.client() if config.second_judge else None
         device = "cuda" if on_gpu(config.settings(self.start.base, self.start.lora)) else "cpu"
         embedder = Embedder(config.embedder, device=device)
         self.reward = CompositeReward(self.judge, embedder, config.reward, group=config.group)
-        self.seeker = _seeker(config.conversation)
+        self.seeker = config.conversation.open_seeker() if config.conversation else None
         self._talks: Any | None = None  # what must be closed: conversations, llama.cpp
         self._writer: Any | None = None
         self._items: dict[str, set[str]] = {"languages": set(), "licences": set()}
@@ -104,18 +99,16 @@ class GrpoSession:
         )
         return open_run(config.out, record, given=given, free=FREE, force=force, fresh=fresh)
 
-    def train(self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None) -> dict[str, Any]:
+    def train(self, run: Run, rollout_func: Any | None = None) -> dict[str, Any]:
         """Train from the last checkpoint to the saved model."""
         from compeer.training.model import save_model
 
-        trainer, opened, counts = self.trainer(run, rollout_func, reward_of)
+        trainer, opened, counts = self.trainer(run, rollout_func)
         trainer.train(resume_from_checkpoint=run.resume_from)
         save_model(trainer, opened, run.model)
         return {"steps": trainer.state.global_step, "prompts": counts, **_results(run)}
 
-    def trainer(
-        self, run: Run, rollout_func: Any | None = None, reward_of: RewardOf | None = None
-    ) -> tuple[Any, Any, dict[str, int]]:
+    def trainer(self, run: Run, rollout_func: Any | None = None) -> tuple[Any, Any, dict[str, int]]:
         """The trainer, the model it trains, and counts of used and left-out items."""
         from accelerate.utils import gather_object  # type: ignore[import-untyped]
         from transformers.utils.logging import disable_progress_bar
@@ -127,8 +120,10 @@ class GrpoSession:
         config, layout = self.config, self.layout
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
         disable_progress_bar()  # of every checkpoint that is written
+        talked = None  # the reward of whole conversations
         if self.seeker is not None and config.conversation is not None:
-            rollout_func, reward_of = self._conversations(config.conversation, self.seeker)
+            rollout_func = self._talks = TalkRollout(self.seeker, config.conversation.talks)
+            talked = TalkReward(self.reward, config.conversation.weights, self.seeker.settings.rules)
         words = ChatTokenizer(*open_tokenizer(self.start.base))
         learnt, apart, counts = self._prompts(words)
         self._load_reward()
@@ -141,7 +136,7 @@ class GrpoSession:
         watched = WatchedReward(
             self.reward,
             run,
-            reward=reward_of(self.reward) if reward_of else None,
+            reward=talked,
             samples=config.samples,
             gather=gather_object if processes() > 1 else lambda rows: rows,
         )
@@ -222,13 +217,6 @@ class GrpoSession:
             identity = {**(identity or {}), "seeker": self.seeker.identity}
         return identity
 
-    def _conversations(self, settings: TalkConfig, seeker: Seeker) -> tuple[Any, RewardOf]:
-        """Rollout and reward of conversations with a seeker."""
-        from compeer.policy.multi_turn import TalkReward, TalkRollout
-
-        self._talks = TalkRollout(seeker, settings.talks)
-        return self._talks, lambda composite: TalkReward(composite, settings.weights, seeker.settings.rules)
-
     def _load_reward(self) -> None:
         """Load the embedder and the judges of this process. Call it before TRL's configuration is made.
 
@@ -274,25 +262,6 @@ class GrpoSession:
             known = of_base(self.start.base)
             self._writer = LlamaCppRollout(locate(known) if known else None)
         return self._writer
-
-
-def _client(settings: JudgeConfig | None) -> JudgeClient | None:
-    """A client for the judge of these settings."""
-    if settings is None:
-        return None
-    from compeer.reward.spec import open_judge
-
-    return JudgeClient(
-        open_judge(settings.spec, base_url=settings.base_url), budget=settings.budget, orders=settings.orders
-    )
-
-
-def _seeker(settings: TalkConfig | None) -> Seeker | None:
-    if settings is None:
-        return None
-    from compeer.models.spec import open_model
-
-    return Seeker(open_model(settings.seeker, base_url=settings.base_url), settings.settings)
 
 
 def _results(run: Run) -> dict[str, float]:
