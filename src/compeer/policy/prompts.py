@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Item
+from compeer.cer.item import Item, without_images
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
-from compeer.models.checkpoint import ChatTokenizer
+from compeer.models.checkpoint import ChatTokenizer, picture
 from compeer.policy.composite import PromptRecord
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
@@ -51,13 +51,27 @@ def encoded(prompt_record: PromptRecord) -> str:
     return msgspec.json.encode(prompt_record).decode()
 
 
-def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> Prompt:
-    """The item's history as a prompt of at most `most` tokens."""
+def prompt_tokens(words: ChatTokenizer) -> Count:
+    """How many tokens a conversation takes up to where this model answers, its pictures included."""
+
+    def count(messages: list[dict[str, Any]]) -> int:
+        if pictures(messages):  # as many tokens as their sizes ask for
+            return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
+        text = words.render(words.chat(messages), ask=True)
+        return len(words.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return count
+
+
+def prompt_of(item: Item, count: Count, most: int, length: Length = "brief", *, sees: bool = True) -> Prompt:
+    """The item's history as a prompt of at most `most` tokens. A model that does not see gets the words alone; the
+    judge and the redundancy still get the whole history."""
     if not item.history:
         raise UserError(f"Item {item.id} has no history; there is nothing to reply to.")
     system = {"role": "system", "content": system_prompt(item.language, length=length)}
     prompt_record = PromptRecord(item.id, item.language, item.history, item.reference)
-    shown = trim(item.history, lambda end: count([system, *messages(end)]) <= most)
+    history = item.history if sees else without_images(item).history
+    shown = trim(history, lambda end: count([system, *messages(end)]) <= most)
     chat = [system, *messages(shown)]
     if len(shown) > 1 or count(chat) <= most:
         return Prompt(chat, prompt_record, len(item.history) - len(shown))
@@ -67,7 +81,13 @@ def prompt_of(item: Item, count: Count, most: int, length: Length = "brief") -> 
 
 
 def prompts_of(
-    items: Iterable[Item], count: Count, most: int, length: Length = "brief", *, include_crisis: bool = False
+    items: Iterable[Item],
+    count: Count,
+    most: int,
+    length: Length = "brief",
+    *,
+    sees: bool = True,
+    include_crisis: bool = False,
 ) -> tuple[list[Prompt], dict[str, int]]:
     """Prompts of all items that fit, and how many were shortened or left out; an item's history is asked once."""
     found: list[Prompt] = []
@@ -82,7 +102,7 @@ def prompts_of(
             continue
         seen.add((item.dialogue, item.round))
         try:
-            found.append(prompt_of(item, count, most, length))
+            found.append(prompt_of(item, count, most, length, sees=sees))
         except MissingPicture as error:
             note_missing(error, counts)
             continue
@@ -126,28 +146,8 @@ def demonstration(item: Item) -> str | None:
 def fitting(
     items: Iterable[Item], words: ChatTokenizer, most: int, length: Length, *, include_crisis: bool = False
 ) -> tuple[list[Prompt], dict[str, int]]:
-    """Prompts of at most `most` tokens, and counts of used and left-out items.
-
-    A model that cannot see gets the words alone; the judge and the redundancy still get the whole history.
-    """
-
-    def count(messages: list[dict[str, Any]]) -> int:
-        if pictures(messages):  # as many tokens as their sizes ask for
-            return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
-        text = words.render(words.chat(messages), ask=True)
-        return len(words.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    replace = msgspec.structs.replace
-    whole = {}
-    shown = []
-    for item in items:
-        whole[item.id] = item.history
-        seen = item.history if words.sees else tuple(replace(turn, images=()) for turn in item.history)
-        shown.append(replace(item, history=seen))
-    found, counts = prompts_of(shown, count, most, length, include_crisis=include_crisis)
-    return [
-        replace(one, prompt_record=replace(one.prompt_record, history=whole[one.prompt_record.id])) for one in found
-    ], counts
+    """`prompts_of` for the model of this tokenizer."""
+    return prompts_of(items, prompt_tokens(words), most, length, sees=words.sees, include_crisis=include_crisis)
 
 
 def held_out(found: Sequence[Prompt], count: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:
@@ -190,8 +190,6 @@ def _decoded(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
 
 
 def _opened(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from compeer.models.checkpoint import picture
-
     for message in chat:
         if not isinstance(message["content"], str):
             message["content"] = [

@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import Item, Split, read_items, without_images
+from compeer.cer.item import Item, Split, read_items
 from compeer.config import load
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
-from compeer.policy.prompts import demonstration, note_missing, prompt_of, why_not_taught
+from compeer.policy.prompts import demonstration, note_missing, prompt_of, prompt_tokens, why_not_taught
 from compeer.reasoning.prompt import Length
 from compeer.training.encode import Example, MissingPicture, encode
 from compeer.training.model import start_identity
@@ -103,11 +103,7 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
     found: list[Example] = []
     counts = dict.fromkeys(("learned", "shortened", "no reasoning", "not renderable", "too long", "repeated"), 0)
     seen: set[bytes] = set()
-
-    def tokens(messages: list[dict[str, Any]]) -> int:
-        """Of a prompt, its pictures included: whatever stands before an answer."""
-        return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
-
+    tokens = prompt_tokens(words)
     for item in items:
         refused = why_not_taught(item) or ("literary" if item.voice == "literary" and not config.literary else None)
         if refused:
@@ -120,9 +116,8 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
         if config.pictures and not words.sees and any(turn.images for turn in item.history):
             counts["picture not seen"] = counts.get("picture not seen", 0) + 1
             continue
-        shown = item if config.pictures else without_images(item)
         try:
-            prompt = prompt_of(shown, tokens, config.max_prompt, config.length)
+            prompt = prompt_of(item, tokens, config.max_prompt, config.length, sees=config.pictures)
         except MissingPicture as error:
             note_missing(error, counts)
             continue
