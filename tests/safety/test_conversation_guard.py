@@ -52,6 +52,27 @@ def test_the_conversation_that_once_went_wrong() -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "messages", "back"),
+    [
+        ("en", ["I want to die", "im on the bridge now"], ["no", "yes"]),
+        ("zh", ["我想死", "我在天台上"], ["没有", "退了"]),
+    ],
+)
+def test_who_stands_at_an_edge_is_told_to_step_back(language: str, messages: list[str], back: list[str]) -> None:
+    turns = talk([*messages, back[0]], language)
+    there = [assessment.reply for assessment, _, _ in turns[1:] if assessment.reply]
+    assert [reply.situation for reply in there] == ["dangerous place", "dangerous place"]
+    assert len({reply.id for reply in there}) == 2 and not any(
+        "room" in reply.text or "房间" in reply.text for reply in there
+    )
+    assert turns[-1][0].level == "emergency", "not back from the edge"
+    calmed = talk([*messages, back[1]], language)[-1][0]
+    assert calmed.level == "emergency" and calmed.reply, "one step back is no reason to leave them"
+    held = talk([*messages, "i have a gun too" if language == "en" else "我手里拿着刀"], language)[-1][0]
+    assert held.reply and held.reply.situation == "means at hand"
+
+
+@pytest.mark.parametrize(
     ("language", "first", "more"),
     [
         ("en", "I want to die", ["yes", "no", "maybe", "i don't know", "whatever"]),

@@ -182,6 +182,12 @@ _SOMEONE = re.compile(
 _UP_THERE = re.compile(
     r"\b(?:roof|rooftop|ledge|bridge|top (?:level|floor|deck)|multi ?stor(?:e)?y|tracks|cliff|viaduct)\b|天台|楼顶|顶楼|桥上|铁轨|江边|水库"
 )
+#: places where a person is told to step back, not to leave a room
+_EDGE = re.compile(
+    _UP_THERE.pattern
+    + r"|\b(?:edge|platform|railings?|rail|parapet|balcony|overpass|river|canal|harbou?r|motorway|highway|rails)\b"
+    r"|桥|栏杆|护栏|站台|轨道|河边|湖边|海边|阳台边|窗台|边上|高速"
+)
 #: kinds of answer that say no
 _PLAIN_NO = frozenset({"a no", "a no inside", "fine", "harmless reason", "once"})
 
@@ -197,6 +203,7 @@ class Reading(msgspec.Struct, frozen=True):
     firm: bool = False  # the answer is of a known kind; readers of the conversation do not overrule it
     kind: str = ""  # of answer (`answers`)
     names_danger: bool = False  # a word of a place, means, intake, plan, wound or death stands in it
+    place: bool = False  # a height, tracks, water or a road is named
 
     @property
     def plainly_no(self) -> bool:
@@ -348,8 +355,10 @@ def read(
         acts.append("few_words")
     if "joking" in acts and not at_least(risk.level, "watch"):
         acts.remove("joking")
-    danger_named = names_danger(message, finding.denied)
-    return Reading(finding, question, answer, tuple(acts), explained, firm, kind.kind if kind else "", danger_named)
+    return Reading(
+        finding, question, answer, tuple(acts), explained, firm, kind.kind if kind else "",
+        names_danger=names_danger(message, finding.denied), place=bool(_EDGE.search(folded)),
+    )  # fmt: skip
 
 
 def whose(finding: Finding, risk: Risk, message: str) -> Finding:

@@ -3,8 +3,8 @@
 The steps are those that crisis lines teach: desire (are you thinking about killing yourself?), intent and capability
 (a plan, means in reach, safe right now?), buffers (who is near?). At each turn the path
 
-1. picks the situation from the conversation: something taken, means at hand, a first disclosure, an answer to our
-   question, a refusal to call, a joke after a disclosure, someone else in danger, a child who is hurt, ...;
+1. picks the situation from the conversation: something taken, means at hand, a dangerous place, a first disclosure, an
+   answer to our question, a refusal to call, a joke after a disclosure, someone else in danger, a child who is hurt, ...;
 2. chooses one of the replies for it in `data/crisis_replies.jsonl` that was not used in this conversation, first one
    that asks what has not been answered yet;
 3. fills in the emergency number and the line.
@@ -55,9 +55,10 @@ _OTHER_DANGER = {
     "violence_to_others": "violent urge against others",
 }
 _LAST_QUESTION = re.compile(r"[^.!。！?？；;:：]*[?？]")
-_SAFE = re.compile(r"\bsafe|which is it|安全|方便|哪一种", re.IGNORECASE)
+_SAFE = re.compile(
+    r"\bsafe|which is it|further back|move away|how far|安全|方便|哪一种|往后退|走开|多远", re.IGNORECASE
+)
 _AWAY = re.compile(r"distance|away from|able to do that|远了|远一点|退开", re.IGNORECASE)
-_EMERGENCY = ("already taken or hurt", "means at hand", "has a plan")
 _DIRECT = frozenset({"desire", "safe_now", "plan", "means", "taken"})
 #: messages after which an unanswered question comes again at watch
 ASK_AGAIN = 3
@@ -237,8 +238,10 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         return ["medical emergency", "third person in danger" if risk.about_other else "still unsafe"]
     if "ingestion" in kinds and not finding.past:
         found.append("third person in danger" if finding.other else "already taken or hurt")
+    # who stands on a bridge is told to step back, not to leave a room
+    at_hand = "dangerous place" if _place(past, reading) else "means at hand"
     if "means" in kinds and not finding.past and not kinds & set(DANGER_OF):  # who hides is not told to leave the room
-        found.append("third person in danger" if finding.other else "means at hand")
+        found.append("third person in danger" if finding.other else at_hand)
     if "method" in kinds:
         found.append("asks for a method")
     if risk.level == "emergency":
@@ -248,7 +251,9 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
                 found.append("silence or one word")
             taken = "ingestion" in risk.kinds
             found += [
-                *(_EMERGENCY if taken else _EMERGENCY[1:]),
+                *(["already taken or hurt"] if taken else []),
+                at_hand,
+                "has a plan",
                 "still unsafe",
                 "refuses to call",
                 "silence or one word",
@@ -292,6 +297,16 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         found.append("buffers")
     found += ["follow-up", "buffers", "grounding", "first disclosure", "silence or one word", "asked and said yes"]
     return list(dict.fromkeys(found))
+
+
+def _place(past: Sequence[Exchange], reading: Reading) -> bool:
+    """Whether they are at a height, at tracks or at water, by the last message that names a place or means."""
+    for one in (reading, *(exchange.reading for exchange in reversed(past))):
+        if one.place:
+            return True
+        if {"means", "ingestion"} & set(one.finding.kinds):
+            return False
+    return False
 
 
 def _open_steps(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[Question]:
