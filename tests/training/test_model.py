@@ -12,7 +12,7 @@ from tests.training.small import item
 from compeer.dialogue import write_rows
 from compeer.models.request import ModelError, Request
 from compeer.reward.train import JudgeTraining, train
-from compeer.training.model import Lora, ModelSettings, arguments, base_identity, open_model
+from compeer.training.model import Lora, ModelSettings, arguments, open_model, start_identity
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,11 +71,11 @@ class TestOpening:
         import shutil
 
         shutil.copytree(tiny_model_dir, tmp_path / "copy")
-        assert base_identity(str(tmp_path / "copy")) == base_identity(str(tiny_model_dir))
+        assert start_identity(str(tmp_path / "copy")) == start_identity(str(tiny_model_dir))
         with (tmp_path / "copy" / "model.safetensors").open("r+b") as file:
             file.seek(-1, 2)
             file.write(b"\x7f")
-        assert base_identity(str(tmp_path / "copy")) != base_identity(str(tiny_model_dir))
+        assert start_identity(str(tmp_path / "copy")) != start_identity(str(tiny_model_dir))
 
 
 def config(base: str, folder: Path, **changes: Any) -> JudgeTraining:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from compeer.dialogue import write_rows
 from compeer.training import watch as watching
+from compeer.training.metrics import MetricColumn
 from compeer.training.run import Record, Run, open_run
-from compeer.training.watch import draw, series
+from compeer.training.watch import draw
 
 
 @pytest.fixture
@@ -83,12 +85,27 @@ class TestCurves:
         {"step": 3, "loss": 1.0, "eval_loss": 1.2, "train_runtime": 3.0},
     )
 
-    def test_one_panel_a_scalar_what_matters_first(self) -> None:
-        found = series(self.METRICS)
-        assert list(found) == ["loss", "zeta"]
-        assert found["loss"] == {"train": [(1, 2.0), (3, 1.0)], "eval": [(2, 1.5), (3, 1.2)]}
+    def written(self, folder: Path, *lines: dict[str, Any]) -> Path:
+        path = folder / "metrics.jsonl"
+        write_rows(path, lines)
+        return path
+
+    def test_one_panel_a_scalar_what_matters_first(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        shown: dict[str, dict[str, list[tuple[float, float]]]] = {}
+
+        def panel(axes: Any, name: str, parts: dict[str, MetricColumn]) -> None:
+            shown[name] = {part: list(zip(one.steps, one.values, strict=True)) for part, one in parts.items()}
+
+        monkeypatch.setattr(watching, "_panel", panel)
+        draw(self.written(tmp_path, *self.METRICS), tmp_path / "curves.png", "judge")
+        assert list(shown) == ["loss", "zeta"]
+        assert shown["loss"] == {"train": [(1, 2.0), (3, 1.0)], "eval": [(2, 1.5), (3, 1.2)]}
+        shown.clear()
+        draw(self.written(tmp_path, *self.METRICS), tmp_path / "curves.png", "judge", only=["eval_loss"])
+        assert shown == {"loss": {"eval": [(2, 1.5), (3, 1.2)]}}
 
     def test_the_figure_is_drawn_or_there_is_nothing_to_draw(self, tmp_path: Path) -> None:
-        assert draw(self.METRICS, tmp_path / "curves.png", "judge")
+        assert draw(self.written(tmp_path, *self.METRICS), tmp_path / "curves.png", "judge")
         assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-        assert not draw([{"step": 1}], tmp_path / "none.png", "judge") and not (tmp_path / "none.png").exists()
+        nothing = self.written(tmp_path, {"step": 1})
+        assert not draw(nothing, tmp_path / "none.png", "judge") and not (tmp_path / "none.png").exists()

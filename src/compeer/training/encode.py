@@ -21,7 +21,7 @@ process passes the vision tower and another does not. For that, each of the two 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Literal
 
@@ -112,24 +112,17 @@ def _with_pictures(
     ids: Sequence[int], spans: Sequence[tuple[int, int]], images: tuple[str, ...], words: ChatTokenizer
 ) -> Example:
     """Each picture's one token, as many times as the picture has patches."""
-    sizes = [_patches(path, words) for path in images]
-    places = [place for place, token in enumerate(ids) if token == words.image_token]
-    if len(places) != len(images):
-        raise UserError(f"{len(images)} pictures stand in a conversation, and the template shows {len(places)}.")
+    shown = ids.count(words.image_token)
+    if shown != len(images):
+        raise UserError(f"{len(images)} pictures stand in a conversation, and the template shows {shown}.")
+    sizes = iter([_patches(path, words) for path in images])
     widened = array("i")
-    moved = []  # by how much tokens behind a place have moved
-    done = 0
-    for place, size in zip(places, sizes, strict=True):
-        widened.extend(ids[done:place])
-        widened.extend([ids[place]] * size)
-        moved.append((place, size - 1))
-        done = place + 1
-    widened.extend(ids[done:])
-
-    def now(place: int) -> int:
-        return place + sum(by for before, by in moved if before < place)
-
-    return Example(widened, tuple((now(start), now(end)) for start, end in spans), images)
+    starts = []  # where each token now begins
+    for token in ids:
+        starts.append(len(widened))
+        widened.extend([token] * (next(sizes) if token == words.image_token else 1))
+    starts.append(len(widened))
+    return Example(widened, tuple((starts[first], starts[end]) for first, end in spans), images)
 
 
 def _patches(path: str, words: ChatTokenizer) -> int:
@@ -197,16 +190,15 @@ class Collator:
 
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, Any]:
         import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        def padded(rows: Iterable[Sequence[int]], filling: int) -> Any:
+            return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], True, filling)
 
         chosen = [self.examples[row["number"]] for row in rows]
-        longest = max(len(example) for example in chosen)
-        ids = torch.full((len(chosen), longest), self.words.pad)
-        labels = torch.full((len(chosen), longest), IGNORED)
-        mask = torch.zeros((len(chosen), longest), dtype=torch.long)
-        for row, example in enumerate(chosen):
-            ids[row, : len(example)] = torch.tensor(example.ids)
-            labels[row, : len(example)] = torch.tensor(example.labels())
-            mask[row, : len(example)] = 1
+        ids = padded((example.ids for example in chosen), self.words.pad)
+        labels = padded((example.labels() for example in chosen), IGNORED)
+        mask = padded(([1] * len(example) for example in chosen), 0)
         batch = {"input_ids": ids, "attention_mask": mask, "labels": labels}
         return batch | self._pictures(chosen, ids)
 

@@ -120,12 +120,12 @@ class MetricLog:
             if type(value) not in (int, float) or key in LEFT_OUT or key.endswith(_LEFT_OUT_ENDS):
                 continue
             part, name = ("eval", key[5:]) if key.startswith("eval_") else ("train", key)
-            column = self.columns.setdefault(name, {}).setdefault(part, MetricColumn())
             try:
                 value = float(value)
             except OverflowError:
                 continue
             if math.isfinite(value):
+                column = self.columns.setdefault(name, {}).setdefault(part, MetricColumn())
                 column.steps.append(step)
                 column.values.append(value)
 

@@ -160,20 +160,6 @@ def _check_gpus(settings: ModelSettings) -> None:
         )
 
 
-def base_identity(base: str) -> dict[str, Any]:
-    """What tells this base from every other: the hash of its files, or its name and commit on the hub."""
-    if of_base(base) is not None or Path(base).is_dir():
-        return {"sha256": model_sha256(base)}
-    import transformers
-
-    try:
-        config = transformers.AutoConfig.from_pretrained(base)
-    except (OSError, ValueError) as error:
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"The base model {base} cannot be found: {first_line}") from None
-    return {"hub": base, "commit": getattr(config, "_commit_hash", None)}
-
-
 def save_model(trainer: Any, opened: Trainable, folder: Path, beside: Mapping[str, Any] | None = None) -> None:
     """The trained model into `folder`, which appears only when it is whole. Every process must call it.
 
@@ -229,13 +215,9 @@ def _linear_layers(model: Any) -> set[str]:
         if isinstance(layer, torch.nn.Linear) and layer is not head:
             last = name.rpartition(".")[2]
             found.add(name if last.isdigit() or (TOWER.search(name) and MERGER.search(name)) else last)
-    return found - _tower_only(model, found)
-
-
-def _tower_only(model: Any, names: set[str]) -> set[str]:
-    """Layers that occur in the vision tower and nowhere else: naming them would only confuse a reader."""
+    # layers that occur in the vision tower and nowhere else: naming them would only confuse a reader
     outside = {name.rpartition(".")[2] for name, _ in model.named_modules() if not TOWER.search(name)}
-    return {name for name in names if "." not in name and name not in outside}
+    return {name for name in found if "." in name or name in outside}
 
 
 def _plain(model: Any) -> Any:
@@ -302,10 +284,19 @@ def shape_of(folder: Path, wanted: Lora | None = None) -> Lora:
     return found
 
 
-def start_identity(base: str, folder: Path | None) -> dict[str, Any]:
-    """What tells a base with this adapter on it from every other start."""
-    found = base_identity(base)
-    return found if folder is None else found | {"adapter": base_identity(str(folder))["sha256"]}
+def start_identity(base: str, folder: Path | None = None) -> dict[str, Any]:
+    """What tells this base, and the adapter on it, from every other start: hashes, or name and commit on the hub."""
+    on_it = {"adapter": model_sha256(str(folder))} if folder else {}
+    if of_base(base) is not None or Path(base).is_dir():
+        return {"sha256": model_sha256(base), **on_it}
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(base)
+    except (OSError, ValueError) as error:
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"The base model {base} cannot be found: {first_line}") from None
+    return {"hub": base, "commit": getattr(config, "_commit_hash", None), **on_it}
 
 
 def open_with(folder: Path | None, settings: ModelSettings, seed: int) -> Trainable:

@@ -34,7 +34,7 @@ import msgspec
 
 import compeer
 from compeer.config import dump_yaml
-from compeer.dialogue import lock, write_json
+from compeer.dialogue import lock, write_json, write_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import measure
 from compeer.typed import from_json
@@ -97,17 +97,6 @@ class Record(msgspec.Struct, kw_only=True):
         found += _changes("the base model's ", _flat(self.base), _flat(other.base), ())
         found += _changes("the judge's ", _flat(self.judge or {}), _flat(other.judge or {}), ())
         return found
-
-
-def session(processes: int = 1, resumed_from: str | None = None, differences: Sequence[str] = ()) -> Session:
-    return Session(
-        started=now(),
-        revision=revision(),
-        versions=versions(),
-        processes=processes,
-        resumed_from=resumed_from,
-        differences=tuple(differences),
-    )
 
 
 def data_file(path: str | Path) -> DataFile:
@@ -219,8 +208,9 @@ class Run:
     def mark(self, checkpoint: Path) -> None:
         """Say that a checkpoint is whole. All its files must have been written, by all processes."""
         if self.main:
-            sizes = {name: (checkpoint / name).stat().st_size for name in _files(checkpoint) if name != MARK}
-            _write(checkpoint / MARK, msgspec.json.encode(sizes))
+            files = [path for path in sorted(checkpoint.rglob("*")) if path.is_file() and path.name != MARK]
+            sizes = {str(path.relative_to(checkpoint)): path.stat().st_size for path in files}
+            write_json(checkpoint / MARK, sizes)
 
     def whole_checkpoints(self) -> list[Path]:
         """Those that can be resumed from, oldest first."""
@@ -237,10 +227,7 @@ class Run:
         """The result lies in model/: note it."""
         self.record.finished, self.record.results = now(), dict(results)
         if self.main:
-            self.write_record()
-
-    def write_record(self) -> None:
-        write_json(self.folder / "run.json", self.record)
+            write_json(self.folder / "run.json", self.record)
 
     def close(self) -> None:
         if self._lock:
@@ -316,19 +303,28 @@ def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str],
     else:
         differences = []
     (home / "checkpoints").mkdir(exist_ok=True)
+    found = []
     for path in _numbered(home / "checkpoints"):
-        if not _whole(path):
+        if _whole(path):
+            found.append(path)
+        else:
             _remove(path)
-    found = _numbered(home / "checkpoints")
     last = found[-1] if found else None
     for name in ("metrics.jsonl", "samples.jsonl", "alerts.jsonl"):
         _keep_until(home / name, _step(last) if last else 0)
-    run = Run(home, record, None, None)
-    record.sessions = [*record.sessions, session(processes(), str(last) if last else None, differences)]
-    run.write_record()
-    _write(home / "config.yaml", dump_yaml(record.config).encode())
+    started = Session(
+        started=now(),
+        revision=revision(),
+        versions=versions(),
+        processes=processes(),
+        resumed_from=str(last) if last else None,
+        differences=tuple(differences),
+    )
+    record.sessions = [*record.sessions, started]
+    write_json(home / "run.json", record)
+    (home / "config.yaml").write_text(dump_yaml(record.config), encoding="utf-8")
     if given is not None:
-        _write(home / "config.given.yaml", given.encode())
+        (home / "config.given.yaml").write_text(given, encoding="utf-8")
 
 
 def _known(path: Path) -> Record:
@@ -367,12 +363,6 @@ def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def _files(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            yield str(path.relative_to(folder))
-
-
 def _remove(path: Path) -> None:
     """Gone, and never half a checkpoint that looks whole: its mark goes first."""
     if path.is_dir():
@@ -394,14 +384,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 def _keep_until(path: Path, step: int) -> None:
     """Only what had been logged when the checkpoint was made: the rest will be logged again."""
     if path.is_file():
-        kept = [line for line in _lines(path) if int(line.get("step") or 0) <= step]
-        _write(path, b"".join(msgspec.json.encode(line) + b"\n" for line in kept if step))
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+        write_rows(path, [line for line in _lines(path) if step and int(line.get("step") or 0) <= step])
 
 
 def _plain(value: Any) -> Any:

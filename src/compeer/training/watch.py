@@ -15,7 +15,6 @@ settings are at fault, and the run stops at its last whole checkpoint.
 from __future__ import annotations
 
 import importlib.util
-import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,63 +26,51 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from compeer.errors import UserError
 from compeer.pipeline.stage import LiveLine, duration
 from compeer.plotting import ACCENT, INK, WARM, drawing, frame
+from compeer.training.metrics import MetricColumn, MetricLog
 from compeer.training.run import Run, wait_for_all
 
 #: what a reader looks for first; the rest follows in alphabetical order
 _FIRST = ("loss", "reward", "mean_token_accuracy", "entropy", "grad_norm", "learning_rate")
-#: said once at the end, or the same as the axis
-_LEFT_OUT = ("step", "epoch", "total_flos", "num_tokens", "_runtime", "_per_second", "train_loss")
 _MOST = 12
 
 
-def series(metrics: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Points by name, then by part ("train", "eval"), in the order in which they are shown.
+def draw(metrics: Path, path: Path, title: str, only: Sequence[str] = ()) -> bool:
+    """Write the figure of a metrics.jsonl; False when there is nothing to draw, or nothing to draw with.
 
-    >>> series([{"step": 1, "loss": 2.0}, {"step": 2, "eval_loss": 1.5}])
-    {'loss': {'train': [(1, 2.0)], 'eval': [(2, 1.5)]}}
+    `only` has the logged names that are shown; without it all are.
     """
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for line in metrics:
-        for key, value in line.items():
-            if any(key == name or key.endswith(name) for name in _LEFT_OUT) or not isinstance(value, int | float):
-                continue
-            if not math.isfinite(value):
-                continue
-            part, name = ("eval", key.removeprefix("eval_")) if key.startswith("eval_") else ("train", key)
-            found.setdefault(name, {}).setdefault(part, []).append((line.get("step", 0), value))
-    order = sorted(found, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    return {name: found[name] for name in order}
-
-
-def draw(metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
-    """Write the figure; False when there is nothing to draw, or nothing to draw with."""
-    panels = list(series(metrics).items())[:_MOST]
+    log = MetricLog(metrics)
+    log.catch_up()
+    panels: dict[str, dict[str, MetricColumn]] = {}
+    for name in sorted(log.columns, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)):
+        for part, column in log.columns[name].items():
+            if not only or (f"eval_{name}" if part == "eval" else name) in only:
+                panels.setdefault(name, {})[part] = column
     if not panels:
         return False
     if importlib.util.find_spec("matplotlib") is None:
         print("No curves are drawn: matplotlib is not installed (pip install 'compeer-esc[data]').", file=sys.stderr)
         return False
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
+    drawn = list(panels.items())[:_MOST]
+    columns = min(3, len(drawn))
+    rows = -(-len(drawn) // columns)
     with drawing(path, 3.8 * columns, 0.4 + 2.6 * rows, font_size=9) as figure:
         grid = list(figure.subplots(rows, columns, squeeze=False).flat)
         figure.suptitle(title, fontsize=12, color=INK, x=0.02, ha="left")
-        for axes, (name, parts) in zip(grid, panels, strict=False):
+        for axes, (name, parts) in zip(grid, drawn, strict=False):
             _panel(axes, name, parts)
-        for axes in grid[len(panels) :]:
+        for axes in grid[len(drawn) :]:
             axes.set_visible(False)
     return True
 
 
-def _panel(axes: Any, name: str, parts: Mapping[str, list[tuple[float, float]]]) -> None:
+def _panel(axes: Any, name: str, parts: Mapping[str, MetricColumn]) -> None:
     frame(axes, name.replace("_", " ").replace("/", ": "), "step")
     for part, colour in (("train", ACCENT), ("eval", WARM)):
-        if points := parts.get(part):
-            steps, values = zip(*points, strict=True)
-            mark = "o" if len(points) == 1 else "." if part == "eval" else None
-            axes.plot(
-                steps, values, color=colour, linewidth=1.4, marker=mark, label="validation" if part == "eval" else part
-            )
+        if column := parts.get(part):
+            mark = "o" if len(column) == 1 else "." if part == "eval" else None
+            called = "validation" if part == "eval" else part
+            axes.plot(*column.arrays(), color=colour, linewidth=1.4, marker=mark, label=called)
     if len(parts) > 1:
         axes.legend(frameon=False, fontsize=8)
     axes.locator_params(axis="x", nbins=6)
@@ -172,10 +159,7 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
         self._line.stop()
         self._line.say(f"{self.name}: {state.global_step:,} steps in {duration(time.monotonic() - self._began)}")
         if self.run.main:
-            lines = self.run.metrics()
-            if self.panels:
-                lines = [{key: line[key] for key in ("step", *self.panels) if key in line} for line in lines]
-            draw(lines, self.run.folder / "curves.png", self.name)
+            draw(self.run.metrics_path, self.run.folder / "curves.png", self.name, self.panels)
 
     def _told(self, state: Any) -> str:
         words = [f"{key.replace('_', ' ')} {self._last[key]:.3g}" for key in SHOWN if key in self._last]
