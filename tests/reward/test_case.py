@@ -78,8 +78,8 @@ class TestFromItems:
     ],
 )
 def test_outputs(item: Item, output: str, steps: str, comparable: bool | None, why: str) -> None:
-    case = case_of_output(item, output, "x")
-    assert case.id == "x"
+    case = case_of_output(item, output)
+    assert case.id == item.id
     assert "".join(" " if step is None else str(n + 1) for n, step in enumerate(case.steps)).rstrip() == steps, why
     assert case.complete is (why == "complete")
     if comparable is not None:

@@ -93,20 +93,10 @@ class Attack(msgspec.Struct, frozen=True):
     counted: bool = True
 
 
-def honest(item: Item) -> str:
-    """The item's own candidate, as its writer would have written it."""
-    return parts_of(item).written()
-
-
-def attacked(item: Item, attack: Attack) -> str | None:
-    """The item's candidate after an attack; None where the attack has nothing to work with."""
-    return attack.write(parts_of(item))
-
-
 def parts_of(item: Item) -> OutputParts:
-    reasoning = item.candidate.reasoning if item.candidate else None
-    if item.candidate is None or reasoning is None:
-        raise UserError(f"Item {item.id} has no complete reasoning to attack with; leave it out.")
+    """The output of an item's own candidate, which has reasoning (`usable`)."""
+    assert item.candidate is not None and item.candidate.reasoning is not None
+    reasoning = item.candidate.reasoning
     texts = tuple(reasoning.text(step) for step in STEPS)
     rendered = [render_step(reasoning, step) for step in STEPS]
     lines = tuple(whole[len(text) + 1 :] for whole, text in zip(rendered, texts, strict=True))
@@ -245,7 +235,7 @@ class AttackReport(msgspec.Struct, frozen=True, kw_only=True):
 def usable(items: Sequence[Item]) -> list[Item]:
     """The items that attacks can be made from: those whose own output is complete."""
     reasoned = [item for item in items if item.history and item.candidate is not None and item.candidate.reasoning]
-    found = [item for item in reasoned if parse(honest(item)).complete]
+    found = [item for item in reasoned if parse(parts_of(item).written()).complete]
     if not found:
         raise UserError("None of the items has a candidate with complete reasoning; there is nothing to attack with.")
     return found
@@ -253,9 +243,10 @@ def usable(items: Sequence[Item]) -> list[Item]:
 
 def cases(item: Item) -> dict[str, Case]:
     """The honest case under the name "", and the case of every attack that can be made from the item."""
-    made = {"": case_of_output(item, honest(item))}
+    parts = parts_of(item)
+    made = {"": case_of_output(item, parts.written())}
     for one in ATTACKS:
-        output = attacked(item, one)
+        output = one.write(parts)
         if output is not None:
             made[one.name] = case_of_output(item, output)
     return made

@@ -66,9 +66,9 @@ def case_of(item: Item) -> Case:
     )
 
 
-def case_of_output(item: Item, output: str, name: str | None = None) -> Case:
+def case_of_output(item: Item, output: str) -> Case:
     """The case of a model's output for the item's history, parsed strictly."""
-    return case_of_parsed(name or item.id, item.language, item.history, item.reference, parse(output))
+    return case_of_parsed(item.id, item.language, item.history, item.reference, parse(output))
 
 
 def case_of_parsed(name: str, language: Language, history: Sequence[PastTurn], reference: str, parsed: Parsed) -> Case:

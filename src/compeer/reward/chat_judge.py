@@ -58,7 +58,7 @@ class ChatJudge:
         self.kind: Kind = kind
         self.name = model.name
         self.concurrency = concurrency
-        self._weigher: Weigher | None = None
+        self._weigher: Weigher | None = None  # of a model with exact probabilities; it knows the verdicts' tokens
 
     async def identity(self) -> Mapping[str, Any]:
         known: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
@@ -74,25 +74,25 @@ class ChatJudge:
         return known | {"home": "asked", "model": name}
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        exact = self._weigher = self._weigher or await weigher(self._home)  # it remembers the tokens of the verdicts
+        self._weigher = self._weigher or await weigher(self._home)
         gate = asyncio.Semaphore(self.concurrency)
 
         async def one(case: Case) -> Judgement:
             async with gate:
-                return await self._judge(exact, case, orders)
+                return await self._judge(case, orders)
 
         return list(await asyncio.gather(*(one(case) for case in cases)))
 
     async def close(self) -> None:
         await self.model.close()
 
-    async def _judge(self, exact: Weigher | None, case: Case, orders: Orders) -> Judgement:
+    async def _judge(self, case: Case, orders: Orders) -> Judgement:
         """One case, shortened as long as the model says that it is too long."""
         opened = OpenCase(case)
         try:
             while True:
                 try:
-                    await self._hold_threads(exact, opened, shown_orders(case, orders))
+                    await self._hold_threads(opened, shown_orders(case, orders))
                     break
                 except TooLong:
                     opened = OpenCase(halve(opened.case))
@@ -100,32 +100,30 @@ class ChatJudge:
             opened.failure = f"{error.kind}: {error}" if isinstance(error, NoAnswer) else str(error)
         return opened.judgement()
 
-    async def _hold_threads(self, exact: Weigher | None, opened: OpenCase, shown: Sequence[bool]) -> None:
+    async def _hold_threads(self, opened: OpenCase, shown: Sequence[bool]) -> None:
         """All conversations of a case. Shared turns are asked once."""
         answers: list[str] = []
         for first in shown[:1] if self.kind == "prm" else shown:
             for thread in threads(opened.case, self.kind, first):
-                answers = await self._ask_turns(exact, opened, thread, [] if self.kind == "prm" else answers)
+                answers = await self._ask_turns(opened, thread, [] if self.kind == "prm" else answers)
 
-    async def _ask_turns(
-        self, exact: Weigher | None, opened: OpenCase, thread: JudgeThread, answers: list[str]
-    ) -> list[str]:
+    async def _ask_turns(self, opened: OpenCase, thread: JudgeThread, answers: list[str]) -> list[str]:
         """Ask the turns that have no answer yet; the answers about steps, for the other order of the pair."""
         answers = answers[: sum(turn.question != "preference" for turn in thread.turns)]
         for turn in thread.turns[len(answers) :]:
             chat, pair = messages(thread, answers), turn.question == "preference"
-            verdict, shares, said, reason = await self._ask_verdict(exact, chat, opened.case.language, pair=pair)
+            verdict, shares, said, reason = await self._ask_verdict(chat, opened.case.language, pair=pair)
             opened.record(turn.question, thread.candidate_first, verdict, shares, reason)
             answers = answers if pair else [*answers, said]  # the pair is the last question
         return answers
 
     async def _ask_verdict(
-        self, exact: Weigher | None, chat: list[dict[str, Any]], language: Language, *, pair: bool
+        self, chat: list[dict[str, Any]], language: Language, *, pair: bool
     ) -> tuple[Any, dict[Any, float], str, str]:
         """The verdict, the probability of each option, the text that enters the conversation, and the reason."""
         words: dict[Any, str] = dict(PAIR_WORDS[language] if pair else STEP_WORDS[language])
-        if exact is not None and not images_of(chat):
-            told = await exact.weigh(chat, list(words.values()))
+        if self._weigher is not None and not images_of(chat):
+            told = await self._weigher.weigh(chat, list(words.values()))
             shares = {key: told[text] for key, text in words.items()}
             verdict = likeliest(shares)
             return verdict, shares, words[verdict], await self._ask_reason(chat, words[verdict], language)

@@ -168,19 +168,14 @@ def common_length(first: Sequence[int], second: Sequence[int]) -> int:
     return min(len(first), len(second))
 
 
-class BatchRow:
+class BatchRow(msgspec.Struct):
     """A row of the batch: the threads that are still one conversation, and the judge's answers in it."""
 
-    def __init__(
-        self,
-        opened: OpenCase,
-        threads: list[JudgeThread],
-        group: int,
-        pictures: HistoryPictures | None,
-        answers: Sequence[str] = (),
-    ) -> None:
-        self.opened, self.threads, self.group, self.pictures = opened, threads, group, pictures
-        self.answers = list(answers)
+    opened: OpenCase
+    threads: list[JudgeThread]
+    group: int
+    pictures: HistoryPictures | None
+    answers: list[str] = []
 
     @property
     def chat(self) -> Chat:
@@ -205,7 +200,7 @@ class BatchRow:
     def next_rows(self) -> list[BatchRow]:
         """The rows that this one becomes for its next turn."""
         return [
-            BatchRow(self.opened, threads, self.group, self.pictures, self.answers)
+            BatchRow(self.opened, threads, self.group, self.pictures, list(self.answers))
             for threads in split_by_turn(self.threads, len(self.answers))
         ]
 

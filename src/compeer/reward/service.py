@@ -27,7 +27,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -247,11 +247,7 @@ class JudgeService:
     async def load(self) -> wire.ServiceInfo:
         """Load the weights by judging a case; from then on the service is ready."""
         settings, judge, loop = self.settings, self.judge, self.queue.judge_loop
-
-        async def ask() -> dict[str, Any]:
-            return dict(await judge.identity())
-
-        identity = await loop.run(ask())
+        identity = dict(await loop.run(judge.identity()))
         first = (await loop.run(judge.judge([trial_case("good", "en")], orders="one")))[0]
         if first.failure is not None:
             raise UserError(f"{judge.name} cannot judge a first, easy case: {first.failure}")
