@@ -4,7 +4,8 @@ The steps are those that crisis lines teach: desire (are you thinking about kill
 (a plan, means in reach, safe right now?), buffers (who is near?). At each turn the path
 
 1. picks the situation from the conversation: something taken, means at hand, a dangerous place, a first disclosure, an
-   answer to our question, a refusal to call, a joke after a disclosure, someone else in danger, a child who is hurt, ...;
+   answer to our question, a refusal to call, a joke after a disclosure, someone else in danger, a child who is
+   hurt, ...;
 2. chooses one of the replies for it in `data/crisis_replies.jsonl` that was not used in this conversation, first one
    that asks what has not been answered yet;
 3. fills in the emergency number and the line.
