@@ -24,6 +24,7 @@ from compeer.people.labelling_results import agreement, records
 from compeer.people.refusal import Refused
 from compeer.people.store import Store
 from compeer.people.tables import items, leases, refusals, skips, votes
+from compeer.people.work_queue import Draft
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 
@@ -89,11 +90,10 @@ def test_an_abandoned_lease_returns_and_its_owner_may_go_on_while_it_is_free(sto
     _, (anna, ben, cleo) = start(store, 1, lease_minutes=10)
     number = take(store, anna)
     assert take(store, ben) == number and LabellingQueue(store).next(cleo) is None
-    LabellingQueue(store).save_draft(anna, number, {"history": False}, note="hm")
+    LabellingQueue(store).keep(anna, number, Draft({"history": False}, "hm"))
     clock.passes(9 * 60)
-    LabellingQueue(store).save_draft(
-        anna, number, {"history": False, "emotion": True}, note="hm"
-    )  # this renews hers, not ben's
+    draft = Draft({"history": False, "emotion": True}, "hm")
+    LabellingQueue(store).keep(anna, number, draft)  # this renews hers, not ben's
     clock.passes(2 * 60)
     assert take(store, cleo) == number  # ben's place
     clock.passes(9 * 60)
@@ -169,7 +169,7 @@ def test_items_of_others_and_of_other_projects_are_refused_and_logged(store: Sto
         for attempt in (
             lambda p=person, n=number: LabellingQueue(store).view(p, n),
             lambda p=person, n=number: LabellingQueue(store).submit(p, n, {**ALL_TRUE, "preference": "first"}),
-            lambda p=person, n=number: LabellingQueue(store).save_draft(p, n, {}),
+            lambda p=person, n=number: LabellingQueue(store).keep(p, n, Draft()),
             lambda p=person, n=number: LabellingQueue(store).skip(p, n, "because"),
         ):
             with pytest.raises(Refused) as refusal:

@@ -25,6 +25,7 @@ from compeer.people.projects import set_quota
 from compeer.people.refusal import BadAnswers, Refused
 from compeer.people.store import Store, open_store
 from compeer.people.tables import accounts, annotators, refusals, votes
+from compeer.people.work_queue import Draft
 
 YES: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}
 
@@ -138,10 +139,10 @@ def test_texts_with_everything_in_them_are_kept_as_they_are(store: Store) -> Non
     anna = invite(store, made.project.id, "anna").person
     work = LabellingQueue(store).next(anna)
     assert work is not None and work.task.history[0].text == nasty and nasty * 2 in (work.task.first, work.task.second)
-    assert LabellingQueue(store).save_draft(anna, work.item, {}, note=nasty)
+    assert LabellingQueue(store).keep(anna, work.item, Draft({}, nasty))
     assert LabellingQueue(store).view(anna, work.item).draft.note == nasty.replace("\x00", "")
     with pytest.raises(BadAnswers, match="at most 10,000"):
-        LabellingQueue(store).save_draft(anna, work.item, {}, note=nasty * 2)
+        LabellingQueue(store).keep(anna, work.item, Draft({}, nasty * 2))
 
 
 def test_links_are_hashed_replaced_and_revoked(store: Store) -> None:

@@ -146,7 +146,8 @@ def _answered_by_all(
     if focus is not None and focus not in models:
         raise UserError(f"There are no replies of {focus}; there are: {', '.join(models)}.")
     projects.check_unique([case.id for case in cases], "The case {} is there twice; each must have an id of its own.")
-    projects.check_unique([f"{one.model}'s reply to {one.case}" for one in replies], "{} is there twice.")
+    names = [f"{one.model}'s reply to {one.case}" for one in replies]
+    projects.check_unique(names, "{} is there twice; give each model's replies once.")
     said = {(reply.case, reply.model): reply for reply in replies}
     usable = [case for case in cases if all((case.id, model) in said for model in models)]
     if not usable:
@@ -260,15 +261,11 @@ class ArenaQueue(WorkQueue[str, Comparison]):
             choice=last.choice if last else None, note=lease.note, seconds=(last.seconds or 0.0) if last else 0.0,
         )  # fmt: skip
 
-    def _record(
-        self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
-        seconds: float | None,
-    ) -> None:  # fmt: skip
+    def _record(self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, row: dict[str, Any]) -> None:
         if answers not in CHOICES:
             raise BadAnswers(f"The answer is {', '.join(CHOICES)}; got {str(answers)[:50]!r}.")
         one_left = db.execute(select(arena_slots.c.one_left).where(arena_slots.c.id == lease.slot)).scalar_one()
-        row = {"lease": lease.id, "revision": revision, "choice": answers, "one_left": one_left, "at": at}
-        db.execute(insert(arena_votes).values(**row, seconds=seconds))
+        db.execute(insert(arena_votes).values(**row, choice=answers, one_left=one_left))
 
     def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
         if not undo:

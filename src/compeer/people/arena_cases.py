@@ -192,11 +192,8 @@ def generate(
 
 
 def read_replies(paths: Iterable[str | Path]) -> list[Reply]:
-    """Replies of several files, one for each case and model."""
-    found = [reply for path in paths for reply in read_rows(path, Reply)]
-    names = (f"{reply.model}'s reply to {reply.case}" for reply in found)
-    check_unique(names, "{} is there twice; give each model's replies once.")
-    return found
+    """Replies of several files."""
+    return [reply for path in paths for reply in read_rows(path, Reply)]
 
 
 def import_replies(path: Path, cases: Sequence[Case], model: str | None = None) -> list[Reply]:

@@ -17,7 +17,7 @@ other's may begin. matplotlib draws them as SVG or PNG; the studio's page draws 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,11 +26,20 @@ import msgspec
 import numpy as np
 from sqlalchemy import select
 
-from compeer.people import tables
 from compeer.people.arena import models_of
 from compeer.people.arena_cases import Case, Reply
 from compeer.people.projects import project_by_number
 from compeer.people.store import Store
+from compeer.people.tables import (
+    NEWEST_ARENA_VOTES,
+    annotators,
+    arena_cases,
+    arena_leases,
+    arena_models,
+    arena_replies,
+    arena_slots,
+    arena_votes,
+)
 from compeer.plotting import ACCENT, INK, WARM, drawing
 from compeer.reward.verdict import Choice
 from compeer.statistics import ROUNDS, Figure, Floats, Resamples, estimate, quotient, share_figure
@@ -166,24 +175,24 @@ def counted_votes(store: Store, project: int, *, anonymous: bool = False) -> lis
 
     Of each lease that is done, the vote of its newest revision. Votes that were taken back or changed do not count.
     """
-    one, two = tables.arena_models.alias(), tables.arena_models.alias()
+    one, two = arena_models.alias(), arena_models.alias()
     query = (
         select(
-            tables.arena_cases.c.name.label("case"),
+            arena_cases.c.name.label("case"),
             one.c.name.label("first_model"),
             two.c.name.label("second_model"),
-            *tables.arena_votes.c["one_left", "choice", "at", "seconds"],
-            tables.arena_leases.c.note,
-            tables.annotators.c.name.label("person"),
+            *arena_votes.c["one_left", "choice", "at", "seconds"],
+            arena_leases.c.note,
+            annotators.c.name.label("person"),
         )
-        .join(tables.arena_leases, tables.NEWEST_ARENA_VOTES)
-        .join(tables.arena_slots, tables.arena_slots.c.id == tables.arena_leases.c.slot)
-        .join(tables.arena_cases, tables.arena_cases.c.id == tables.arena_slots.c.case)
-        .join(one, one.c.id == tables.arena_slots.c.one)
-        .join(two, two.c.id == tables.arena_slots.c.two)
-        .join(tables.annotators, tables.annotators.c.id == tables.arena_leases.c.annotator)
-        .where(tables.arena_slots.c.project == project, tables.arena_leases.c.state == "done")
-        .order_by(tables.arena_slots.c.position)
+        .join(arena_leases, NEWEST_ARENA_VOTES)
+        .join(arena_slots, arena_slots.c.id == arena_leases.c.slot)
+        .join(arena_cases, arena_cases.c.id == arena_slots.c.case)
+        .join(one, one.c.id == arena_slots.c.one)
+        .join(two, two.c.id == arena_slots.c.two)
+        .join(annotators, annotators.c.id == arena_leases.c.annotator)
+        .where(arena_slots.c.project == project, arena_leases.c.state == "done")
+        .order_by(arena_slots.c.position)
     )
     with store.read() as db:
         rows = db.execute(query).all()
@@ -227,19 +236,13 @@ def pair_cases(
     wanted = wanted[offset : offset + limit]
     query = (
         select(
-            tables.arena_cases.c.id,
-            tables.arena_cases.c.name,
-            tables.arena_cases.c.content,
-            tables.arena_models.c.name.label("model"),
+            *arena_cases.c["id", "name", "content"],
+            arena_models.c.name.label("model"),
+            arena_replies.c.content.label("reply"),
         )
-        .add_columns(tables.arena_replies.c.content.label("reply"))
-        .join(tables.arena_replies, tables.arena_replies.c.case == tables.arena_cases.c.id)
-        .join(tables.arena_models, tables.arena_models.c.id == tables.arena_replies.c.model)
-        .where(
-            tables.arena_cases.c.project == project,
-            tables.arena_cases.c.name.in_(wanted),
-            tables.arena_models.c.name.in_([one, two]),
-        )
+        .join(arena_replies, arena_replies.c.case == arena_cases.c.id)
+        .join(arena_models, arena_models.c.id == arena_replies.c.model)
+        .where(arena_cases.c.project == project, arena_cases.c.name.in_(wanted), arena_models.c.name.in_([one, two]))
     )
     with store.read() as db:
         rows = db.execute(query).all()
@@ -347,20 +350,34 @@ def _sides(votes: Sequence[ArenaVote], models: Sequence[str]) -> list[Sides]:
     ]
 
 
-COLOURS: dict[Outcome, str] = {"one": ACCENT, "both": "#A9C7C3", "neither": "#D8D0C4", "two": WARM}
-LEGEND: dict[Outcome, str] = {
+COLOURS: dict[str, str] = {"one": ACCENT, "both": "#A9C7C3", "neither": "#D8D0C4", "two": WARM}
+LEGEND: dict[str, str] = {
     "one": "left model better", "both": "both good", "neither": "neither", "two": "right model better",
 }  # fmt: skip
 _LEAST = 0.05  # of a bar: narrower parts carry no number
 
 
-class Part(msgspec.Struct, frozen=True):
+class BarPart(msgspec.Struct, frozen=True):
     """One stretch of a bar, in shares of its length."""
 
-    kind: Outcome
+    kind: str
     start: float
     width: float
     count: int
+
+
+def bar_parts(counts: Mapping[Any, int]) -> list[BarPart]:
+    """Stretches that fill a bar, in the order of the counts; of no width where there is nothing.
+
+    >>> [(one.kind, one.start, one.width) for one in bar_parts({"agreed": 3, "open": 1})]
+    [('agreed', 0.0, 0.75), ('open', 0.75, 0.25)]
+    """
+    total, parts, start = sum(counts.values()), [], 0.0
+    for kind, count in counts.items():
+        width = count / total if total else 0.0
+        parts.append(BarPart(kind, start, width, count))
+        start += width
+    return parts
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -369,28 +386,22 @@ class Bar(msgspec.Struct, frozen=True):
     one: str
     two: str
     votes: int
-    parts: list[Part]
+    parts: list[BarPart]
     marks: list[tuple[float, float]]
 
 
-def bar_of(pair: PairOutcome) -> Bar:
-    """Where the parts of a pair's bar lie."""
-    parts, start = [], 0.0
-    for kind in OUTCOMES:
-        width = pair.shares[kind].value or 0.0
-        parts.append(Part(kind, start, width, pair.counts[kind]))
-        start += width
-    marks = []
-    won, lost = pair.shares["one"], pair.shares["two"]
-    if won.low is not None and won.high is not None:
-        marks.append((won.low, won.high))
-    if lost.low is not None and lost.high is not None:
-        marks.append((1 - lost.high, 1 - lost.low))
-    return Bar(pair.one, pair.two, pair.votes, parts, marks)
-
-
 def bars(results: ArenaResults) -> list[Bar]:
-    return [bar_of(pair) for pair in results.pairs]
+    """The pairs as bars."""
+    found = []
+    for pair in results.pairs:
+        marks = []
+        won, lost = pair.shares["one"], pair.shares["two"]
+        if won.low is not None and won.high is not None:
+            marks.append((won.low, won.high))
+        if lost.low is not None and lost.high is not None:
+            marks.append((1 - lost.high, 1 - lost.low))
+        found.append(Bar(pair.one, pair.two, pair.votes, bar_parts(pair.counts), marks))
+    return found
 
 
 def draw(results: ArenaResults, path: Path) -> None:

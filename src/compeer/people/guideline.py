@@ -101,7 +101,8 @@ def save_guideline(store: Store, project: int, guideline: Guideline, version: st
     if known[0].guideline == guideline and version in ("", known[0].version):
         return known[0]  # nothing was changed
     texts = [*guideline.message.values()]
-    texts += [text for one in guideline.questions.values() for guide in one.values() for text in _texts(guide)]
+    guides = [guide for one in guideline.questions.values() for guide in one.values()]
+    texts += [text for guide in guides for text in msgspec.structs.astuple(guide)]
     if any(len(text) > _LONGEST_TEXT for text in texts):
         raise UserError(f"A text of the guideline has at most {_LONGEST_TEXT:,} characters.")
     taken = {one.version for one in known}
@@ -140,10 +141,6 @@ def read_guideline(data: Any, questions: Sequence[str]) -> Guideline:
         return from_plain(plain, Guideline)
     except msgspec.ValidationError as error:
         raise UserError(f"The guideline cannot be read: {error}") from None
-
-
-def _texts(guide: QuestionGuide) -> tuple[str, ...]:
-    return (guide.rule, guide.right, guide.wrong, guide.why)
 
 
 class OwnAnswer(msgspec.Struct, frozen=True):
@@ -225,7 +222,11 @@ def _by_language(text: Any) -> Any:
 def own_questions(store: Store, project: int) -> tuple[OwnQuestion, ...]:
     """The questions of a project's own."""
     with store.read() as db:
-        text = db.execute(select(projects.c.questions).where(projects.c.id == project)).scalar_one()
+        return stored_questions(db.execute(select(projects.c.questions).where(projects.c.id == project)).scalar_one())
+
+
+def stored_questions(text: str | None) -> tuple[OwnQuestion, ...]:
+    """The questions as the column of a project holds them."""
     return from_json(text, tuple[OwnQuestion, ...]) if text else ()
 
 
@@ -235,7 +236,7 @@ def set_questions(store: Store, project: int, questions: Sequence[OwnQuestion]) 
 
     def work(db: Any) -> None:
         text = db.execute(store.locked(select(projects.c.questions).where(projects.c.id == project))).scalar_one()
-        before = from_json(text, tuple[OwnQuestion, ...]) if text else ()
+        before = stored_questions(text)
         begun = select(leases.c.id).join(items, items.c.id == leases.c.item).where(items.c.project == project)
         if shape != [(one.id, one.values) for one in before]:
             if db.execute(begun.limit(1)).first() is not None:

@@ -18,9 +18,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, insert, select, update
@@ -32,7 +30,6 @@ from compeer.people.tables import accounts, annotators, arena_leases, forms, hol
 from compeer.reasoning.ontology import LANGUAGES, Language
 
 Role = Literal["coordinator", "annotator"]
-_TEXTS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())
 _FORMS_KEPT = 7 * 86400.0  # seconds; a page's forms must end sooner than this
 _PEOPLE = select(annotators, accounts.c.languages).outerjoin(accounts, accounts.c.id == annotators.c.account)
 
@@ -229,29 +226,6 @@ def lock_person(store: Store, db: Connection, person: Person, form: str = "") ->
         db.execute(delete(forms).where(forms.c.at < now - _FORMS_KEPT))
         db.execute(insert(forms).values(form=name, annotator=person.id, at=now))
     return _read(db, row.id)
-
-
-class Reminder(NamedTuple):
-    """A text for a person who has not finished, ready to be sent by e-mail. Nothing is sent from here."""
-
-    name: str
-    subject: str
-    text: str
-
-    @property
-    def mailto(self) -> str:
-        """A link that opens the text in a mail program, to the person's address where the name is one."""
-        to = quote(self.name) if "@" in self.name else ""
-        return f"mailto:{to}?subject={quote(self.subject)}&body={quote(self.text.replace(chr(10), chr(13) + chr(10)))}"
-
-
-def reminder(person: Person, project: str, done: int, most: int | None, address: str) -> Reminder:
-    """The text for one person, in Chinese for who reads Chinese alone. `most` is their quota, if they have one."""
-    words = _TEXTS["reminders"]["zh" if person.languages == ("zh",) else "en"]
-    done_words = words["counts"][most is not None].format(done=done, most=most)
-    values = {"name": person.name, "project": project, "done": done_words, "address": address.rstrip("/")}
-    text = "\n\n".join(words["text"]).format(**values)
-    return Reminder(person.name, words["subject"].format(**values), text)
 
 
 def lock_named(store: Store, db: Connection, project: int, name: str) -> Row[Any]:

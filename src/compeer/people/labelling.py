@@ -28,7 +28,7 @@ from compeer.cer.item import Item, Preference, Question
 from compeer.errors import UserError
 from compeer.people import projects as project_store
 from compeer.people import protocol, tables
-from compeer.people.guideline import OwnQuestion
+from compeer.people.guideline import stored_questions
 from compeer.people.invitations import Person
 from compeer.people.refusal import BadAnswers
 from compeer.people.store import Store
@@ -52,6 +52,7 @@ THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
 #: the stages of items that get labels; the others have known answers (`quality`)
 STAGES: tuple[protocol.Stage, ...] = get_args(protocol.Stage)
 _OPENING = 120  # characters
+_NO_DRAFT = Draft()
 
 # asked for every item again and again, so built once
 _ITEM = sa.select(
@@ -164,8 +165,16 @@ class AssignedItem(msgspec.Struct, frozen=True):
     item: int
     task: LabelTask
     draft: Draft
-    expires: float
     handed_in: bool = False
+
+
+def assigned(
+    number: int, content: str, questions: str, candidate_first: bool, draft: Draft = _NO_DRAFT, handed_in: bool = False
+) -> AssignedItem:
+    """An item as somebody sees it, from what the columns of its row hold."""
+    item, asked_here = from_json(content, Item), questions_of(questions)
+    task = task_for(item, candidate_first=candidate_first, name=str(number), questions=asked_here)
+    return AssignedItem(number, task, draft, handed_in)
 
 
 def preview_item(store: Store, project: int, at: int) -> tuple[AssignedItem, int]:
@@ -177,9 +186,7 @@ def preview_item(store: Store, project: int, at: int) -> tuple[AssignedItem, int
     if not rows:
         raise UserError("There are no items in this project.")
     first = hashlib.sha256(rows[0].name.encode()).digest()[0] < 128
-    asked_here = questions_of(rows[0].questions)
-    task = task_for(from_json(rows[0].content, Item), candidate_first=first, name=str(rows[0].id), questions=asked_here)
-    return AssignedItem(rows[0].id, task, Draft(), 0.0), total
+    return assigned(rows[0].id, rows[0].content, rows[0].questions, first), total
 
 
 class HandedIn(msgspec.Struct, frozen=True):
@@ -199,12 +206,6 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
     leases, votes, skips = tables.leases, tables.votes, tables.skips
     place, key, about, thing = "place", "item", "item", "item"
     viewable = ("held", "lapsed", *HANDED_IN)
-
-    def save_draft(
-        self, person: Person, item: int, answers: Mapping[str, Any], *, note: str = "", seconds: float = 0.0
-    ) -> bool:
-        """Autosave: keep what is filled in so far and renew the lease. False: the lease has expired."""
-        return self.keep(person, item, Draft(answers, clean_note(note), clean_seconds(seconds) or 0.0))
 
     def handed_in(self, person: Person, *, limit: int = 50) -> list[HandedIn]:
         """The person's own items, the newest first."""
@@ -279,25 +280,18 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
 
     def _show(self, db: sa.Connection, lease: sa.Row[Any]) -> AssignedItem:
         content = db.execute(sa.select(items.c.content).where(items.c.id == lease.item)).scalar_one()
-        task = task_for(
-            from_json(content, Item),
-            candidate_first=lease.candidate_first,
-            name=str(lease.item),
-            questions=questions_of(lease.questions),
-        )
-        return AssignedItem(lease.item, task, _draft_of(db, lease), lease.expires, lease.state in HANDED_IN)
+        draft, done = _draft_of(db, lease), lease.state in HANDED_IN
+        return assigned(lease.item, content, lease.questions, lease.candidate_first, draft, done)
 
     def _record(
-        self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], answers: Any, *, revision: int, at: float,
-        seconds: float | None,
-    ) -> None:  # fmt: skip
+        self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], answers: Any, row: dict[str, Any]
+    ) -> None:
         given = answers if isinstance(answers, GivenAnswers) else GivenAnswers(answers)
         values = read_answers(questions_of(lease.questions), given.answers, lease.candidate_first, own_answers(project))
-        shared = {"lease": lease.id, "revision": revision, "item": lease.item, "annotator": lease.annotator,
-                  "turn": lease.turn, "at": at, "seconds": seconds, "candidate_first": lease.candidate_first,
-                  "guideline": self._shown_guideline(db, project, given.guideline)}  # fmt: skip
-        rows = [{**shared, "question": name, "answer": protocol.answer_text(value)} for name, value in values.items()]
-        db.execute(sa.insert(votes), rows)
+        row |= {name: getattr(lease, name) for name in ("item", "annotator", "turn", "candidate_first")}
+        row["guideline"] = self._shown_guideline(db, project, given.guideline)
+        said = [{"question": name, "answer": protocol.answer_text(value)} for name, value in values.items()]
+        db.execute(sa.insert(votes), [{**row, **one} for one in said])
         db.execute(sa.delete(drafts).where(drafts.c.lease == lease.id))
 
     def _shown_guideline(self, db: sa.Connection, project: sa.Row[Any], version: str) -> str:
@@ -329,7 +323,8 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         about = db.execute(sa.select(projects).join(items).where(items.c.id == lease.item)).one()
         for name, value in given.items():
             _check_answer(name, value, own_answers(about))
-        row = {"answers": msgspec.json.encode(given).decode(), "note": draft.note, "seconds": draft.seconds, "at": now}
+        row = {"answers": msgspec.json.encode(given).decode(), "note": clean_note(draft.note),
+               "seconds": clean_seconds(draft.seconds) or 0.0, "at": now}  # fmt: skip
         if not db.execute(sa.update(drafts).where(drafts.c.lease == lease.id).values(**row)).rowcount:
             db.execute(sa.insert(drafts).values(lease=lease.id, **row))
 
@@ -383,8 +378,7 @@ _NONE_OWN: OwnAnswers = {}
 
 def own_answers(project: sa.Row[Any]) -> OwnAnswers:
     """The answers to each question of the project's own."""
-    questions = from_json(project.questions, tuple[OwnQuestion, ...]) if project.questions else ()
-    return {one.id: one.values for one in questions}
+    return {one.id: one.values for one in stored_questions(project.questions)}
 
 
 def read_answers(

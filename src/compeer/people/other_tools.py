@@ -21,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from xml.etree import ElementTree
@@ -56,6 +55,17 @@ class OutsideTask(NamedTuple):
         for vote in self.item.votes:
             found.setdefault(vote.annotator, []).append(vote)
         return found
+
+
+class OutsideAnswer(NamedTuple):
+    """What one person answered to one question of a task, as the other tool says it."""
+
+    task: str
+    person: str
+    question: str
+    said: str
+    at: str | None = None
+    seconds: float | None = None
 
 
 def outside_tasks(items: Iterable[Item], seed: int) -> list[OutsideTask]:
@@ -97,14 +107,7 @@ def read_label_studio(path: Path, names: Iterable[str], seed: int) -> dict[str, 
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no JSON export of Label Studio, which is a list of tasks: {error}") from None
-    known = _items_by_name(names, seed)
-    found: dict[str, list[Vote]] = {}
-    for task in given:
-        data = task.get("data")
-        item, candidate_first = known.get(str(data.get("task")) if isinstance(data, Mapping) else "", ("", False))
-        for annotation in (task.get("annotations") or []) if item else []:
-            for vote in _label_studio_votes(annotation, candidate_first):
-                found.setdefault(item, []).append(vote)
+    found = _votes(_label_studio_answers(given), names, seed)
     if given and not found:
         raise UserError(
             f"No annotation in {path} belongs to a task of this project. Tasks are known by the name that export gave "
@@ -147,36 +150,22 @@ def _label_studio_task(one: OutsideTask) -> dict[str, Any]:
     return {"data": data, "annotations": annotations} if annotations else {"data": data}
 
 
-def _label_studio_votes(annotation: Mapping[str, Any], candidate_first: bool) -> Iterator[Vote]:
-    if annotation.get("was_cancelled"):
-        return
-    names = _label_studio_choices()
-    who = annotation.get("completed_by")
-    number = who.get("id") if isinstance(who, Mapping) else who
-    email = who.get("email") if isinstance(who, Mapping) else None
-    for part in annotation.get("result") or []:
-        question = part.get("from_name")
-        chosen = (part.get("value") or {}).get("choices") or []
-        if question not in QUESTIONS or len(chosen) != 1:
-            continue
-        said = str(chosen[0]).lower()
-        value = _answer(question, names.get(said, said), candidate_first)
-        if value is not None:
-            yield Vote(
-                annotator=str(email or f"label-studio-{number}"),
-                question=cast(Question, question),
-                value=cast(Any, value),
-                at=annotation.get("created_at"),
-                seconds=annotation.get("lead_time"),
-                candidate_first=candidate_first,
-            )
-
-
-@cache
-def _label_studio_choices() -> dict[str, str]:
-    """Choices by the text that is shown: Label Studio may write that instead of the alias."""
+def _label_studio_answers(tasks: Iterable[Mapping[str, Any]]) -> Iterator[OutsideAnswer]:
+    # Label Studio may write the text that is shown instead of the alias
     choices = ElementTree.parse(_LABEL_STUDIO_CONFIG).iter("Choice")
-    return {str(choice.get("value")).lower(): str(choice.get("alias")) for choice in choices}
+    aliases = {str(choice.get("value")).lower(): str(choice.get("alias")) for choice in choices}
+    for task in tasks:
+        data = task.get("data")
+        name = str(data.get("task")) if isinstance(data, Mapping) else ""
+        for annotation in task.get("annotations") or []:
+            who, at, seconds = (annotation.get(key) for key in ("completed_by", "created_at", "lead_time"))
+            number = who.get("id") if isinstance(who, Mapping) else who
+            email = who.get("email") if isinstance(who, Mapping) else None
+            for part in [] if annotation.get("was_cancelled") else annotation.get("result") or []:
+                chosen = (part.get("value") or {}).get("choices") or []
+                if len(chosen) == 1:
+                    said, person = str(chosen[0]).lower(), str(email or f"label-studio-{number}")
+                    yield OutsideAnswer(name, person, part.get("from_name"), aliases.get(said, said), at, seconds)
 
 
 def write_potato(folder: Path, items: Iterable[Item], seed: int, *, title: str) -> int:
@@ -196,20 +185,7 @@ def read_potato(folder: Path, names: Iterable[str], seed: int) -> dict[str, list
     """Votes by item from a Potato project's output."""
     output = folder / _POTATO_ANSWERS if (folder / _POTATO_ANSWERS).is_dir() else folder
     people = sorted(path for path in output.glob("*") if path.is_dir()) if output.is_dir() else []
-    known = _items_by_name(names, seed)
-    found: dict[str, list[Vote]] = {}
-    for person in people:
-        for task, labels, milliseconds, name in _potato_answers(person):
-            if task not in known:
-                continue
-            item, candidate_first = known[task]
-            seconds = None if milliseconds is None else milliseconds / 1000
-            for question, said in labels:
-                value = cast(Any, _answer(question, said, candidate_first))
-                if value is not None:
-                    vote = Vote(annotator=name, question=question, value=value, candidate_first=candidate_first,
-                                seconds=seconds)  # fmt: skip
-                    found.setdefault(item, []).append(vote)
+    found = _votes((answer for person in people for answer in _potato_answers(person)), names, seed)
     if not found:
         where = f"{_POTATO_ANSWERS}/NAME/user_state.json"
         raise UserError(f"{folder} holds no Potato answers to tasks of this project; they lie in {where}.")
@@ -252,8 +228,8 @@ def _potato_word(vote: Vote, candidate_first: bool) -> str:
     return str(as_shown(vote.value, candidate_first))
 
 
-def _potato_answers(person: Path) -> Iterator[tuple[str, list[tuple[Question, str]], float | None, str]]:
-    """For each item a person answered: its name, the answers, the time in milliseconds, and the person."""
+def _potato_answers(person: Path) -> Iterator[OutsideAnswer]:
+    """What one person answered, of whom Potato keeps a folder."""
     state_file, old_file = person / "user_state.json", person / "annotated_instances.jsonl"
     if state_file.is_file():
         try:
@@ -261,24 +237,28 @@ def _potato_answers(person: Path) -> Iterator[tuple[str, list[tuple[Question, st
         except msgspec.MsgspecError as error:
             raise UserError(f"{state_file} is no answer file of Potato: {error}") from None
         times = state.get("instance_id_to_behavioral_data") or {}
+        who = str(state.get("user_id") or person.name)
         for task, labels in (state.get("instance_id_to_label_to_value") or {}).items():
             spent = times.get(task) or {}
             milliseconds = spent.get("total_time_ms") if isinstance(spent, Mapping) else None
-            yield task, list(_potato_choices(labels)), milliseconds, str(state.get("user_id") or person.name)
+            seconds = None if milliseconds is None else milliseconds / 1000
+            for question, said in _potato_choices(labels):
+                yield OutsideAnswer(task, who, question, said, seconds=seconds)
     elif old_file.is_file():
         for row in read_rows(old_file, dict):
-            yield str(row.get("id")), list(_potato_choices(row.get("label_annotations") or {})), None, person.name
+            for question, said in _potato_choices(row.get("label_annotations") or {}):
+                yield OutsideAnswer(str(row.get("id")), person.name, question, said)
 
 
-def _potato_choices(labels: Any) -> Iterator[tuple[Question, str]]:
+def _potato_choices(labels: Any) -> Iterator[tuple[str, str]]:
     """The chosen answers, from pairs or from nested dictionaries."""
     if isinstance(labels, Mapping):
         pairs = [({"schema": s, "name": n}, v) for s, inner in labels.items() for n, v in dict(inner).items()]
     else:
         pairs = [(entry[0], entry[1]) for entry in labels if len(entry) == 2]
     for label, value in pairs:
-        if label.get("schema") in QUESTIONS and value not in (None, False, ""):
-            yield label["schema"], str(label.get("name"))
+        if value not in (None, False, ""):
+            yield str(label.get("schema")), str(label.get("name"))
 
 
 def _potato_folder(name: str) -> str:
@@ -293,12 +273,23 @@ def _outside_name(item: str, seed: int) -> tuple[str, bool]:
     return digest[:10].hex(), digest[10] < 128
 
 
-def _items_by_name(items: Iterable[str], seed: int) -> dict[str, tuple[str, bool]]:
-    """For reading answers: the item and the order behind each name."""
-    found = {}
-    for item in items:
+def _votes(answers: Iterable[OutsideAnswer], names: Iterable[str], seed: int) -> dict[str, list[Vote]]:
+    """Answers as votes by item. Tasks of other projects, other questions and what is no answer are ignored."""
+    known = {}
+    for item in names:
         name, candidate_first = _outside_name(item, seed)
-        found[name] = (item, candidate_first)
+        known[name] = (item, candidate_first)
+    found: dict[str, list[Vote]] = {}
+    for one in answers:
+        if one.task not in known or one.question not in QUESTIONS:
+            continue
+        item, candidate_first = known[one.task]
+        question = cast("Question", one.question)
+        value: Any = _answer(question, one.said, candidate_first)
+        if value is not None:
+            vote = Vote(annotator=one.person, question=question, value=value, at=one.at, seconds=one.seconds,
+                        candidate_first=candidate_first)  # fmt: skip
+            found.setdefault(item, []).append(vote)
     return found
 
 

@@ -74,8 +74,12 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError(f"The audit share lies between 0 and 1; got {self.audit_share}.")
         if self.lease_minutes <= 0 or self.undo_minutes < 0:
             raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
-        if self.quota is not None and self.quota < 1:
-            raise UserError(f"The most that one person gets is at least 1; got {self.quota}.")
+        check_quota(self.quota)
+
+
+def check_quota(quota: int | None) -> None:
+    if quota is not None and quota < 1:
+        raise UserError(f"The most that one person gets is at least 1; got {quota}.")
 
 
 def insert_project(db: Connection, settings: ProjectSettings, now: float) -> tuple[int, int]:
@@ -115,8 +119,7 @@ def check_unique(names: Iterable[str], message: str) -> None:
 
 def set_quota(store: Store, number: int, quota: int | None) -> None:
     """Set the most items, or comparisons, that one person gets; None: no limit."""
-    if quota is not None and quota < 1:
-        raise UserError(f"The most that one person gets is at least 1; got {quota}.")
+    check_quota(quota)
     store.write(lambda db: db.execute(update(projects).where(projects.c.id == number).values(quota=quota)))
 
 

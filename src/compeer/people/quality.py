@@ -31,7 +31,6 @@ import msgspec
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
-from compeer.cer.exchange import task_for
 from compeer.cer.item import Item, Question
 from compeer.errors import UserError
 from compeer.people import labelling
@@ -40,7 +39,7 @@ from compeer.people.projects import insert_rows
 from compeer.people.protocol import UNSURE, answer_of, answer_text
 from compeer.people.store import Store
 from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, practice_answers, projects, votes
-from compeer.people.work_queue import HANDED_IN, Draft
+from compeer.people.work_queue import HANDED_IN
 from compeer.statistics import Figure, Resamples, estimate, quotient, share_figure, wilson
 from compeer.typed import from_json
 
@@ -79,7 +78,7 @@ class QualitySettings(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(store: Store, project: int) -> QualitySettings:
     """The settings of a project, or the defaults."""
     with store.read() as db:
-        return _settings_of(db, project)
+        return _read_settings(db, project)
 
 
 def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
@@ -89,11 +88,8 @@ def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
     store.write(lambda db: db.execute(update(projects).where(projects.c.id == project).values(quality=text)))
 
 
-def _settings_of(db: Connection, project: int) -> QualitySettings:
-    return _settings(db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one())
-
-
-def _settings(text: str | None) -> QualitySettings:
+def _read_settings(db: Connection, project: int) -> QualitySettings:
+    text = db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one()
     return QualitySettings() if text is None else from_json(text, QualitySettings)
 
 
@@ -265,9 +261,8 @@ class CheckedQueue(labelling.LabellingQueue):
         def shown(question: Question, text: str | None) -> Any:
             return None if text is None else labelling.as_shown(answer_of(question, text), first)
 
-        task = task_for(from_json(row.content, Item), candidate_first=first, name=str(chosen), questions=asked)
         return PracticeItem(
-            labelling.AssignedItem(chosen, task, Draft(), 0.0),
+            labelling.assigned(chosen, row.content, row.questions, first),
             every.index(chosen) + 1,
             len(every),
             [Explained(one, shown(one, given.get(one)), shown(one, right.get(one))) for one in asked] if given else [],
@@ -289,7 +284,7 @@ class CheckedQueue(labelling.LabellingQueue):
         self.store.write(lambda db: db.execute(insert(practice_answers).values(**row, at=self.store.clock())))
 
     def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
-        share = _settings(project.quality).gold_share
+        share = _read_settings(db, me.project).gold_share
         if share and _gold_is_due(db, me, project.seed, share) and (number := _unseen_gold(db, me, project.seed)):
             item = db.execute(select(items).where(items.c.id == number)).one()
             first = labelling.candidate_comes_first(project.seed, me.id, item.name)
@@ -409,7 +404,6 @@ class PersonQuality(msgspec.Struct, frozen=True):
     name: str
     items: int  # answered in full: without third votes, which are asked less
     seconds: float | None  # median per item
-    others_seconds: float | None
     unsure: Figure  # share of answers
     gold: Figure  # share of right answers to gold items
     gold_items: int
@@ -451,7 +445,7 @@ def _looks(db: Connection, *which: ColumnElement[bool]) -> list[_Look]:
 
 def _measure(db: Connection, person: Person) -> PersonQuality:
     """The person's work and their flags."""
-    settings, decided = _settings_of(db, person.project), _holds(db, person.id)
+    settings, decided = _read_settings(db, person.project), _holds(db, person.id)
     since = max((one.decided or 0.0 for one in decided), default=0.0)
     mine = (leases.c.annotator == person.id) & leases.c.state.in_(("done", "withheld"))
     looks = _looks(db, mine, leases.c.finished > since, leases.c.turn != "third")
@@ -479,7 +473,7 @@ def _measure(db: Connection, person: Person) -> PersonQuality:
         flags.append(same)
     said_unsure = [answer == UNSURE for one in looks for answer in one.answers.values()]
     return PersonQuality(
-        id=person.id, name=person.name, items=len(looks), seconds=own, others_seconds=others,
+        id=person.id, name=person.name, items=len(looks), seconds=own,
         unsure=share_figure("unsure", said_unsure), gold=gold, gold_items=gold_items, kappa=agreed, flags=flags,
         holds=decided,
     )  # fmt: skip
@@ -583,7 +577,7 @@ def check_person(store: Store, person: Person) -> list[Flag]:
         finished = leases.c.state.in_(HANDED_IN)
         query = select(func.count()).select_from(leases).where(leases.c.annotator == person.id, finished)
         done = db.execute(query).scalar_one()
-        settings = _settings_of(db, person.project)
+        settings = _read_settings(db, person.project)
         if not settings.hold or done < settings.least_items or done % _CHECK_EVERY:
             return []
         found = _measure(db, person)

@@ -17,13 +17,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, select, update
 
 from compeer.errors import UserError
-from compeer.people.invitations import Person, Reminder, lock_person, read_people, reminder
+from compeer.people.invitations import Person, lock_person, read_people
 from compeer.people.projects import PROJECTS, Project, picture_file
 from compeer.people.refusal import BadAnswers, Refused, refuse
 from compeer.people.store import Store
@@ -36,6 +37,7 @@ LONGEST_NOTE = 10_000
 _LONGEST_REASON = 2000
 _MOST_SECONDS = 86400.0
 _EXPIRED_AT_ONCE = 50
+_REMINDERS: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("texts.json").read_bytes())["reminders"]
 #: states of a lease that was handed in, whether or not its votes count
 HANDED_IN = ("done", "withheld", "discarded")
 
@@ -131,7 +133,8 @@ class WorkQueue(ABC, Generic[Key, Work]):
             elif lease.state == "done" and (why := self._why_final(db, lease, project, undo=False)):
                 raise refuse(me, "closed", why, f"{self.thing} {key}")
             revision = int(lease.revision) + 1
-            self._record(db, lease, project, answers, revision=revision, at=now, seconds=clean_seconds(seconds))
+            row = {"lease": lease.id, "revision": revision, "at": now, "seconds": clean_seconds(seconds)}
+            self._record(db, lease, project, answers, row)
             self._change(db, lease.id, state="done", revision=revision, finished=now, note=note)
             self._settle(db, lease, now)
 
@@ -294,11 +297,8 @@ class WorkQueue(ABC, Generic[Key, Work]):
         """What the person sees."""
 
     @abstractmethod
-    def _record(
-        self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, *, revision: int, at: float,
-        seconds: float | None,
-    ) -> None:  # fmt: skip
-        """Check the answers and insert the votes."""
+    def _record(self, db: Connection, lease: Row[Any], project: Row[Any], answers: Any, row: dict[str, Any]) -> None:
+        """Check the answers and insert the votes; `row` is what a row of votes has in both kinds of work."""
 
     @abstractmethod
     def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
@@ -400,13 +400,31 @@ class WorkQueue(ABC, Generic[Key, Work]):
         return refusal
 
 
+class Reminder(NamedTuple):
+    """A text for a person who has not finished, ready to be sent by e-mail. Nothing is sent from here."""
+
+    name: str
+    subject: str
+    text: str
+
+    @property
+    def mailto(self) -> str:
+        """A link that opens the text in a mail program, to the person's address where the name is one."""
+        to = quote(self.name) if "@" in self.name else ""
+        return f"mailto:{to}?subject={quote(self.subject)}&body={quote(self.text.replace(chr(10), chr(13) + chr(10)))}"
+
+
 def reminders(project: Project, counts: Iterable[PersonProgress], address: str) -> list[Reminder]:
-    """Texts for the annotators who can come in and have something left to do."""
+    """Texts for the annotators who can come in and have something left to do; in Chinese for who reads only that."""
     found = []
     for one in counts:
         most = project.quota if one.quota is None else one.quota
         if one.role == "annotator" and one.invited and not one.paused and (most is None or one.done < most):
-            found.append(reminder(one, project.name, one.done, most, address))
+            words = _REMINDERS["zh" if one.languages == ("zh",) else "en"]
+            done = words["counts"][most is not None].format(done=one.done, most=most)
+            values = {"name": one.name, "project": project.name, "done": done, "address": address.rstrip("/")}
+            text = "\n\n".join(words["text"]).format(**values)
+            found.append(Reminder(one.name, words["subject"].format(**values), text))
     return found
 
 

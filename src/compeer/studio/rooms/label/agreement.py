@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, File, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +12,7 @@ from starlette.responses import Response
 from compeer.cer.item import Question
 from compeer.errors import UserError
 from compeer.people import labelling_results as results
+from compeer.people.arena_results import bar_parts
 from compeer.people.projects import Project
 from compeer.reasoning import render_step
 from compeer.reward.judge import Judgement
@@ -21,32 +20,6 @@ from compeer.studio.pages import pages
 from compeer.studio.rooms.label.setup import question_names
 from compeer.studio.rooms.workplace.annotator import turns
 from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received
-
-
-class BarPart(msgspec.Struct, frozen=True):
-    """One part of a bar: its kind and count, where it begins and how wide it is, in percent."""
-
-    kind: str
-    count: int
-    start: float
-    width: float
-
-
-def bar_parts(counts: Iterable[tuple[str, int]]) -> list[BarPart]:
-    """Parts that fill a bar of 100, none where there is nothing.
-
-    >>> [(one.kind, one.start, one.width) for one in bar_parts([("agreed", 3), ("open", 1)])]
-    [('agreed', 0.0, 75.0), ('open', 75.0, 25.0)]
-    """
-    given = list(counts)
-    total = sum(count for _, count in given)
-    found, start = [], 0.0
-    for kind, count in given:
-        width = 100 * count / total if total else 0.0
-        found.append(BarPart(kind, count, round(start, 3), round(width, 3)))
-        start += width
-    return found
-
 
 PER_PAGE = 10
 PAIRS = 40
@@ -84,7 +57,7 @@ def add(router: APIRouter, coordinator: CoordinatorPages) -> None:
             pairs = sorted(results.pair_agreement(store, found.id, question), key=lambda one: one.percent)
             audits = measured.audit if judgements is None else results.audit(store, found.id, judgements)
             shares = {
-                name: (bar_parts(one.values.items()), bar_parts(measured.labels[name].items()))
+                name: (bar_parts(one.values), bar_parts(measured.labels[name]))
                 for name, one in measured.questions.items()
             }
             return measured, shares, pairs, audits

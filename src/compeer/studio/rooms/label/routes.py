@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from compeer.cer.item import Item, Question, image_folder, read_items
 from compeer.errors import UserError
 from compeer.people import exchange
+from compeer.people.arena_results import BarPart, bar_parts
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem, GivenAnswers, create_project, preview_item
@@ -29,14 +30,13 @@ from compeer.people.projects import Project
 from compeer.people.protocol import STATUSES, UNSURE, Unsure
 from compeer.people.quality import CheckedQueue, ItemAddresses
 from compeer.people.store import Store
-from compeer.people.work_queue import OwnProgress
+from compeer.people.work_queue import Draft, OwnProgress
 from compeer.reward.verdict import CHOICES
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages
 from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
-from compeer.studio.rooms.label.agreement import BarPart, bar_parts
 from compeer.studio.rooms.label.setup import OWN_FIELD, markdown, question_names, sent_answers
 from compeer.studio.rooms.workplace.annotator import (
     REASONS,
@@ -197,7 +197,7 @@ def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
         fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
         if not fits or not isinstance(answers, Mapping):
             raise RequestRefused(422, "invalid", "a draft of another form")
-        kept = queue.save_draft(me, annotator.key(item), answers, note=note, seconds=float(seconds))
+        kept = queue.keep(me, annotator.key(item), Draft(answers, note, float(seconds)))
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
@@ -246,7 +246,7 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
     def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
         def count() -> tuple[LabellingProgress, dict[Question, list[BarPart]]]:
             now, order = labelling_progress(store, found.id), STATUSES[1:] + STATUSES[:1]
-            bars = {name: bar_parts((one, counts[one]) for one in order) for name, counts in now.questions.items()}
+            bars = {name: bar_parts({one: counts[one] for one in order}) for name, counts in now.questions.items()}
             return now, bars
 
         return coordinator.overview(request, found, wrong, count, names=question_names(request, store, found.id))
