@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ LOADING = threading.RLock()
 loads at once the later one would switch it off for good, and a tied model would speak with random last weights."""
 
 
-_READ: dict[tuple[str, str, int, int], Any] = {}  # configs and tokenizers of GGUF files
+_READ: dict[tuple[Any, ...], Any] = {}  # configs and tokenizers of GGUF files
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -59,9 +59,8 @@ def open_checkpoint(
     stored = torch.float32 if gguf else "auto"
     options: dict[str, Any] = {"dtype": stored if dtype == "auto" else getattr(torch, dtype), **gguf}
     try:
-        config = _config(source, gguf)
-        vision = getattr(config, "vision_config", None) is not None
-        kind = pictures if vision else text
+        config = _read("AutoConfig", source, gguf)
+        kind = text if getattr(config, "vision_config", None) is None else pictures
         if gguf:
             options["config"] = config  # or it would be read once more
         with LOADING:
@@ -81,8 +80,8 @@ def open_tokenizer(path: str) -> tuple[Any, Any | None]:
     """A model's tokenizer and, when it takes images, its processor, without its weights."""
     source, gguf = _source(path)
     try:
-        config = _config(source, gguf)
-        tokenizer = _tokenizer(source, gguf)
+        config = _read("AutoConfig", source, gguf)
+        tokenizer = _read("AutoTokenizer", source, gguf)
         processor = _processor(source, config) if getattr(config, "vision_config", None) is not None else None
     except Exception as error:
         raise _cannot_load(path, error) from error
@@ -231,10 +230,6 @@ def picture(path: str) -> Any:
         raise ModelError(f"The image {path[:200]} cannot be read: {error.strerror or error}.") from None
 
 
-def image_sha256(path: str) -> str:
-    return hashlib.sha256(image_bytes(path)).hexdigest()
-
-
 def _source(path: str) -> tuple[str, dict[str, str]]:
     """Where transformers looks for the model, and what it must be told about an embedded one."""
     known = of_base(path)
@@ -244,31 +239,20 @@ def _source(path: str) -> tuple[str, dict[str, str]]:
     return str(weights.parent), {"gguf_file": weights.name}
 
 
-def _config(source: str, gguf: dict[str, str]) -> Any:
-    """The model's config. Reading the words of a GGUF file takes seconds, so in a process it is done once."""
+def _read(kind: str, source: str, gguf: dict[str, str]) -> Any:
+    """The model's config or tokenizer, by the name of its class in transformers. Reading the words of a GGUF file takes
+    seconds, so each state of a file is read once in a process, and whoever asks gets a copy."""
     import transformers
 
+    opened = getattr(transformers, kind).from_pretrained
     if not gguf:
-        return transformers.AutoConfig.from_pretrained(source)
-    return _once("config", source, gguf, lambda: transformers.AutoConfig.from_pretrained(source, **gguf))
-
-
-def _tokenizer(source: str, gguf: dict[str, str]) -> Any:
-    import transformers
-
-    if not gguf:
-        return transformers.AutoTokenizer.from_pretrained(source)
-    return _once("tokenizer", source, gguf, lambda: transformers.AutoTokenizer.from_pretrained(source, **gguf))
-
-
-def _once(what: str, source: str, gguf: dict[str, str], read: Callable[[], Any]) -> Any:
-    """What was read from this state of the file, a copy for each who asks."""
+        return opened(source)
     file = Path(source) / gguf["gguf_file"]
     stat = file.stat()
-    key = (what, str(file), stat.st_size, stat.st_mtime_ns)
+    key = (kind, file, stat.st_size, stat.st_mtime_ns)
     with LOADING:
         if key not in _READ:
-            _READ[key] = read()
+            _READ[key] = opened(source, **gguf)
         return copy.deepcopy(_READ[key])
 
 

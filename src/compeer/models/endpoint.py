@@ -39,9 +39,9 @@ from compeer.models.request import (
     TooLong,
     Tries,
     Usage,
-    by_content,
     never_collect,
     retry_after,
+    with_images,
 )
 from compeer.reasoning.grammar import gbnf, regex
 from compeer.typed import from_json
@@ -208,7 +208,9 @@ class Endpoint(JsonServer):
 
     def rendered(self, request: Request) -> bytes:
         payload = self._body(request, stream=False)
-        payload["messages"] = by_content(request.messages, lambda path: self._image(path)[1])
+        payload["messages"] = with_images(
+            request.messages, lambda path: {"type": "image", "sha256": self._image(path)[1]}
+        )
         if request.plan is not None:
             payload["grammar"] = gbnf(request.plan)
         return self.base_url.encode() + b"\x00" + msgspec.json.encode(payload, order="sorted")
@@ -244,7 +246,9 @@ class Endpoint(JsonServer):
 
     async def _payload(self, request: Request, *, stream: bool) -> dict[str, Any]:
         payload = self._body(request, stream=stream)
-        payload["messages"] = [_with_data(message, self._image) for message in request.messages]
+        payload["messages"] = with_images(
+            request.messages, lambda path: {"type": "image_url", "image_url": {"url": self._image(path)[0]}}
+        )
         if request.plan is not None:
             dialect = await self.dialect()
             if dialect == "llamacpp":
@@ -448,14 +452,3 @@ def _object(data: bytes) -> dict[str, Any]:
         return from_json(data, dict[str, Any])
     except msgspec.MsgspecError as error:
         raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
-
-
-def _with_data(message: dict[str, Any], image: Any) -> dict[str, Any]:
-    """The message as the protocol expects it: pictures as data URLs."""
-    if isinstance(message["content"], str):
-        return message
-    parts = [
-        {"type": "image_url", "image_url": {"url": image(part["path"])[0]}} if part["type"] == "image" else part
-        for part in message["content"]
-    ]
-    return {**message, "content": parts}

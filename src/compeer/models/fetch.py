@@ -308,7 +308,12 @@ def _listed(address: str) -> list[IndexFile]:
     """The files of a project, from an index's page in either form (PEP 691 and PEP 503)."""
     if address.startswith("file:"):
         address += "index.html"
-    body, kind = _tried(lambda: _read(address))
+
+    def page() -> tuple[bytes, str]:
+        with _opened(address, {"Accept": f"{_JSON}, text/html;q=0.5"}) as answer:
+            return answer.read(), str(answer.headers.get("Content-Type") or "")
+
+    body, kind = _tried(page)
     if kind.startswith(_JSON):
         entries = json.loads(body)["files"]
         listed = [(one["filename"], one["url"], one.get("hashes", {}).get("sha256")) for one in entries]
@@ -360,9 +365,10 @@ def _download(url: str, part: Path, show: Show) -> None:
     def once() -> None:
         have = part.stat().st_size if part.is_file() else 0
         with _opened(url, {"Range": f"bytes={have}-"} if have else {}) as answer:
-            whole = _whole_size(answer, have)
             if answer.status != 206:  # all of it, whatever was asked for
                 have = 0
+            length = answer.headers.get("Content-Length")
+            whole = None if length is None else int(length) + have
             with part.open("ab") as file:
                 _cut(file, have)
                 while block := answer.read1(_BLOCK):
@@ -380,13 +386,6 @@ def _cut(file: BinaryIO, size: int) -> None:
     """Leave the beginning of a file that is open for appending."""
     if file.tell() != size:
         file.truncate(size)
-
-
-def _whole_size(answer: Any, have: int) -> int | None:
-    length = answer.headers.get("Content-Length")
-    if length is None:
-        return None
-    return int(length) + (have if answer.status == 206 else 0)
 
 
 class _Broken(Exception):
@@ -410,11 +409,6 @@ def _tried(work: Callable[[], Any], reached: Callable[[], int] = lambda: 0) -> A
                 raise Unavailable(str(error)) from None
             time.sleep(0.5 * 2**tries)
             tries += 1
-
-
-def _read(address: str) -> tuple[bytes, str]:
-    with _opened(address, {"Accept": f"{_JSON}, text/html;q=0.5"}) as answer:
-        return answer.read(), str(answer.headers.get("Content-Type") or "")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ time. An answer does not depend on its neighbours in a batch, and their failures
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,12 +21,11 @@ from compeer.models.checkpoint import (
     ChatTokenizer,
     Checkpoint,
     identity,
-    image_sha256,
     open_checkpoint,
     picture,
     takes_images,
 )
-from compeer.models.request import Answer, Ending, ModelError, Request, Usage, by_content, images_of
+from compeer.models.request import Answer, Ending, ModelError, Request, Usage, image_bytes, images_of, with_images
 from compeer.reasoning.grammar import Literal, after_prefix, prefix
 
 
@@ -88,7 +88,7 @@ class Local:
         if self._identity is None:
             self._identity = identity(self.path) + b"\x00" + (identity(self.adapter) if self.adapter else b"")
         body = msgspec.to_builtins(msgspec.structs.replace(request, plan=None, sample=0))
-        body |= {"messages": by_content(request.messages, image_sha256), "plan": str(request.plan)}
+        body |= {"messages": with_images(request.messages, _by_content), "plan": str(request.plan)}
         return self._identity + b"\x00" + msgspec.json.encode(body, order="sorted")
 
     async def close(self) -> None:
@@ -280,6 +280,11 @@ class _Telling:
                 if cut or not text.endswith("\ufffd"):  # half a character waits
                     job.tell(_beginning(job.request) + text[:certain])
         return torch.tensor([job.abandoned for job in self.jobs], device=input_ids.device)
+
+
+def _by_content(path: str) -> dict[str, Any]:
+    """An image in a cache key: what is in it, not where it lies."""
+    return {"type": "image", "sha256": hashlib.sha256(image_bytes(path)).hexdigest()}
 
 
 def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:

@@ -38,7 +38,7 @@ import msgspec
 
 from compeer.models.request import ModelError
 from compeer.models.shipped import CONFIG, WEIGHTS, base_of, sha256
-from compeer.models.weights import KNOWN, cache_dir, remembered_sha256
+from compeer.models.weights import KNOWN, cache_dir, cannot_keep, remembered_sha256
 from compeer.typed import from_json
 
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -105,6 +105,7 @@ _MOVED = ("pissa", "olora", "loftq", "corda", "lora_ga")
 
 _ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2"}  # of transformers, and of llama.cpp
 _BASE_KEY = "compeer.base.sha256"
+_ADAPTER = "default"  # peft's name of a model's only adapter
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -124,18 +125,18 @@ class _Pair(msgspec.Struct, frozen=True):
     scale: float
 
 
-def write_adapter(model: Any, path: Path, *, adapter: str = "default") -> Path:
+def write_adapter(model: Any, path: Path) -> Path:
     """The adapter of a peft model in memory, as it is now, into `path`, which is replaced in one go."""
     config = model.config.get_text_config()
     if config.model_type not in _ARCHITECTURES:
         known = " and ".join(_ARCHITECTURES)
         raise ModelError(f"Adapters for llama.cpp are written for {known} models only; this is {config.model_type}.")
-    if model.active_adapters != [adapter]:
-        raise ModelError(f"llama.cpp gets the adapter {adapter}, but the model runs with {model.active_adapters}.")
-    _check_settings(model.peft_config[adapter].to_dict())
+    if model.active_adapters != [_ADAPTER]:
+        raise ModelError(f"llama.cpp gets the adapter {_ADAPTER}, but the model runs with {model.active_adapters}.")
+    _check_settings(model.peft_config[_ADAPTER].to_dict())
     kind = _ARCHITECTURES[config.model_type]
     shape = Shape(kind, config.num_attention_heads, config.num_key_value_heads)
-    return _write(_pairs_of(model, adapter), shape, path)
+    return _write(_pairs_of(model), shape, path)
 
 
 def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
@@ -167,10 +168,7 @@ def converted(folder: Path, weights: Path) -> Path:
     except ImportError:
         raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer-esc[embedded]".') from None
     except OSError as error:
-        raise ModelError(
-            f"The adapter {folder} cannot be kept for llama.cpp in {target.parent}: {error.strerror or error}. "
-            "Set COMPEER_CACHE to a folder that can be written."
-        ) from error
+        raise cannot_keep(f"The adapter {folder}, converted for llama.cpp,", error) from error
     return target
 
 
@@ -217,13 +215,13 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         raise ModelError(f"init_lora_weights: {start} changes the base itself, which llama.cpp has as it was before.")
 
 
-def _pairs_of(model: Any, adapter: str) -> Iterable[_Pair]:
+def _pairs_of(model: Any) -> Iterable[_Pair]:
     for name, layer in model.named_modules():
-        if adapter in getattr(layer, "lora_embedding_A", {}):
+        if _ADAPTER in getattr(layer, "lora_embedding_A", {}):
             raise _misplaced(name)
-        if adapter in getattr(layer, "lora_A", {}):
-            a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
-            yield _Pair(name, _array(a), _array(b), float(layer.scaling[adapter]))
+        if _ADAPTER in getattr(layer, "lora_A", {}):
+            a, b = (each[_ADAPTER].weight.detach().float().cpu().numpy() for each in (layer.lora_A, layer.lora_B))
+            yield _Pair(name, a, b, float(layer.scaling[_ADAPTER]))
 
 
 def _pairs_in(tensors: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Iterable[_Pair]:
@@ -238,7 +236,7 @@ def _pairs_in(tensors: Mapping[str, Any], settings: Mapping[str, Any], folder: P
             if b is None:
                 raise ModelError(f"The adapter {folder} is damaged: {layer} has an A and no B.")
             left -= {name, f"{layer}.lora_B.weight"}
-            yield _Pair(layer, _array(a), _array(b), settings["lora_alpha"] / root(a.shape[0]))
+            yield _Pair(layer, a, b, settings["lora_alpha"] / root(a.shape[0]))
     if left:
         raise _misplaced(min(left))
 
@@ -287,11 +285,6 @@ def _interleaved(b: Any, heads: int) -> Any:
     """Rows from transformers' order (first halves, then second halves of a head) to llama.cpp's (pair after pair)."""
     rows, rank = b.shape
     return b.reshape(heads, 2, rows // heads // 2, rank).swapaxes(1, 2).reshape(rows, rank)
-
-
-def _array(weight: Any) -> Any:
-    """Of torch or of numpy, as numpy's."""
-    return weight.detach().float().cpu().numpy() if hasattr(weight, "detach") else weight
 
 
 def _misplaced(layer: str) -> ModelError:

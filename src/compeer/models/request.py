@@ -203,18 +203,15 @@ def image_bytes(path: str) -> bytes:
         raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
 
 
-def by_content(messages: Sequence[dict[str, Any]], digest: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The messages for a cache key: pictures by what is in them, not by where they lie."""
-
-    def part_of(part: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "image", "sha256": digest(part["path"])} if part["type"] == "image" else part
-
-    return [
-        message
-        if isinstance(message["content"], str)
-        else {**message, "content": [part_of(part) for part in message["content"]]}
-        for message in messages
-    ]
+def with_images(messages: Sequence[dict[str, Any]], shown: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with every image as `shown` makes it of its path."""
+    made = []
+    for message in messages:
+        content = message["content"]
+        if not isinstance(content, str):
+            content = [shown(part["path"]) if part["type"] == "image" else part for part in content]
+        made.append({**message, "content": content})
+    return made
 
 
 class Patience(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from compeer.models.request import ModelError, Request
@@ -111,9 +112,6 @@ def _matcher(request: Request, llg_tokenizer: Any) -> Any:
 
 def _masked(logits: torch.Tensor, bitmask: bytes) -> torch.Tensor:
     """Logits with every token the grammar forbids at minus infinity. The mask is one bit a token, low bit first."""
-    bits = torch.frombuffer(bytearray(bitmask), dtype=torch.uint8)
-    allowed = (bits.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
-    allowed = allowed.flatten().bool()[: logits.shape[-1]].to(logits.device)
-    if allowed.shape[-1] < logits.shape[-1]:  # a model's vocabulary may be padded beyond the tokenizer's
-        allowed = torch.nn.functional.pad(allowed, (0, logits.shape[-1] - allowed.shape[-1]))
-    return logits.masked_fill(~allowed, float("-inf"))
+    # a model's vocabulary may be padded beyond the tokenizer's; `count` fills up with zeros
+    bits = np.unpackbits(np.frombuffer(bitmask, dtype=np.uint8), count=logits.shape[-1], bitorder="little")
+    return logits.masked_fill(torch.from_numpy(bits == 0).to(logits.device), float("-inf"))

@@ -66,17 +66,14 @@ def open_model(
         name, adapter = _split_adapter(rest)
         file = Path(name).expanduser()
         return Embedded(adapter or None, weights=file, slots=slots or 4, context=context or 8192)
-    if home == "hf" and is_embedded(rest) and "+" not in rest:
-        from compeer.models.local import Local
-
-        shipped = embedded_adapter(rest, "supporter")
-        base = embedded_weights(rest).spec.removesuffix(":plain")
-        return Local(base, str(shipped) if shipped else None, name=spec, batch=slots or 8)
     if home == "hf" and rest:
         from compeer.models.local import Local
 
-        name, adapter = _split_adapter(rest)
-        return Local(name, adapter or None, batch=slots or 8)
+        if not is_embedded(rest) or "+" in rest:
+            name, adapter = _split_adapter(rest)
+            return Local(name, adapter or None, batch=slots or 8)
+        base, shipped = embedded_weights(rest).spec.removesuffix(":plain"), embedded_adapter(rest, "supporter")
+        return Local(base, str(shipped) if shipped else None, name=spec, batch=slots or 8)
     if home == "openai" and rest:
         from compeer.models.endpoint import Endpoint
 
