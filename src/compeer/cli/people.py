@@ -523,12 +523,9 @@ def arena_results(at: ProjectOptions, figure: Path | None = None, draws: int = 2
 def export_votes(at: ProjectOptions, out: Path, anonymous: bool = False) -> None:
     """Write every vote that counts. Case, the models on both sides, the choice, who, when, how long."""
     store, project = at.open("arena")
-    from compeer.dialogue import write_rows
-    from compeer.people.arena_results import counted_votes, vote_rows
-    from compeer.people.exchange import write_csv
+    from compeer.people import arena_results
 
-    votes = counted_votes(store, project.id, anonymous=anonymous)
-    count = write_csv(out, vote_rows(votes)) if out.suffix == ".csv" else write_rows(out, votes)
+    count = arena_results.export_votes(store, project.id, out, anonymous=anonymous)
     if str(out) != "-":
         print_result({"votes": count, "out": str(out)}, at.as_json, [f"{count:,} votes are in {out}."])
 

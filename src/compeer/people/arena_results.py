@@ -17,7 +17,7 @@ other's may begin. matplotlib draws them as SVG or PNG; the studio's page draws 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,8 +26,10 @@ import msgspec
 import numpy as np
 from sqlalchemy import select
 
+from compeer.dialogue import write_rows
 from compeer.people.arena import models_of
 from compeer.people.arena_cases import Case, Reply
+from compeer.people.exchange import write_csv
 from compeer.people.projects import project_by_number
 from compeer.people.store import Store
 from compeer.people.tables import (
@@ -207,11 +209,13 @@ def counted_votes(store: Store, project: int, *, anonymous: bool = False) -> lis
     return found
 
 
-def vote_rows(votes: Iterable[ArenaVote]) -> Iterator[Sequence[Any]]:
-    """Votes as the rows of a table, with its head."""
+def export_votes(store: Store, project: int, out: Path, *, anonymous: bool = False) -> int:
+    """Write all votes that count, as a table where the file is called .csv, else as JSON lines; returns how many."""
+    votes = counted_votes(store, project, anonymous=anonymous)
+    if out.suffix != ".csv":
+        return write_rows(out, votes)
     names = (*ArenaVote.__struct_fields__, "winner")
-    yield names
-    yield from ([getattr(vote, name) for name in names] for vote in votes)
+    return write_csv(out, [names, *([getattr(vote, name) for name in names] for vote in votes)])
 
 
 class CaseVotes(msgspec.Struct, frozen=True):

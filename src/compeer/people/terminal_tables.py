@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from rich.box import HEAVY_HEAD
 from rich.table import Table
 
 from compeer.cer.item import Question
@@ -36,10 +37,8 @@ def labelling_status(now: LabellingProgress) -> list[Table | str]:
 def _people_table(people: Sequence[PersonProgress], more: Mapping[str, Sequence[str]] | None = None) -> Table:
     """Everybody with what they have done; `more` columns by their heads, a value for each person."""
     more = more or {}
-    table = Table("name", "role", box=None)
-    for head in ("done", "holds", "skipped", "distressed", "seconds", *more):
-        table.add_column(head, justify="right")
-    table.add_column("")
+    numbers = ("done", "holds", "skipped", "distressed", "seconds", *more)
+    table = _table("name", "role", *numbers, "", numbers=numbers)
     for place, one in enumerate(people):
         state = "paused" if one.paused else "" if one.invited else "no link"
         kept = {"on hold": one.withheld, "discarded": one.discarded}
@@ -77,10 +76,8 @@ def agreement_tables(
 
 def quality_tables(people: Sequence[PersonQuality]) -> list[Table | str]:
     """What `compeer annotate quality` prints."""
-    table = Table("name", box=None)
-    for head in ("items", "median seconds", "gold, % right", "kappa with others", "unsure, %"):
-        table.add_column(head, justify="right")
-    table.add_column("")
+    numbers = ("items", "median seconds", "gold, % right", "kappa with others", "unsure, %")
+    table = _table("name", *numbers, "", numbers=numbers)
     for one in people:
         seconds = "-" if one.seconds is None else f"{one.seconds:.0f}"
         shares = (one.gold.text(0, scale=100), one.kappa.text(2), one.unsure.text(0, scale=100))
@@ -93,9 +90,8 @@ def quality_tables(people: Sequence[PersonQuality]) -> list[Table | str]:
 def arena_status(now: ArenaProgress) -> list[Table]:
     """The whole and the people."""
     state = "closed" if now.arena.closed is not None else "complete" if now.complete else "open"
-    whole = Table(title=f"{now.arena.name}: {now.models} models, {now.cases} cases, {state}", title_justify="left")
-    for head in ("comparisons", "done", "held", "left"):
-        whole.add_column(head, justify="right")
+    heads = ("comparisons", "done", "held", "left")
+    whole = _table(*heads, numbers=heads, title=f"{now.arena.name}: {now.models} models, {now.cases} cases, {state}")
     whole.add_row(*(f"{n:,}" for n in (now.comparisons, now.done, now.held, now.comparisons - now.done)))
     return [whole, _people_table(now.people, {"side lean": [str(one.lean) for one in now.people]})]
 
@@ -103,21 +99,25 @@ def arena_status(now: ArenaProgress) -> list[Table]:
 def arena_results(found: ArenaResults) -> list[Table]:
     """Pairs and ranking with their 95 % intervals."""
     title = f"{found.arena}: {found.votes:,} votes on {found.cases:,} cases by {found.people} people; percent, 95 %"
-    pairs = Table(title=title, title_justify="left")
-    for head in ("model", "against", "votes"):
-        pairs.add_column(head, justify="right" if head == "votes" else "left")
-    for kind in OUTCOMES:
-        pairs.add_column(_HEADS[kind], justify="right")
+    numbers = ("votes", *(_HEADS[kind] for kind in OUTCOMES))
+    pairs = _table("model", "against", *numbers, numbers=numbers, title=title)
     for pair in found.pairs:
         shares = (pair.shares[kind].text(0, scale=100) for kind in OUTCOMES)
         pairs.add_row(pair.one, pair.two, f"{pair.votes:,}", *shares)
-    ranks = Table(title="Bradley-Terry, ties as half wins", title_justify="left")
-    for head in ("rank", "model", "points", "ranks"):
-        ranks.add_column(head, justify="left" if head == "model" else "right")
+    heads = ("rank", "model", "points", "ranks")
+    ranks = _table(*heads, numbers=("rank", "points", "ranks"), title="Bradley-Terry, ties as half wins")
     for one in found.ranking:
         span = f"{one.best}" if one.best == one.worst else f"{one.best} to {one.worst}"
         ranks.add_row(str(one.rank), one.model, one.points.text(0), span)
     return [pairs, ranks]
+
+
+def _table(*heads: str, numbers: Sequence[str], title: str | None = None) -> Table:
+    """An empty table with these heads; columns of numbers stand on the right. One with a title has lines."""
+    table = Table(title=title, title_justify="left", box=HEAVY_HEAD if title else None)
+    for head in heads:
+        table.add_column(head, justify="right" if head in numbers else "left")
+    return table
 
 
 def _percent(value: float) -> str:

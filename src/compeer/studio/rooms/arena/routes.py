@@ -14,11 +14,10 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from compeer.dialogue import write_json, write_rows
+from compeer.dialogue import write_json
 from compeer.errors import UserError
 from compeer.people import arena, arena_results
 from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
-from compeer.people.exchange import write_csv
 from compeer.people.invitations import Person
 from compeer.people.projects import Project
 from compeer.people.store import Store
@@ -258,8 +257,7 @@ def add_files(router: APIRouter, links: RoomLinks) -> None:
 
         def write(path: Path) -> None:
             if kind in ("votes.jsonl", "votes.csv"):
-                votes = arena_results.counted_votes(store, number, anonymous=anonymous)
-                write_csv(path, arena_results.vote_rows(votes)) if kind == "votes.csv" else write_rows(path, votes)
+                arena_results.export_votes(store, number, path, anonymous=anonymous)
             elif kind == "results.json":
                 write_json(path, arena_results.results_of(store, number))
             else:
