@@ -22,7 +22,7 @@ import hashlib
 import html
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import msgspec
@@ -284,10 +284,9 @@ def _votes(answers: Iterable[OutsideAnswer], names: Iterable[str], seed: int) ->
         if one.task not in known or one.question not in QUESTIONS:
             continue
         item, candidate_first = known[one.task]
-        question = cast("Question", one.question)
-        value: Any = _answer(question, one.said, candidate_first)
+        value: Any = _answer(one.question, one.said, candidate_first)
         if value is not None:
-            vote = Vote(annotator=one.person, question=question, value=value, at=one.at, seconds=one.seconds,
+            vote = Vote(annotator=one.person, question=one.question, value=value, at=one.at, seconds=one.seconds,
                         candidate_first=candidate_first)  # fmt: skip
             found.setdefault(item, []).append(vote)
     return found
