@@ -216,4 +216,4 @@ class TestLength:
         turns = tuple(PastTurn("seeker", f"turn number {n} " * 20) for n in range(9))
         made = make([item(15, history=turns), item(16)], RowSettings(), words, 1300)
         assert made.counts["rows shortened"] == 1 and all(len(example) <= 1300 for example in made.examples)
-        assert made.languages == ("en",) and made.label_sources == ("human",) and made.licences == ("CC0",)
+        assert made.languages == {"en"} and made.label_sources == {"human"} and made.licences == {"CC0"}

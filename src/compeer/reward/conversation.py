@@ -122,27 +122,22 @@ def _is_asked(case: Case, question: Question, kind: Kind) -> bool:
 
 def _turn(case: Case, question: Question, candidate_first: bool, opens: bool) -> JudgeTurn:
     asked = _question_text(case, question, candidate_first)
-    if not opens:
-        return JudgeTurn(question, asked)
-    parts: list[dict[str, Any]] = []
-    for part in (*_history_parts(case), {"type": "text", "text": asked}):
-        if parts and part["type"] == "text" and parts[-1]["type"] == "text":
-            parts[-1] = {"type": "text", "text": parts[-1]["text"] + part["text"]}
-        else:
-            parts.append(part)
-    return JudgeTurn(question, parts[0]["text"] if len(parts) == 1 else parts)
+    return JudgeTurn(question, _after_history(case, asked) if opens else asked)
 
 
-def _history_parts(case: Case) -> list[dict[str, Any]]:
-    """The quoted history, with images where they were sent. The same for every candidate of a group."""
+def _after_history(case: Case, asked: str) -> str | list[dict[str, Any]]:
+    """The quoted history and a question; parts where images were sent. The same beginning for a whole group."""
     words = _WORDS[case.language]
-    opening = [words.conversation, *([words.left_out] if case.left_out else [])]
-    parts: list[dict[str, Any]] = [{"type": "text", "text": "\n".join(opening) + "\n\n"}]
+    parts: list[dict[str, Any]] = []
+    text = "\n".join([words.conversation, *([words.left_out] if case.left_out else [])]) + "\n\n"
     for turn in case.history:
-        parts.append({"type": "text", "text": words.speakers[turn.speaker] + "\n"})
-        parts += [{"type": "image", "path": path} for path in turn.images]
-        parts.append({"type": "text", "text": quote(turn.text) + "\n\n"})
-    return parts
+        text += words.speakers[turn.speaker] + "\n"
+        if turn.images:
+            parts.append({"type": "text", "text": text})
+            parts += [{"type": "image", "path": path} for path in turn.images]
+            text = ""
+        text += quote(turn.text) + "\n\n"
+    return [*parts, {"type": "text", "text": text + asked}] if parts else text + asked
 
 
 def _question_text(case: Case, question: Question, candidate_first: bool) -> str:

@@ -97,15 +97,15 @@ class TrainingRow(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
 
-class TrainingSet(msgspec.Struct, frozen=True):
-    """Encoded rows, and what became of the items."""
+class TrainingSet(msgspec.Struct):
+    """Encoded rows, what became of the items, and what is said about the items that gave a row."""
 
-    examples: list[Example]
-    counts: dict[str, int]
-    languages: tuple[str, ...]
-    label_sources: tuple[str, ...]
-    licences: tuple[str, ...]
-    dialogues: frozenset[str]
+    examples: list[Example] = []
+    counts: dict[str, int] = {}
+    languages: set[str] = set()
+    label_sources: set[str] = set()
+    licences: set[str] = set()
+    dialogues: set[str] = set()
 
 
 class Trained(msgspec.Struct, frozen=True):
@@ -179,9 +179,7 @@ def fit(row: TrainingRow, words: ChatTokenizer, max_length: int) -> tuple[Exampl
 
 def make(items: Iterable[Item], settings: RowSettings, words: ChatTokenizer, max_length: int) -> TrainingSet:
     """The encoded rows of all items, in the order of the items."""
-    examples: list[Example] = []
-    counts: Counter[str] = Counter()
-    seen: dict[str, set[str]] = {"languages": set(), "sources": set(), "licences": set(), "dialogues": set()}
+    found, counts = TrainingSet(), Counter[str]()
     for item in items:
         counts["items"] += 1
         made = list(rows(item, settings)) if item.candidate is not None else []
@@ -192,25 +190,19 @@ def make(items: Iterable[Item], settings: RowSettings, words: ChatTokenizer, max
                 counts["rows too long"] += 1
                 continue
             example, lost = fitted
-            examples.append(example)
+            found.examples.append(example)
             counts["rows"] += 1
             counts["rows shortened"] += lost > 0
             counts["rows with pictures"] += bool(example.images)
             counts["tokens"] += len(example)
             counts["tokens learnt"] += sum(end - start for start, end in example.spans)
         if made:
-            seen["languages"].add(item.language)
-            seen["sources"].add(item.label_source or "unknown")
-            seen["licences"].add(item.licence)
-            seen["dialogues"].add(item.dialogue)
-    return TrainingSet(
-        examples,
-        {name: count for name, count in counts.items() if count},
-        tuple(sorted(seen["languages"])),
-        tuple(sorted(seen["sources"])),
-        tuple(sorted(seen["licences"])),
-        frozenset(seen["dialogues"]),
-    )
+            found.languages.add(item.language)
+            found.label_sources.add(item.label_source or "unknown")
+            found.licences.add(item.licence)
+            found.dialogues.add(item.dialogue)
+    found.counts = {name: count for name, count in counts.items() if count}
+    return found
 
 
 def _answer(row: TrainingRow, question: Question) -> str:
@@ -326,8 +318,8 @@ def _train(config: JudgeTraining, run: Run) -> Trained:
     judge = {
         "kind": config.kind,
         "base": str(Path(config.base).resolve()) if Path(config.base).is_dir() else config.base,
-        "languages": made.languages,
-        "labels": made.label_sources,
+        "languages": sorted(made.languages),
+        "labels": sorted(made.label_sources),
         "revision": str(revision()),
         "max_length": config.max_length,
     }
@@ -406,7 +398,7 @@ def _write_card(run: Run, config: JudgeTraining, made: TrainingSet) -> None:
         "judged": texts["judged"][config.kind],
         "made": "An adapter (LoRA) for" if config.lora or config.adapter else "Trained from",
         "base": config.base,
-        "labels": ", ".join(made.label_sources) or "none",
+        "labels": ", ".join(sorted(made.label_sources)) or "none",
         "model": run.model,
         "max_length": config.max_length,
     }
@@ -415,8 +407,8 @@ def _write_card(run: Run, config: JudgeTraining, made: TrainingSet) -> None:
         what=texts["what"].format(**values),
         use=texts["use"].format(**values),
         base=config.base,
-        languages=made.languages,
-        licences=made.licences,
+        languages=sorted(made.languages),
+        licences=sorted(made.licences),
         limits=[text.format(**values) for name, text in texts["limits"].items() if name != "silver" or silver],
         tags=("reward-model", "emotional-support"),
     )
