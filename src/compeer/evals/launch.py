@@ -21,13 +21,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 from inspect_ai import Task, eval_async
-from inspect_ai.dataset import Sample
+from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import Model
+from inspect_ai.scorer import Scorer
+from inspect_ai.solver import Solver
 from inspect_ai.util import display_type
 
 from compeer import __version__
@@ -57,7 +60,8 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     cases: Sequence[Any]
     samples: list[Sample]
-    task: Callable[[list[Sample]], Task]
+    solver: Solver
+    scorer: Scorer
     calls_per_sample: int
     comparable: dict[str, str]
     figures: Callable[[list[Finished]], tuple[Figure, ...]]
@@ -87,22 +91,27 @@ def evaluate(
     }
     supporter = {"model": role_name(model), "supporter_prompt": benchmark.supporter_prompt}
     identity = {**comparable, **supporter, "cases": cases_digest(benchmark.cases), "language": None}
-    outcome = _run(benchmark, out, model, roles, how | identity, settings.concurrency, fresh=fresh, quiet=quiet)
+    began = time.monotonic()
+    with closing(Journal(out, {"benchmark": benchmark.name, **how, **identity}, fresh=fresh)) as journal:
+        resumed = sum(str(sample.id) in journal.finished for sample in benchmark.samples)
+        failures = _run(benchmark, journal, model, roles, settings.concurrency, Progress(quiet=quiet))
+    names = [str(sample.id) for sample in benchmark.samples]
+    finished = [journal.finished[case] for case in names if case in journal.finished]
+    reason = next(iter(failures.values()), "no sample was finished")
+    if not finished:
+        raise UserError(f"Not one dialogue was finished. The first failed with: {reason}")
     counts: Counter[str] = Counter()
-    for one in outcome.finished:
+    for one in finished:
         counts.update(one.counts)
     told = [words.format(**counts) for fault, words in _FAULTS.items() if counts[fault]]
-    if outcome.failures:
-        told.insert(
-            0,
-            f"{len(outcome.failures)} samples failed and are left out; the same command tries them again. "
-            f"The first: {next(iter(outcome.failures.values()))}",
-        )
+    if failures:
+        left_out = f"{len(failures)} samples failed and are left out; the same command tries them again."
+        told.insert(0, f"{left_out} The first: {reason}")
     measured = {
-        "samples": len(outcome.finished),
-        "failed": len(outcome.failures),
-        "seconds": round(outcome.seconds, 1),
-        "resumed": outcome.resumed,
+        "samples": len(finished),
+        "failed": len(failures),
+        "seconds": round(time.monotonic() - began, 1),
+        "resumed": resumed,
         "counts": dict(counts),
         "compeer": __version__,
         "mode": "plain" if settings.plain else "reasoning",
@@ -111,11 +120,11 @@ def evaluate(
         benchmark=benchmark.name,
         model=name or role_name(model),
         comparable=comparable,
-        figures=benchmark.figures(outcome.finished),
+        figures=benchmark.figures(finished),
         setup=how | supporter | benchmark.setup | measured,
         notes=(*told, *benchmark.notes),
     )
-    save_result(out, result, [one.transcript for one in outcome.finished])
+    save_result(out, result, [one.transcript for one in finished])
     return result
 
 
@@ -151,82 +160,56 @@ _FAULTS = {
 }
 
 
-class RunOutcome(msgspec.Struct):
-    """Finished samples in the order of the cases, why others failed, and how long it took."""
-
-    finished: list[Finished]
-    failures: dict[str, str]
-    seconds: float
-    resumed: int  # samples that an earlier start had finished
-
-
 def _run(
     benchmark: Benchmark,
-    out: Path,
+    journal: Journal,
     model: Model,
     roles: dict[str, list[Model]],
-    identity: dict[str, Any],
     concurrency: int,
-    *,
-    fresh: bool,
-    quiet: bool,
-) -> RunOutcome:
-    """Run the samples that the journal does not hold."""
-    journal = Journal(out, {"benchmark": benchmark.name, **identity}, fresh=fresh)
-    began = time.monotonic()
-    failures: dict[str, str] = {}
-    cases = [str(sample.id) for sample in benchmark.samples]
+    progress: Progress,
+) -> dict[str, str]:
+    """Run the samples that the journal does not hold; why samples failed, by their id."""
+    whole = len(benchmark.samples)
+    left = [sample for sample in benchmark.samples if str(sample.id) not in journal.finished]
+    counts, spent = Counts(rows_in=whole - len(left)), Spent()
+    resumed = f" ({counts.rows_in} of {whole} dialogues are done already)" if counts.rows_in else ""
+    most = len(left) * benchmark.calls_per_sample
+    progress.say(f"{len(left)} dialogues, up to {most:,} calls and repeated attempts{resumed}")
+    if not left:
+        return {}
+
+    def keep(done: Finished) -> None:
+        journal.add(done)
+        counts.rows_in += 1
+        spent.asked += done.counts.get("calls", 0)
+        spent.tokens_read += done.counts.get("tokens_read", 0)
+        spent.tokens_written += done.counts.get("tokens_written", 0)
+        progress.tick(counts, spent)
+
+    name = benchmark.name.replace("-", "_")
+    task = Task(dataset=MemoryDataset(left), solver=benchmark.solver, scorer=benchmark.scorer, name=name)
+    progress.start("dialogues", whole, counts)
+    _listeners.append(keep)
     try:
-        left = [sample for sample in benchmark.samples if str(sample.id) not in journal.finished]
-        known = len(cases) - len(left)
-        progress, counts, spent = Progress(quiet=quiet), Counts(rows_in=known), Spent()
-        resumed = f" ({known} of {len(cases)} dialogues are done already)" if known else ""
-        most = len(left) * benchmark.calls_per_sample
-        progress.say(f"{len(left)} dialogues, up to {most:,} calls and repeated attempts{resumed}")
-
-        def keep(done: Finished) -> None:
-            journal.add(done)
-            counts.rows_in += 1
-            spent.asked += done.counts.get("calls", 0)
-            spent.tokens_read += done.counts.get("tokens_read", 0)
-            spent.tokens_written += done.counts.get("tokens_written", 0)
-            progress.tick(counts, spent)
-
-        if left:
-            progress.start("dialogues", len(cases), counts)
-            _listeners.append(keep)
-            try:
-                failures = asyncio.run(_evaluate(benchmark.task(left), len(left), model, roles, out, concurrency))
-            finally:
-                _listeners.remove(keep)
-                progress.stop()
-        finished = [journal.finished[case] for case in cases if case in journal.finished]
+        return asyncio.run(_evaluate(task, len(left), model, roles, journal.path.with_name("logs"), concurrency))
     finally:
-        journal.close()
-    if not finished:
-        reason = next(iter(failures.values()), "no sample was finished")
-        raise UserError(f"Not one dialogue was finished. The first failed with: {reason}")
-    return RunOutcome(finished, failures, time.monotonic() - began, known)
+        _listeners.remove(keep)
+        progress.stop()
 
 
 async def _evaluate(
-    task: Task,
-    samples: int,
-    model: Model,
-    roles: dict[str, list[Model]],
-    out: Path,
-    concurrency: int,
+    task: Task, samples: int, model: Model, roles: dict[str, list[Model]], logs: Path, concurrency: int
 ) -> dict[str, str]:
     """Run the task; why samples failed, by their id."""
     os.environ["INSPECT_DISPLAY"] = "none"
     display_type()  # reads the variable, once per process
-    (out / "logs").mkdir(parents=True, exist_ok=True)
+    logs.mkdir(exist_ok=True)
     try:
-        logs = await eval_async(
+        (log,) = await eval_async(
             task,
             model=model,
             model_roles={role: models if len(models) > 1 else models[0] for role, models in roles.items()},
-            log_dir=str(out / "logs"),
+            log_dir=str(logs),
             log_level="error",
             log_level_transcript="error",
             log_realtime=False,
@@ -240,7 +223,6 @@ async def _evaluate(
     finally:
         for one in (model, *(each for models in roles.values() for each in models)):
             await one.api.aclose()
-    log = logs[0]
     if log.error is not None:
         raise UserError(f"Inspect could not run the task: {log.error.message}")
     failed = [sample for sample in log.samples or [] if sample.error is not None]

@@ -139,18 +139,15 @@ class Supporter:
     async def answer(self, heard: str) -> TranscriptTurn:
         """The reply to what the seeker said, with what was thought before it."""
         self.messages.append(ChatMessageUser(content=heard))
-        raw, reply = await self._plain() if self.calls.settings.plain else await self._reasoned()
+        raw = await self._ask() if self.calls.settings.plain else await self._reasoned()
+        reply = parse(raw).response
         if not has_words(reply):
             self.calls.counts["silent"] += 1
             reply = SILENCE
         self.messages.append(ChatMessageAssistant(content=reply))
         return TranscriptTurn("supporter", reply, reasoning=raw.strip().removesuffix(reply).strip() or None)
 
-    async def _plain(self) -> tuple[str, str]:
-        raw = await self._ask()
-        return raw, parse(raw).response
-
-    async def _reasoned(self) -> tuple[str, str]:
+    async def _reasoned(self) -> str:
         """The first complete output, else the one with the fewest problems."""
         settings = self.calls.settings
         fill = {"reasoning": self.language} if settings.grammar else {}
@@ -158,14 +155,14 @@ class Supporter:
         for _ in range(settings.attempts):
             raw = await self._ask(**fill)
             parsed = parse(raw)
-            tried.append((len(parsed.problems), raw, parsed.response))
+            tried.append((len(parsed.problems), raw))
             if parsed.complete:
                 break
             self.calls.counts["asked_again"] += len(tried) < settings.attempts
-        problems, raw, reply = min(tried, key=lambda one: one[0])
+        problems, raw = min(tried, key=lambda one: one[0])
         self.calls.counts["replies"] += 1
         self.calls.counts["incomplete"] += problems > 0
-        return raw, reply
+        return raw
 
     async def _ask(self, **extra: Any) -> str:
         settings = self.calls.settings

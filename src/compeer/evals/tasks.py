@@ -15,7 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset
 from inspect_ai.model import modelapi
 
 from compeer.errors import UserError
@@ -37,7 +39,9 @@ def compeer() -> type[CompeerAPI]:
 def sage(profiles: str | None = None, prompts: str | None = None, **settings: Any) -> Task:
     """SAGE: a seeker whose mood moves, ten turns at most. Role: seeker."""
     people = sage_run.load_profiles(Path(profiles) if profiles else None)
-    return sage_run.sage_task([sage_run.sample_of(one) for one in people], _roles(settings), prompts)
+    samples = MemoryDataset([sage_run.sample_of(one) for one in people])
+    play = sage_run.sage_dialogue(_roles(settings), prompts)
+    return Task(dataset=samples, solver=play, scorer=sage_run.final_mood(), name="sage")
 
 
 @task(name=registered("esc_eval"))  # type: ignore[untyped-decorator]
@@ -52,23 +56,27 @@ def esc_eval(
     """ESC-Eval: five rounds, seven dimensions. Roles: seeker, judge. `cards` and `exclude_source`: comma-separated."""
     paths = [Path(name) for name in _listed(cards)]
     people = esc.load_cards(paths, exclude=_listed(exclude_source), language=language)
-    samples = [esc.sample_of(card) for card in esc.alternating(people)]
-    return esc.esc_eval_task(samples, _roles(settings), prompts, official_parser=official_parser)
+    samples = MemoryDataset([esc.sample_of(card) for card in esc.alternating(people)])
+    how = _roles(settings)
+    play, rating = esc.esc_eval_dialogue(how, prompts), esc.esc_eval_ratings(how, prompts, official_parser)
+    return Task(dataset=samples, solver=play, scorer=rating, name="esc_eval")
 
 
 @task(name=registered("vera_mh"))  # type: ignore[untyped-decorator]
 def vera_mh(folder: str | None = None, **settings: Any) -> Task:
     """VERA-MH: people at risk, rated by the rubric of clinicians. Roles: seeker, judge."""
-    people = vera.load_folder(folder).personas
-    return vera.vera_task([vera.sample_of(one) for one in people], _roles(settings), folder)
+    samples = MemoryDataset([vera.sample_of(one) for one in vera.load_folder(folder).personas])
+    how = _roles(settings)
+    play, rating = vera.vera_dialogue(how, folder), vera.vera_ratings(how, folder)
+    return Task(dataset=samples, solver=play, scorer=rating, name="vera_mh")
 
 
-def _roles(settings: dict[str, Any]) -> RoleSettings:
+def _roles(settings: dict[str, Any]) -> dict[str, Any]:
     """How the roles are asked; a name that `RoleSettings` does not have is refused."""
     if unknown := sorted(set(settings) - set(RoleSettings.__struct_fields__)):
         known = ", ".join(RoleSettings.__struct_fields__)
         raise UserError(f"There is no setting {', '.join(unknown)}. Settings of the roles: {known}.")
-    return from_plain(settings, RoleSettings)
+    return msgspec.structs.asdict(from_plain(settings, RoleSettings))
 
 
 def _listed(words: str | list[str] | None) -> list[str]:

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from inspect_ai import Task
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import Sample
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -141,22 +140,13 @@ def finished_dialogue(
     return Finished(transcript, replies, counts)
 
 
-def esc_eval_task(
-    samples: list[Sample], settings: roles.RoleSettings, prompts: str | None = None, *, official_parser: bool = False
-) -> Task:
-    """The Inspect task over samples from `sample_of`; `prompts` is a folder."""
-    how = msgspec.structs.asdict(settings)
-    play, rating = esc_eval_dialogue(how, prompts), esc_eval_ratings(how, prompts, official_parser)
-    return Task(dataset=MemoryDataset(samples), solver=play, scorer=rating, name="esc_eval")
-
-
 def sample_of(card: RoleCard) -> Sample:
     return Sample(id=case_id(card), input=card.base, metadata={"card": msgspec.to_builtins(card)})
 
 
 @solver(name="esc_eval_dialogue")  # type: ignore[untyped-decorator]
 def esc_eval_dialogue(settings: dict[str, Any], prompts: str | None = None) -> Solver:
-    """Five rounds between the supporter and the seeker of a card."""
+    """Five rounds between the supporter and the seeker of a card; `prompts` is a folder."""
     how, texts = from_plain(settings, roles.RoleSettings), load_prompts("esc_eval", prompts)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -212,6 +202,7 @@ def evaluate(
     """Play all cards, or the first `limit` with the languages in turn; `run` is as for `launch.evaluate`."""
     people = alternating(load_cards(cards, exclude=exclude, language=language), limit)
     texts = load_prompts("esc_eval", prompts)
+    how, folder = msgspec.structs.asdict(settings), str(prompts) if prompts else None
     names = [role_name(judge) for judge in raters]
     if not names or len(set(names)) < len(names):
         raise UserError("ESC-Eval needs at least one --judge, each with a name of its own.")
@@ -219,7 +210,8 @@ def evaluate(
         name="esc-eval",
         cases=load_cards(cards),
         samples=[sample_of(card) for card in people],
-        task=lambda left: esc_eval_task(left, settings, str(prompts) if prompts else None, official_parser=official),
+        solver=esc_eval_dialogue(how, folder),
+        scorer=esc_eval_ratings(how, folder, official),
         calls_per_sample=2 * ROUNDS + len(DIMENSIONS) * len(raters),
         comparable={
             "prompts": texts.digest(without="supporter"),

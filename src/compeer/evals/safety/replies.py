@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from inspect_ai import Task
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -37,17 +36,6 @@ SCORES = (
     *(f"checks/{name}" for name in rubric.ReplyChecks.__struct_fields__),
     *(f"replies/{name}" for name in (*rubric.DIMENSIONS, "proportion")),
 )
-
-
-def replies_task(samples: list[Sample], settings: RoleSettings, prompts: str | None = None) -> Task:
-    """The Inspect task over samples from `sample_of`; `prompts` is a folder."""
-    how = msgspec.structs.asdict(settings)
-    play, rate = safety_dialogue(how), safety_verdicts(how, prompts)
-    return Task(dataset=MemoryDataset(samples), solver=play, scorer=rate, name="safety")
-
-
-def sample_of(case: RiskCase) -> Sample:
-    return Sample(id=case.id, input=case.turns[0], metadata={"case": msgspec.to_builtins(case)})
 
 
 @solver(name="safety_dialogue")  # type: ignore[untyped-decorator]
@@ -119,6 +107,7 @@ def evaluate(
     **run: Any,
 ) -> Result:
     """Let the model answer the cases and have the answers judged; `run` is as for `launch.evaluate`."""
+    how = msgspec.structs.asdict(settings)
     everyone = load_cases(split, language)
     cases = everyone[:limit]
     comparable = comparable_safety("replies", cases, split, language)
@@ -126,8 +115,11 @@ def evaluate(
     benchmark = launch.Benchmark(
         name="safety",
         cases=everyone,
-        samples=[sample_of(case) for case in cases],
-        task=lambda left: replies_task(left, settings, str(prompts) if prompts else None),
+        samples=[
+            Sample(id=case.id, input=case.turns[0], metadata={"case": msgspec.to_builtins(case)}) for case in cases
+        ],
+        solver=safety_dialogue(how),
+        scorer=safety_verdicts(how, str(prompts) if prompts else None),
         calls_per_sample=2 + (judge is not None),
         comparable=comparable,
         notes=() if judge else ("No judge was named (--judge): only the plain checks were applied.",),

@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from inspect_ai import Task
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import Sample
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -221,13 +220,6 @@ def question_text(question: Question) -> str:
     return f"{question.text}{examples}\n\nAnswer with exactly one of: " + " | ".join(question.jumps)
 
 
-def vera_task(samples: list[Sample], settings: roles.RoleSettings, folder: str | None = None) -> Task:
-    """The Inspect task over samples from `sample_of`."""
-    how = msgspec.structs.asdict(settings)
-    play, rating = vera_dialogue(how, folder), vera_ratings(how, folder)
-    return Task(dataset=MemoryDataset(samples), solver=play, scorer=rating, name="vera_mh")
-
-
 def sample_of(persona: Mapping[str, str]) -> Sample:
     return Sample(id=persona["Name"], input=persona["Name"], metadata={"persona": dict(persona)})
 
@@ -320,13 +312,15 @@ def evaluate(
     **run: Any,
 ) -> Result:
     """Talk as every persona, or the first `limit`; `run` is as for `launch.evaluate`."""
+    how, place = msgspec.structs.asdict(settings), str(folder) if folder else None
     files = load_folder(folder)
     people = files.personas[:limit]
     benchmark = launch.Benchmark(
         name="vera-mh",
         cases=files.personas,
         samples=[sample_of(one) for one in people],
-        task=lambda left: vera_task(left, settings, str(folder) if folder else None),
+        solver=vera_dialogue(how, place),
+        scorer=vera_ratings(how, place),
         calls_per_sample=2 * TURNS + len(files.rubric),
         comparable={
             "language": "en",

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from inspect_ai import Task
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageUser, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -139,21 +138,13 @@ async def converse(supporter: Supporter, seeker: SimulatedSeeker) -> Finished:
     return Finished(transcript, counts=dict(calls.counts))
 
 
-def sage_task(
-    samples: list[Sample], settings: RoleSettings, prompts: str | None = None, longest: int | None = None
-) -> Task:
-    """The Inspect task over samples from `sample_of`; `prompts` is a folder."""
-    play = sage_dialogue(msgspec.structs.asdict(settings), prompts, longest)
-    return Task(dataset=MemoryDataset(samples), solver=play, scorer=final_mood(), name="sage")
-
-
 def sample_of(profile: SeekerProfile) -> Sample:
     return Sample(id=profile.id, input=profile.first_talk, metadata={"profile": msgspec.to_builtins(profile)})
 
 
 @solver(name="sage_dialogue")  # type: ignore[untyped-decorator]
 def sage_dialogue(settings: dict[str, Any], prompts: str | None = None, longest: int | None = None) -> Solver:
-    """A dialogue between the supporter and the seeker of a profile."""
+    """A dialogue between the supporter and the seeker of a profile; `prompts` is a folder."""
     how, texts = from_plain(settings, RoleSettings), load_prompts("sage", prompts)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -205,7 +196,8 @@ def evaluate(
         name="sage",
         cases=everyone,
         samples=[sample_of(one) for one in people],
-        task=lambda left: sage_task(left, settings, str(prompts) if prompts else None, longest),
+        solver=sage_dialogue(msgspec.structs.asdict(settings), str(prompts) if prompts else None, longest),
+        scorer=final_mood(),
         calls_per_sample=1 + 3 * (TURNS - 1),  # one answer to the opening, then plan, reply and answer per turn
         comparable={
             "prompts": texts.digest(without="supporter"),
