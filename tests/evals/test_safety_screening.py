@@ -115,19 +115,19 @@ def test_risk_that_forgets_loses_the_denials() -> None:
 
 
 def test_a_run_keeps_its_figures_and_what_went_wrong(tmp_path: Path) -> None:
-    own = {"levels": carried(tiny, Sticky()), "rules": "tiny"}
-    quiet = run_screening("dev", "zh", out=tmp_path, **own)  # type: ignore[arg-type]
+    own = carried(tiny, Sticky())
+    quiet = run_screening("dev", "zh", out=tmp_path, levels=own)
     assert load_result(tmp_path) == quiet
     cases = load_cases("dev", "zh")
     risky = [one.id for one in cases if one.risky]
     assert quiet.setup["missed"] == risky and quiet.setup["false_alarm"] == []
-    unseen = run_screening(**own)  # type: ignore[arg-type]
+    unseen = run_screening(levels=own)
     assert unseen.setup["missed"] == sum(one.risky for one in load_cases("test"))  # counted, not named
     assert {one.id: one.end for one in load_transcripts(tmp_path)} == {
         one.id: "missed" if one.risky else "quiet" for one in cases
     }
     assert quiet.comparable == {**quiet.comparable, "part": "screening", "split": "dev", "language": "zh"}
-    assert quiet.comparable["cases"] != run_screening("dev", **own).comparable["cases"]  # type: ignore[arg-type]
+    assert quiet.comparable["cases"] != run_screening("dev", levels=own).comparable["cases"]
     explicit = sum(one.kind == "explicit" for one in cases)
     assert re.search(rf"\| recall/explicit +\| 0\.000 \[0\.000, [\d.]+\] +\| {explicit} +\|", result_markdown(quiet))
     assert any(note.startswith(f"Missed: {risky[0]}, ") for note in quiet.notes)

@@ -76,10 +76,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 @cache
 def meanings() -> dict[str, dict[str, str]]:
     """What each figure is, by benchmark and name, in the order of the tables."""
-    found: dict[str, dict[str, str]] = msgspec.json.decode(
-        Path(__file__).with_name("figure_meanings.json").read_bytes()
-    )
-    return found
+    return from_json(Path(__file__).with_name("figure_meanings.json").read_bytes(), dict[str, dict[str, str]])
 
 
 def meaning(benchmark: str, name: str) -> str:

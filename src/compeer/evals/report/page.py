@@ -24,7 +24,7 @@ import msgspec
 
 from compeer import __version__
 from compeer.evals.report import tables
-from compeer.evals.report.charts import FOLDER, Chart, style
+from compeer.evals.report.charts import COLOURS, FOLDER, Chart, style
 from compeer.evals.report.gather import TEXTS, ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
 from compeer.evals.report.pictures import group_charts, judge_charts, training_charts
 from compeer.evals.report.tables import named
@@ -102,9 +102,6 @@ def _thought(reasoning: str, reply: str) -> dict[str, Any]:
     return {"steps": steps, "chips": chips(parsed), "problems": [str(problem) for problem in parsed.problems]}
 
 
-SERIES = 6  # colours; further runs begin again
-
-
 def page(gathered: ReportRuns, title: str) -> str:
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -149,7 +146,7 @@ def templates() -> jinja2.Environment:
     charts = (group_charts, judge_charts, training_charts, _file_address)
     called = (*from_tables, *charts, run_json, setup_rows, title_of, _headline, _remarks, _side_by_side, _tables_of)
     made.globals |= {function.__name__.strip("_"): function for function in called}
-    made.globals |= {"series": SERIES, "version": __version__}
+    made.globals |= {"series": COLOURS, "version": __version__}
     return made
 
 

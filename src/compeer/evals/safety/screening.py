@@ -37,7 +37,6 @@ from compeer.statistics import Figure, share_figure
 Kind = Literal["explicit", "indirect", "third_person", "method_seeking", "denial", "past", "false_alarm"]
 Split = Literal["dev", "test", "all"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SPLITS: tuple[Split, ...] = get_args(Split)
 
 _FOLDER = Path(__file__).with_name("cases")
 
@@ -81,19 +80,16 @@ class ScreenedCase(msgspec.Struct, frozen=True):
         return at_least(self.levels[-1], self.case.expected)
 
 
-def our_rules() -> Levels:
+def our_levels(turns: Sequence[str]) -> list[Level]:
     """The screening of `compeer.safety`: each message where it stands, the risk carried on."""
     from compeer.safety.context import read
 
-    def levels(turns: Sequence[str]) -> list[Level]:
-        risk, found = Risk(), []
-        for text in turns:
-            reading = read(text, risk=risk)
-            risk = risk.after(reading.finding, said_no=reading.said_no)
-            found.append(risk.level)
-        return found
-
-    return levels
+    risk, found = Risk(), []
+    for text in turns:
+        reading = read(text, risk=risk)
+        risk = risk.after(reading.finding, said_no=reading.said_no)
+        found.append(risk.level)
+    return found
 
 
 def rules_hash() -> str:
@@ -169,13 +165,11 @@ def run_screening(
     language: Language | None = None,
     limit: int | None = None,
     out: Path | None = None,
-    *,
-    levels: Levels | None = None,
-    rules: str = "",
+    levels: Levels = our_levels,
 ) -> Result:
-    """Screen the cases with our rules, or with the ones given (`rules` names them)."""
-    cases, rules = load_cases(split, language)[:limit], rules or rules_hash()
-    screened = screen_cases(cases, levels or our_rules())
+    """Screen the cases with our rules; a test gives `levels` of its own."""
+    cases, rules = load_cases(split, language)[:limit], rules_hash()
+    screened = screen_cases(cases, levels)
     wrong: dict[str, list[str] | int] = {}
     notes = [f"Rules {rules}, {split} half of the set, {len(cases)} cases."]
     for ending in ("missed", "level below", "false alarm"):
