@@ -179,8 +179,8 @@ def quotes(note: str, said: Iterable[str]) -> bool:
 _QUOTED = re.compile(r"[\"“”‘「『]([^\"“”‘’「」『』]{2,}?)[\"“”’」』]|(?<!\w)'([^']{2,}?)'(?!\w)")
 
 
-def _runs(spoken: Sequence[str], length: int = 6) -> set[tuple[str, ...]]:
-    return {tuple(spoken[at : at + length]) for at in range(len(spoken) - length + 1)}
+def _runs(spoken: Sequence[str]) -> set[tuple[str, ...]]:
+    return {tuple(spoken[at : at + 6]) for at in range(len(spoken) - 5)}
 
 
 @lru_cache(maxsize=1024)

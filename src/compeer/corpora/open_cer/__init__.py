@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -56,11 +57,9 @@ class WrittenConversation(msgspec.Struct, frozen=True):
     edits: str = ""
 
 
-class WrittenMoment(msgspec.Struct, frozen=True):
-    """A single moment: what was said, three steps with their labels, and the reply."""
+class WrittenAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Three steps with their labels, and the reply."""
 
-    language: Language
-    history: tuple[dict[str, str], ...]
     history_step: str
     stage: str
     emotion_step: str
@@ -72,6 +71,21 @@ class WrittenMoment(msgspec.Struct, frozen=True):
     reply: str
     second_reader: str = ""
     edits: str = ""
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(history=self.history_step, emotion=self.emotion_step, strategy=self.strategy_step)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("stage", "sentiment", "emotion", "intensity", "strategy")}
+
+
+class WrittenMoment(WrittenAnswer, frozen=True, kw_only=True):
+    """A single moment: what was said, and the answer."""
+
+    language: Language
+    history: tuple[dict[str, str], ...]
 
 
 class Contrast(msgspec.Struct, frozen=True):
@@ -85,7 +99,7 @@ class Contrast(msgspec.Struct, frozen=True):
     edits: str = ""
 
 
-class Correction(msgspec.Struct, frozen=True, kw_only=True):
+class Correction(WrittenAnswer, frozen=True, kw_only=True):
     """A model's own answer to a moment (`answer`), and the same answer mended by an author. `of`: dialogue and round.
     `changed`: none, little or much. `generator`: the model that answered."""
 
@@ -93,36 +107,26 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     generator: str
     answer: str
     changed: str
-    history_step: str
-    stage: str
-    emotion_step: str
-    sentiment: str
-    emotion: str
-    intensity: int
-    strategy_step: str
-    strategy: str
-    reply: str
-    second_reader: str = ""
-    edits: str = ""
 
     def reasoning(self, language: Language) -> Reasoning:
-        steps = {"history": self.history_step, "emotion": self.emotion_step, "strategy": self.strategy_step}
-        labels = {name: getattr(self, name) for name in ("stage", "sentiment", "emotion", "intensity", "strategy")}
-        return Reasoning.of(steps, labels, language)
+        return Reasoning.of(msgspec.structs.asdict(self.steps), self.labels, language)
+
+
+def _files(kind: str, language: Language | None) -> Iterator[Path]:
+    for one in LANGUAGES if language is None else (language,):
+        yield from sorted(FOLDER.glob(f"{kind}{one}*.jsonl"))
 
 
 def corrections(language: Language | None = None) -> Iterator[Correction]:
     """Answers of a model that an author has mended, in one language or in both."""
-    for one in LANGUAGES if language is None else (language,):
-        for path in sorted(FOLDER.glob(f"correction-{one}*.jsonl")):
-            yield from read_rows(path, Correction)
+    for path in _files("correction-", language):
+        yield from read_rows(path, Correction)
 
 
 def contrasts(language: Language | None = None) -> Iterator[Contrast]:
     """Answers under other strategies, in one language or in both; history and emotion step are those of the moment."""
-    for one in LANGUAGES if language is None else (language,):
-        for path in sorted(FOLDER.glob(f"contrast-{one}*.jsonl")):
-            yield from (row for row in read_rows(path, Contrast) if row.second_reader != "dropped")
+    for path in _files("contrast-", language):
+        yield from (row for row in read_rows(path, Contrast) if row.second_reader != "dropped")
 
 
 def load(language: Language | None = None, *, crisis: bool = False, pictures: bool = False) -> Iterator[Dialogue]:
@@ -131,9 +135,8 @@ def load(language: Language | None = None, *, crisis: bool = False, pictures: bo
     With `pictures` those in which a picture is sent, and no others; the pictures have full paths.
     """
     kind = "crisis-" if crisis else "pictures-" if pictures else ""
-    for one in LANGUAGES if language is None else (language,):
-        for path in sorted(FOLDER.glob(f"{kind}{one}*.jsonl")):
-            yield from _read(path, crisis)
+    for path in _files(kind, language):
+        yield from _read(path, crisis)
 
 
 def load_corpus(path: Path, language: Language | None = None, split: str | None = None) -> Iterator[Dialogue]:
@@ -181,14 +184,4 @@ def _turns(moment: WrittenMoment) -> tuple[Utterance, ...]:
         Utterance(speaker="seeker" if turn["role"] == "user" else "supporter", text=turn["content"])
         for turn in moment.history
     ]
-    reply = Utterance(
-        speaker="supporter",
-        text=moment.reply,
-        stage=moment.stage,
-        sentiment=moment.sentiment,
-        emotion=moment.emotion,
-        intensity=moment.intensity,
-        strategy=moment.strategy,
-        reasoning=Steps(history=moment.history_step, emotion=moment.emotion_step, strategy=moment.strategy_step),
-    )
-    return (*said, reply)
+    return (*said, Utterance(speaker="supporter", text=moment.reply, reasoning=moment.steps, **moment.labels))
