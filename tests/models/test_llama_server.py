@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_a_program_that_never_closes_ends(tiny_gguf: Path) -> None:
 
 
 def test_closed_is_closed(tiny_gguf: Path) -> None:
-    with LlamaServer(tiny_gguf, slots=1, context=256, n_threads=1) as server:
+    with closing(LlamaServer(tiny_gguf, slots=1, context=256, n_threads=1)) as server:
         assert server.request("GET", "/lora-adapters") == []
     with pytest.raises(ModelError, match="closed"):
         server.request("GET", "/lora-adapters")

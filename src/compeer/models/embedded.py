@@ -44,7 +44,7 @@ from compeer.models.request import Answer, Ending, ModelError, Request, TooLong,
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
 from compeer.models.weights import BASE, SMALL, Weights, as_floats, file_sha256, identify, locate, remembered_sha256
-from compeer.reasoning.grammar import after_prefix, gbnf, prefix
+from compeer.reasoning.grammar import after_prefix, gbnf
 
 #: what is said where the small model answers in place of the large one
 SMALL_ANSWERS = (
@@ -104,7 +104,7 @@ class Embedded:
             pieces.append(chunk["choices"][0]["text"])
             end = chunk | {"first": end.get("first") or _first_token(chunk)}
         return Answer(
-            text=_beginning(request) + "".join(pieces),
+            text=request.beginning + "".join(pieces),
             finish="length" if end["choices"][0]["finish_reason"] == "length" else "stop",
             usage=_usage(end),
             first=end["first"],
@@ -113,8 +113,8 @@ class Embedded:
 
     async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
         """The text as it is written; `ending` is told how it ended."""
-        if beginning := _beginning(request):
-            yield beginning
+        if request.beginning:
+            yield request.beginning
         body, prompt = await self._prepared(request)
         async for chunks in self._batches(body, _BREATH, prompt):
             if text := "".join(chunk["choices"][0]["text"] for chunk in chunks):
@@ -150,7 +150,7 @@ class Embedded:
                 hashes.append(file_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
             self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
         # a file with a template of its own is not loaded for a key: its hash says which template that is
-        known = self._known()
+        known = identify(self.file())
         as_sent = msgspec.json.encode(list(request.messages), order="sorted").decode()
         told = self._body(request, chatml(request.messages, known) if known else as_sent)
         return self._identity.encode() + b"\x00" + msgspec.json.encode(told, order="sorted")
@@ -191,12 +191,8 @@ class Embedded:
                 )
         return self._server
 
-    def _known(self) -> Weights | None:
-        """The known weights that the file is; None for a file that has its own template."""
-        return identify(self.file())
-
     def _rendered(self, messages: Messages) -> Prompt:
-        if known := self._known():
+        if known := identify(self.file()):
             return chatml_prompt(messages, known)
         server = self.load()
         if self._template is None:
@@ -212,9 +208,9 @@ class Embedded:
         return self._body(request, prompt.text), prompt
 
     def _body(self, request: Request, text: str) -> dict[str, Any]:
-        beginning = _beginning(request)
+        harmless = self._template.defused if self._template else defused
         body: dict[str, Any] = {
-            "prompt": text + (self._template.defused(beginning) if self._template else defused(beginning)),
+            "prompt": text + harmless(request.beginning),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -401,10 +397,6 @@ def _refusal(error: dict[str, Any]) -> ModelError:
             f"reads {error.get('n_ctx')}. Leave out the oldest turns, or ask a larger model."
         )
     return ModelError(f"The embedded model refused the request: {error.get('message')}.")
-
-
-def _beginning(request: Request) -> str:
-    return prefix(request.plan) if request.plan else ""
 
 
 def _usage(chunk: dict[str, Any]) -> Usage:

@@ -26,7 +26,7 @@ from compeer.models.checkpoint import (
     takes_images,
 )
 from compeer.models.request import Answer, Ending, ModelError, Request, Usage, image_bytes, images_of, with_images
-from compeer.reasoning.grammar import Literal, after_prefix, prefix
+from compeer.reasoning.grammar import Literal, after_prefix
 
 
 class Local:
@@ -226,7 +226,7 @@ class _Loaded:
         ended = any(token in self.ends for token in ids)
         text, cut = before_stop(self.text(ids), row.request.stop)
         return Answer(
-            text=_beginning(row.request) + text,
+            text=row.request.beginning + text,
             finish="stop" if ended or cut or len(ids) < row.request.max_tokens else "length",
             usage=Usage(prompt_tokens, sum(token not in self.ends for token in ids) if ended else len(ids)),
             first=tuple((self.tokenizer.decode([token]), value) for token, value in row.first),
@@ -239,7 +239,7 @@ class _Loaded:
         if images_of(requests[0].messages) and self.processor is None:
             raise ModelError("This model cannot see images. Leave them out, or use a vision model.")
         prompts = [
-            self.chat.render(self.chat.chat(request.messages), ask=True) + self.chat.defused(_beginning(request))
+            self.chat.render(self.chat.chat(request.messages), ask=True) + self.chat.defused(request.beginning)
             for request in requests
         ]
         paths = [path for request in requests for path in images_of(request.messages)]
@@ -278,7 +278,7 @@ class _Telling:
                 text, cut = before_stop(written, job.request.stop)
                 certain = len(text) if cut else len(text) - _held(text, job.request.stop)
                 if cut or not text.endswith("\ufffd"):  # half a character waits
-                    job.tell(_beginning(job.request) + text[:certain])
+                    job.tell(job.request.beginning + text[:certain])
         return torch.tensor([job.abandoned for job in self.jobs], device=input_ids.device)
 
 
@@ -300,7 +300,3 @@ def _held(text: str, stops: Sequence[str]) -> int:
     (3, 0)
     """
     return max((size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])), default=0)
-
-
-def _beginning(request: Request) -> str:
-    return prefix(request.plan) if request.plan else ""

