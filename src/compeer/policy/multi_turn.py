@@ -33,7 +33,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -51,7 +51,7 @@ from compeer.reward.judge import PARTS
 from compeer.typed import from_json
 
 End = Literal["turns", "goodbye", "content", "lost", "incomplete", "seeker", "length"]
-ENDS: tuple[End, ...] = ("turns", "goodbye", "content", "lost", "incomplete", "seeker", "length")
+ENDS: tuple[End, ...] = get_args(End)
 
 
 class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -205,11 +205,11 @@ class TalkRollout:
         """All seekers at once, each with a draw of its own, the same when a run is repeated."""
 
         async def all_of_them() -> list[Reaction]:
-            prompt_record = [
+            reactions = [
                 self.seeker.react(row.talk.said(), row.talk.mood, row.talk.language, _seed(step, row.number, turn))
                 for row in rows
             ]
-            return await asyncio.gather(*prompt_record)
+            return await asyncio.gather(*reactions)
 
         return self._background.submit(all_of_them()).result()
 
@@ -318,11 +318,9 @@ class TalkReward:
             "judge": self._judged(talks, prompt_record, log_metric=log_metric, log_extra=log_extra),
             "emotion": self._relieved(talks, prompt_record),
         }
-        for name, values in parts.items():
-            if log_metric:
-                log_metric(f"talk/{name}", sum(values) / max(1, len(values)))
         if log_metric:
-            for name, value in summary(talks).items():
+            means = {f"talk/{name}": sum(values) / max(1, len(values)) for name, values in parts.items()}
+            for name, value in (means | summary(talks)).items():
                 log_metric(name, value)
         pairs = zip(parts["judge"], parts["emotion"], strict=True)
         return [self.weights.judge * judge + self.weights.emotion * emotion for judge, emotion in pairs]

@@ -25,6 +25,7 @@ from compeer.dialogue import messages, trim
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer, picture
 from compeer.policy.composite import PromptRecord
+from compeer.policy.grpo.config import GrpoConfig
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
 from compeer.safety import discloses_crisis
@@ -143,11 +144,10 @@ def demonstration(item: Item) -> str | None:
         return None
 
 
-def fitting(
-    items: Iterable[Item], words: ChatTokenizer, most: int, length: Length, *, include_crisis: bool = False
-) -> tuple[list[Prompt], dict[str, int]]:
-    """`prompts_of` for the model of this tokenizer."""
-    return prompts_of(items, prompt_tokens(words), most, length, sees=words.sees, include_crisis=include_crisis)
+def fitting(items: Iterable[Item], words: ChatTokenizer, config: GrpoConfig) -> tuple[list[Prompt], dict[str, int]]:
+    """`prompts_of` for the model of this tokenizer, as the settings of a GRPO run say."""
+    count, reviewed = prompt_tokens(words), config.include_crisis
+    return prompts_of(items, count, config.max_prompt, config.length, sees=words.sees, include_crisis=reviewed)
 
 
 def held_out(found: Sequence[Prompt], count: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:

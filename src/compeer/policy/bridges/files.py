@@ -45,9 +45,7 @@ def rows(config: GrpoConfig) -> Iterator[BridgeRow]:
     from compeer.policy.sft import items_of
 
     words = ChatTokenizer(*open_tokenizer(find_start(config).base))
-    reviewed = config.include_crisis
-    found, _ = fitting(items_of(config.data), words, config.max_prompt, config.length, include_crisis=reviewed)
-    for one in found:
+    for one in fitting(items_of(config.data), words, config)[0]:
         messages, images = placed(one.messages)
         yield BridgeRow(messages, images, encoded(one.prompt_record), one.prompt_record.reference)
 

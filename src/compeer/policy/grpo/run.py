@@ -242,12 +242,10 @@ class GrpoSession:
         for item in items:
             self._items["languages"].add(item.language)
             self._items["licences"].add(item.licence)
-        reviewed = config.include_crisis
-        found, counts = fitting(items, words, config.max_prompt, config.length, include_crisis=reviewed)
+        found, counts = fitting(items, words, config)
         apart: list[Prompt] = []
         if second and second.data:
-            held = fitting(items_of(second.data), words, config.max_prompt, config.length, include_crisis=reviewed)
-            apart = held[0][: second.prompts]
+            apart = fitting(items_of(second.data), words, config)[0][: second.prompts]
         elif second:
             found, apart = held_out(found, second.prompts, config.seed)
         if len(found) < config.batch:
