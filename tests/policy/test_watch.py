@@ -34,19 +34,22 @@ def row(reply: str, reward: float = 0.0, failure: str | None = None, problems: t
     )  # fmt: skip
 
 
-def share(rows: list[Scored]) -> Share:
-    return Share(rows, {"en": likeness([one.reply for one in rows], Letters()("en"))}, {"seconds/judge": 1.0})
+def share(rows: list[Scored], **judge: float) -> Share:
+    return Share(rows, {"en": likeness([one.reply for one in rows], Letters()("en"))}, judge, {"seconds/judge": 1.0})
 
 
 def test_two_processes_report_what_one_would() -> None:
     rows = [row("so it goes", 1.0), row("so it ends", 1.0, problems=("no-think",)), row("", 0.0), row("what then", 2.0)]
-    one, two = (numbers([share(rows)], 2), numbers([share(rows[:2]), share(rows[2:])], 2))
+    one, two = (
+        numbers([share(rows, retried=3.0)], 2),
+        numbers([share(rows[:2], retried=1.0), share(rows[2:], retried=2.0)], 2),
+    )
     assert one == pytest.approx(two)
     replies = [one.reply for one in rows]
     assert one["diversity/self_similarity"] == pytest.approx(self_similarity(replies, Letters()("en")))
     assert (one["diversity/distinct_1"], one["diversity/distinct_2"]) == (6 / 8, 4 / 5)
     assert (one["problem/no-think"], one["length/reply_words"], one["groups/zero_variance"]) == (0.25, 2.0, 0.5)
-    assert (one["judge/cases"], one["seconds/judge"]) == (4.0, 1.0), "counts add up, seconds are those of a process"
+    assert (one["retried"], one["seconds/judge"]) == (3.0, 1.0), "counts add up, seconds are those of a process"
 
 
 def test_a_row_that_the_judge_left_open_is_among_the_samples() -> None:

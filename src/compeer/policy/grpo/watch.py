@@ -46,6 +46,7 @@ class Share(msgspec.Struct):
 
     rows: list[Scored]
     likeness: dict[str, Likeness]  # by language: vectors of two embedders do not add up
+    judge: dict[str, float]
     seconds: dict[str, float]
 
 
@@ -107,8 +108,7 @@ class WatchedReward:
         shares: list[Share] = self.gather([self._share(spoken)])
         if self.run is None or self.run.main:
             for name, value in numbers(shares, self.composite.group or 1).items():
-                if self.composite.judge is not None or not name.startswith("judge/"):
-                    log_metric(name, value)
+                log_metric(name, value)
             if self.run is not None:
                 step = trainer_state.global_step + 1
                 prompts = _prompts(prompt_record)
@@ -137,10 +137,22 @@ class WatchedReward:
         likenesses: dict[str, Likeness] = {
             language: likeness(replies, self.composite.embedder(language)) for language, replies in texts.items()
         }
+        known = self._known()
+        new = {name: value - self._before.get(name, 0.0) for name, value in known.items()}
+        self._before = known
+        judge = {name: value for name, value in new.items() if name.startswith("judge/")}
+        return Share(rows, likenesses, judge, {name: value for name, value in new.items() if name not in judge})
+
+    def _known(self) -> dict[str, float]:
+        """Everything that only grows: the judge's counts, and where the time went."""
         spent = self.composite.seconds | {"embedder": self.composite.embedder.seconds, "watching": self.seconds}
-        new = {f"seconds/{name}": value - self._before.get(name, 0.0) for name, value in spent.items()}
-        self._before = spent
-        return Share(rows, likenesses, new)
+        known = {f"seconds/{name}": value for name, value in spent.items()}
+        counts = getattr(self.composite.judge, "counts", None)
+        if counts is None:
+            return known
+        for name in ("cases", "retried", "recovered", "outages"):
+            known[f"judge/{name}"] = float(getattr(counts, name))
+        return known | {f"judge/failed/{kind}": float(count) for kind, count in counts.failed.items()}
 
 
 def _prompts(records: Sequence[str]) -> dict[str, list[dict[str, str]]]:
@@ -161,7 +173,6 @@ def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
         return {}
     replies = [row.reply for row in rows]
     problems = Counter(code for row in rows for code in set(row.problems))
-    failures = Counter(row.failure.partition(":")[0] for row in rows if row.failure is not None)
     found = {
         **{f"diversity/distinct_{n}": distinct(replies, n) for n in (1, 2, 3)},
         "diversity/self_similarity": mean_likeness([one for share in shares for one in share.likeness.items()]),
@@ -170,9 +181,9 @@ def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
         "length/output_words": sum(len(words(row.output)) for row in rows) / len(rows),
         "groups/zero_variance": zero_variance([row.reward for row in rows], group if len(rows) % group == 0 else 1),
         **{f"problem/{code}": count / len(rows) for code, count in sorted(problems.items())},
-        "judge/cases": float(len(rows)),
-        **{f"judge/failed/{kind}": float(count) for kind, count in sorted(failures.items())},
     }
+    for name in sorted({name for share in shares for name in share.judge}):
+        found[name] = sum(share.judge.get(name, 0.0) for share in shares)
     for name in sorted({name for share in shares for name in share.seconds}):
         found[name] = sum(share.seconds.get(name, 0.0) for share in shares) / len(shares)
     return found
