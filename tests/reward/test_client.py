@@ -23,7 +23,7 @@ from tests.reward.rule_judge import Awkward, RuleJudge
 from compeer.models.endpoint import Endpoint
 from compeer.reward.case import Case, trial_case
 from compeer.reward.chat_judge import ChatJudge
-from compeer.reward.client import JudgeClient
+from compeer.reward.client import JudgeClient, JudgeCounts
 from compeer.reward.judge import Judgement, Orders, StepVerdict
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.wire import JudgeError, failure_kind
@@ -70,12 +70,18 @@ def kinds(judgements: Sequence[Judgement]) -> set[str]:
     return {failure_kind(one.failure) if one.failure else "judged" for one in judgements}
 
 
+def adds_up(counts: JudgeCounts) -> bool:
+    return counts.judged + sum(counts.failed.values()) == counts.cases
+
+
 class TestWell:
-    def test_judgements_come_in_order(self, server: JudgeProcess) -> None:
+    def test_judgements_come_in_order_and_are_counted(self, server: JudgeProcess) -> None:
         cases = gold_cases(50, candidates=4)
         with client_of(server, orders="both") as client:
             assert client.judge_all(cases) == expected(cases, "both")
             assert client.judge_all([]) == []
+            assert (client.counts.cases, client.counts.judged, client.counts.failed) == (50, 50, {})
+            assert client.counts.steps == 2 and client.counts.retried == 0
 
     def test_a_bounded_number_is_in_flight(self) -> None:
         class Watched(RuleJudge):
@@ -109,6 +115,7 @@ class TestWell:
             for thread in threads:
                 thread.join()
             assert found == [expected(cases)] * 4
+            assert client.counts.judged == client.counts.cases == 12 * 7
 
 
 class TestOutages:
@@ -125,15 +132,18 @@ class TestOutages:
             answers, seconds = timed(client, cases)
             assert kinds(answers) == {kind} and seconds < 2 * BUDGET
             assert [one.id for one in answers] == [case.id for case in cases]
-            assert client.dead is not None
+            assert client.dead is not None and client.counts.outages == 1 and client.counts.retried > 0
 
+            retried = client.counts.retried
             answers, seconds = timed(client, cases)  # the second step only looks whether it is back
             assert kinds(answers) == {kind} and seconds < BUDGET
             assert "the judge is not back" in str(answers[0].failure)
+            assert client.counts.probes == 1 and client.counts.retried == retried
+            assert client.counts.failed == {kind: 64} and client.counts.judged == 32 and adds_up(client.counts)
 
             server.fault("none")
             assert until_judged(client, cases) == expected(cases)
-            assert client.dead is None
+            assert client.dead is None and client.counts.probes >= 2 and adds_up(client.counts)
 
     @pytest.mark.parametrize("fault", ["hang", "shuffled", "500"])
     def test_a_fault_shorter_than_the_budget_costs_nothing_but_time(self, server: JudgeProcess, fault: str) -> None:
@@ -144,7 +154,8 @@ class TestOutages:
             mend.start()
             assert client.judge_all(cases) == expected(cases)
             mend.join()
-            assert client.dead is None
+            assert client.counts.recovered == 32 and client.counts.retried >= 32
+            assert client.counts.failed == {} and client.counts.outages == 0
 
     def test_killed_in_the_middle_and_started_again(self) -> None:
         cases = gold_cases(64)
@@ -157,6 +168,7 @@ class TestOutages:
             process.start()
             step.join()
             assert found == [expected(cases)]
+            assert 0 < client.counts.recovered < 64 and client.counts.failed == {}
 
     def test_killed_for_good_in_the_middle_it_keeps_what_was_judged(self) -> None:
         cases = gold_cases(64)
@@ -166,7 +178,8 @@ class TestOutages:
             answers, seconds = timed(client, cases)
             killer.join()
             assert {"judged", "connection"} <= kinds(answers) <= {"judged", "connection", "time"}
-            assert seconds < 2 * BUDGET
+            assert seconds < 2 * BUDGET and adds_up(client.counts)
+            assert 0 < client.counts.judged < 64
             good = [one for one in answers if one.failure is None]
             assert good == expected(cases)[: len(good)]
             answers, seconds = timed(client, cases)
@@ -182,6 +195,7 @@ class TestOutages:
             mend.start()
             assert client.judge_all(cases) == expected(cases)
             mend.join()
+            assert client.counts.recovered == 8
 
     def test_nobody_there_at_all(self, free_port: int) -> None:
         with JudgeClient(RemoteJudge(f"http://127.0.0.1:{free_port}"), budget=BUDGET) as client:
@@ -192,7 +206,7 @@ class TestOutages:
     def test_a_judge_that_is_too_slow_for_the_budget_gives_what_it_can(self) -> None:
         with JudgeProcess(delay=0.25, batch=8) as process, client_of(process, concurrency=1) as client:
             answers, seconds = timed(client, gold_cases(160))
-            assert kinds(answers) == {"judged", "time"} and seconds < 2 * BUDGET
+            assert kinds(answers) == {"judged", "time"} and seconds < 2 * BUDGET and adds_up(client.counts)
 
     def test_another_judge_at_the_address_is_refused(self) -> None:
         cases = gold_cases(8)
@@ -236,7 +250,7 @@ class TestChatEndpoints:
         ],
         ids=["500", "garbage", "no verdicts", "hangs"],
     )
-    def test_an_outage_is_marked_and_over_when_it_is_over(self, fault: Any, kind: str) -> None:
+    def test_an_outage_is_marked_counted_and_over_when_it_is_over(self, fault: Any, kind: str) -> None:
         cases = gold_cases(6)
         well = True
 
@@ -252,13 +266,17 @@ class TestChatEndpoints:
                 began = time.monotonic()
                 answers = await asyncio.to_thread(client.judge_all, cases)
                 assert kinds(answers) == {kind} and time.monotonic() - began < 2 * BUDGET
-                answers = await asyncio.to_thread(client.judge_all, cases)
-                assert kinds(answers) <= {kind, "time"} and "the judge is not back" in str(answers[0].failure)
+                assert client.counts.failed == {kind: 6} and client.counts.judged == 6
+                assert (
+                    kinds(await asyncio.to_thread(client.judge_all, cases)) <= {kind, "time"}
+                    and client.counts.probes == 1
+                )
+                assert sum(client.counts.failed.values()) == 12
                 well = True
                 deadline = time.monotonic() + 20
                 while client.dead is not None and time.monotonic() < deadline:
                     answers = await asyncio.to_thread(client.judge_all, cases)
-                assert kinds(answers) == {"judged"}
+                assert kinds(answers) == {"judged"} and adds_up(client.counts)
                 await asyncio.to_thread(client.close)
 
         asyncio.run(scenario())
@@ -279,7 +297,7 @@ class TestBadCases:
             assert seconds < 15
             assert [place for place, one in enumerate(answers) if one.failure] == [13]
             assert "the weights did not like this" in str(answers[13].failure)
-            assert failure_kind(str(answers[13].failure)) == "refused" and client.dead is None
+            assert client.counts.failed == {"refused": 1} and client.dead is None
 
     def test_one_that_is_too_large_fails_alone(self) -> None:
         cases = gold_cases(16)
@@ -290,12 +308,12 @@ class TestBadCases:
             assert [place for place, one in enumerate(answers) if one.failure] == [5]
             assert "413" in str(answers[5].failure)
 
-    def test_what_the_judge_says_it_cannot_judge_is_no_outage(self) -> None:
+    def test_what_the_judge_says_it_cannot_judge_is_counted_as_its_own(self) -> None:
         cases = gold_cases(4)
         cases[2] = msgspec.structs.replace(cases[2], reply="UNJUDGEABLE")
         with JudgeClient(RuleJudge()) as client:
             assert [one.failure for one in client.judge_all(cases)] == [None, None, "the reply is too long", None]
-            assert client.dead is None
+            assert client.counts.failed == {"judge": 1} and client.dead is None and adds_up(client.counts)
 
 
 class TestAwkwardJudges:
@@ -306,7 +324,7 @@ class TestAwkwardJudges:
         client = JudgeClient(Awkward(how), budget=0.8)
         answers, seconds = timed(client, gold_cases(6))
         assert kinds(answers) == {kind} and seconds < 4
-        assert client.dead is not None
+        assert client.counts.failed == {kind: 6} and adds_up(client.counts)
 
     def test_without_a_budget_a_broken_judge_is_given_up_too(self) -> None:
         with JudgeClient(Awkward("raises"), budget=float("inf")) as client:

@@ -35,9 +35,10 @@ def client_of(process: JudgeProcess) -> JudgeClient:
 class TestCheck:
     def test_it_tells_who_judges_and_really_judges(self, server: JudgeProcess) -> None:
         with client_of(server) as client:
-            report = client.check()
+            report = client.check(kind="unified", languages=("en", "zh"))
         assert report.identity == {"kind": "unified", "weights": "a"} and report.name == "rule:a"
-        assert report.warnings == ()
+        assert [one.case for one in report.tried] == ["good-en", "bad-en", "good-zh", "bad-zh"]
+        assert report.tried[0].seconds > 0 and len(report.fingerprint) == 16
 
     def test_a_judge_that_prefers_the_bad_case_is_warned_about(self) -> None:
         class Wrong(RuleJudge):
@@ -56,6 +57,8 @@ class TestCheck:
         try:
             with client_of(process) as client:
                 assert client.check().name == "rule:a"
+                with pytest.raises(UserError, match="is a judge of the kind unified; prm is needed"):
+                    client.check(kind="prm")
         finally:
             process.kill()
 

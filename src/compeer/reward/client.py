@@ -1,14 +1,14 @@
 """The judge as a training run uses it: all cases of a step at once, within a time budget, never raising.
 
     client = JudgeClient(RemoteJudge("http://127.0.0.1:8020"), budget=60.0)
-    report = client.check()                      # before the training starts; UserError says what is wrong
+    report = client.check(kind="unified")        # before the training starts; UserError says what is wrong
     judgements = client.judge_all(cases)         # in a step; never raises for anything the judge does
 
 Cases are sent in pieces, a bounded number at a time. A piece without an answer is sent again after a growing pause.
 When the judge did answer, but not usably, the piece is halved, so that a case that cannot be judged (too large, or it
 makes the server fail) ends up alone and is given up once others were judged. While nothing at all is judged, the judge
 is the problem, and only the budget ends the attempts. What is not judged by then comes back with a `failure` that
-begins with its kind (`wire.FailureKind`).
+begins with its kind (`wire.FailureKind`), and is counted.
 
 A judge that was found dead does not cost the whole budget again: each later step first sends one small case, and the
 rest only when that is judged. So training continues with the first step in which the judge answers.
@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import math
 import random
+import threading
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
@@ -33,16 +34,32 @@ import msgspec
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.models.request import FailureKind
+from compeer.reasoning.ontology import Language
 from compeer.reward import wire
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
 from compeer.reward.judge import Judge, Judgement, Orders
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
+from compeer.reward.wire import fingerprint
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
 _ENOUGH = 3  # attempts at a case that fails while others are judged, or at anything when there is no budget
+
+
+class JudgeCounts(msgspec.Struct):
+    """What became of all cases so far: `judged` and the values of `failed` add up to `cases`."""
+
+    steps: int = 0
+    cases: int = 0
+    judged: int = 0
+    failed: dict[str, int] = {}
+    retried: int = 0  # cases sent again after a failed attempt
+    recovered: int = 0  # cases judged after a failed attempt
+    outages: int = 0  # times the judge was found dead
+    probes: int = 0  # small cases sent to see whether it is back
+    seconds: float = 0.0  # waiting time of all steps
 
 
 class JudgeClient:
@@ -66,8 +83,10 @@ class JudgeClient:
         self.judge, alone = _without_own_retries(judge, self.attempt)
         self.concurrency, self.chunk = concurrency or (16 if alone else 8), chunk or (1 if alone else 32)
         self.orders: Orders = orders
+        self.counts = JudgeCounts()
         self.dead: str | None = None  # why the judge was given up, until it answers again
         self._background = BackgroundLoop("judge-client")
+        self._counting = threading.Lock()
 
     def judge_all(self, cases: Sequence[Case]) -> list[Judgement]:
         """A judgement per case, in the order of the cases, within the budget."""
@@ -76,13 +95,10 @@ class JudgeClient:
         # a judge that blocks its loop cannot be interrupted from inside; then the step ends without it
         limit = None if step.endless else step.budget * 1.2 + 1.0
         try:
-            future.result(limit)
+            return future.result(limit)
         except (TimeoutError, CancelledError):
             future.cancel()
-        answers = step.judgements()
-        if step.died:
-            self.dead = next(answer.failure for answer in answers if answer.failure is not None)
-        return answers
+            return self._finish(step)
 
     def alive(self) -> bool:
         """Whether the judge judges a small case now, within a fraction of the budget."""
@@ -96,13 +112,16 @@ class JudgeClient:
         """Have a small case judged, which loads a judge in this process; UserError when that fails."""
         self._wait(self._try(trial_case("good", "en"), "one"))
 
-    def check(self, *, wait: float = 60.0) -> JudgeCheck:
+    def check(
+        self, *, kind: Kind | None = None, languages: Sequence[Language] = ("en",), wait: float = 60.0
+    ) -> JudgeCheck:
         """Ask the judge what it is, and have it judge a plainly good and a plainly bad case, one at a time.
 
-        A service that is loading gets `wait` seconds. A judge that cannot be reached or answers nonsense is a
-        UserError. One that cannot tell the two cases apart is only a warning: training a judge begins with such a one.
+        `kind` is what is needed; a service that is loading gets `wait` seconds. A judge that cannot be reached, is of
+        the wrong kind or answers nonsense is a UserError. One that cannot tell the two cases apart is only a warning:
+        training a judge begins with such a one.
         """
-        return self._wait(self._check(wait))
+        return self._wait(self._check(kind, languages, wait))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -115,10 +134,16 @@ class JudgeClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_counting": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state | {"_counting": threading.Lock()}
+
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._background.submit(coroutine).result()
 
-    async def _run(self, step: _Step) -> None:
+    async def _run(self, step: _Step) -> list[Judgement]:
         if step.cases and (self.dead is None or await self._is_back(step)):
             gate = asyncio.Semaphore(self.concurrency)
             pieces = split_by_history(step.cases, self.chunk)
@@ -128,6 +153,7 @@ class JudgeClient:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=1.0)  # a judge that ignores being cancelled is left behind
+        return self._finish(step)
 
     async def _judge(
         self, step: _Step, gate: asyncio.Semaphore, places: list[int], tries: int = 0, seen: int | None = None
@@ -138,6 +164,7 @@ class JudgeClient:
         """
         lacking: list[tuple[wire.JudgeError, list[int]]]
         async with gate:
+            step.retried += len(places) if tries else 0
             before = step.judged
             try:
                 answers = await self._ask([step.cases[place] for place in places], min(self.attempt, step.left))
@@ -194,8 +221,9 @@ class JudgeClient:
             raise wire.JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
-    async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> Judgement:
+    async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> TrialResult:
         """A trial case judged, or a JudgeError that says why not."""
+        began = time.monotonic()
         try:
             answer = (await self._ask([case], limit, orders))[0]
         except wire.JudgeError as error:
@@ -207,13 +235,16 @@ class JudgeClient:
             reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
             example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
             raise wire.JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
-        return answer
+        return TrialResult(case.id, answer.total, time.monotonic() - began, answer)
 
     async def _is_back(self, step: _Step) -> bool:
         """Whether a judge that was dead answers again: one small case, a fraction of the budget."""
-        limit = step.budget if step.endless else min(10.0, step.budget / 4)
+        with self._counting:
+            self.counts.probes += 1
         try:
-            await self._try(trial_case("good", "en"), "one", limit)
+            await self._try(
+                trial_case("good", "en"), "one", step.budget if step.endless else min(10.0, step.budget / 4)
+            )
             self.dead = None
             return True
         except wire.JudgeError as error:
@@ -231,17 +262,44 @@ class JudgeClient:
                     raise
                 await asyncio.sleep(0.5)
 
-    async def _check(self, wait: float) -> JudgeCheck:
+    async def _check(self, kind: Kind | None, languages: Sequence[Language], wait: float) -> JudgeCheck:
         identity, judge = await self._identity(wait), self.judge
-        good, bad = await self._try(trial_case("good", "en")), await self._try(trial_case("bad", "en"))
-        warnings = [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
-        if good.total <= bad.total:
-            warnings.insert(
-                0,
-                f"It gives the plainly good case in en {good.total} and the plainly bad one {bad.total}: "
-                "it has not learnt to judge, or does not know the language.",
-            )
-        return JudgeCheck(judge.name, identity, tuple(warnings))
+        if kind is not None and judge.kind != kind:
+            raise UserError(f"{judge.name} is a judge of the kind {judge.kind}; {kind} is needed.")
+        tried: list[TrialResult] = []
+        warnings: list[str] = []
+        for language in languages:
+            good, bad = await self._try(trial_case("good", language)), await self._try(trial_case("bad", language))
+            tried += [good, bad]
+            if good.total <= bad.total:
+                warnings.append(
+                    f"It gives the plainly good case in {language} {good.total} and the plainly bad one {bad.total}: "
+                    "it has not learnt to judge, or does not know the language."
+                )
+            warnings += [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
+        return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
+
+    def _finish(self, step: _Step) -> list[Judgement]:
+        """Close the step and count it, once."""
+        with self._counting:
+            if step.result is not None:
+                return step.result
+            result, counts = step.close(), self.counts
+            good = [judgement.failure is None for judgement in result]
+            counts.steps += 1
+            counts.cases += len(result)
+            counts.judged += sum(good)
+            counts.retried += step.retried
+            counts.recovered += sum(good[place] for place in step.failures)
+            counts.seconds += time.monotonic() - step.began
+            for judgement in result:
+                if judgement.failure is not None:
+                    kind = wire.failure_kind(judgement.failure)
+                    counts.failed[kind] = counts.failed.get(kind, 0) + 1
+            if step.died:
+                counts.outages += self.dead is None
+                self.dead = next(judgement.failure for judgement in result if judgement.failure is not None)
+            return result
 
 
 def _without_own_retries(judge: Judge, attempt: float) -> tuple[Judge, bool]:
@@ -269,7 +327,9 @@ class _Step:
         self.failures: dict[int, tuple[FailureKind, str]] = {}  # the last failure of each case that had any
         self.hopeless: set[int] = set()  # cases that were given up because of themselves
         self.judged = 0  # pieces of which something was judged
+        self.retried = 0
         self.last_failed = False
+        self.result: list[Judgement] | None = None
 
     @property
     def left(self) -> float:
@@ -302,27 +362,38 @@ class _Step:
         self.judged += not self.last_failed
         return list(lacking.values())
 
-    def judgements(self) -> list[Judgement]:
-        """What is known now; a case without an answer says why."""
+    def close(self) -> list[Judgement]:
         late: tuple[FailureKind, str] = ("time", f"the {self.budget:g} s for a step were over")
-        return [
+        self.result = [
             self.found.get(place) or wire.failed_judgement(case, *self.failures.get(place, late))
             for place, case in enumerate(self.cases)
         ]
+        return self.result
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    case: str
+    total: int
+    seconds: float
+    judgement: Judgement
 
 
 class JudgeCheck(msgspec.Struct, frozen=True):
-    """What the judge is, to be recorded with what it judges, and what is odd about its answers to the trial cases."""
+    """What the judge is, to be recorded with what it judges, and how it judged the trial cases."""
 
     name: str
+    kind: Kind
+    fingerprint: str
     identity: dict[str, Any]
-    warnings: tuple[str, ...]
+    tried: tuple[TrialResult, ...]
+    warnings: tuple[str, ...] = ()
 
 
-def _gaps(answer: Judgement, kind: Kind) -> list[str]:
+def _gaps(tried: TrialResult, kind: Kind) -> list[str]:
     """Questions that a judge of this kind is asked and has not answered."""
+    answer = tried.judgement
     values = [step.value for step in answer.steps]
-    missing = [f"the {step} of {answer.id}" for step, value in zip(QUESTIONS, values, strict=False) if value is None]
+    missing = [f"the {step} of {tried.case}" for step, value in zip(QUESTIONS, values, strict=False) if value is None]
     gaps = [] if kind == "orm" else missing
     preferred = any(pair.preference for pair in answer.pairs)
-    return gaps + (["the replies of " + answer.id] if kind != "prm" and not preferred else [])
+    return gaps + (["the replies of " + tried.case] if kind != "prm" and not preferred else [])
