@@ -142,7 +142,7 @@ def calendar(on: Canvas) -> None:
     on.box(70, 24, 250, 216, WHITE)
     on.box(70, 24, 250, 56, RED)
     on.text(132, 30, "March", 17, WHITE)
-    for day in range(1, 31):
+    for day in range(1, 32):
         left, top = 80 + (day - 1) % 7 * 24, 66 + (day - 1) // 7 * 29
         on.text(left + 2, top, str(day), 11)
         if day < 18:

@@ -293,7 +293,7 @@ def test_conversations_with_pictures_are_asked_for_and_follow_the_guide() -> Non
     assert {path.stem for path in used} == set(SCENES) and all(path.stat().st_size < 12_000 for path in used)
     for dialogue in shown:
         assert [bool(one.images) for one in dialogue.utterances] == [bool(one.seen) for one in dialogue.utterances]
-        assert dialogue.extra["author"].endswith("none"), "nobody else has read them"
+        assert dialogue.extra["author"].endswith("second reader: language model")
         _check_turns([one for one in dialogue.utterances if one.speaker == "supporter"], dialogue.language)
 
 
