@@ -56,9 +56,7 @@ _OTHER_DANGER = {
     "violence_to_others": "violent urge against others",
 }
 _LAST_QUESTION = re.compile(r"[^.!。！?？；;:：]*[?？]")
-_SAFE = re.compile(
-    r"\bsafe|which is it|further back|move away|how far|安全|方便|哪一种|往后退|走开|多远", re.IGNORECASE
-)
+_SAFE = re.compile(r"\bsafe|which is it|well (?:back|away)|move away|安全|方便|哪一种|走开|够远", re.IGNORECASE)
 _AWAY = re.compile(r"distance|away from|able to do that|远了|远一点|退开", re.IGNORECASE)
 _DIRECT = frozenset({"desire", "safe_now", "plan", "means", "taken"})
 #: messages after which an unanswered question comes again at watch
