@@ -42,5 +42,6 @@ def test_the_objective_clips_each_ratio_from_the_side_that_would_gain() -> None:
     # ratios 1.6 and 1 with a gain: the first is clipped to 1.2; ratio 0.2 with a loss: clipped to 0.8, the lower value
     by_hand = ((1.2 * 2 + 1.0 * 2) / 2 + min(0.2 * -1, 0.8 * -1)) / 2
     assert objective(new, old, [2.0, -1.0]) == pytest.approx(by_hand, abs=1e-12)
-    whole = math.exp(math.log(1.6) / 2)  # one ratio an output
-    assert objective(new[:1], old[:1], [2.0], level="sequence") == pytest.approx(2 * min(whole, 1.2), abs=1e-12)
+    normalised = math.exp(math.log(1.6) / 2)  # one ratio per output
+    assert objective(new[:1], old[:1], [2.0], level="normalised") == pytest.approx(2 * min(normalised, 1.2), abs=1e-12)
+    assert objective(new[:1], old[:1], [-2.0], level="output") == pytest.approx(-2 * 1.6, abs=1e-12)

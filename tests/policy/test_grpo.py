@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.endpoints.letter_judge import LetterJudge
@@ -21,7 +21,7 @@ from tests.policy.seeker_server import SeekerServer
 
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.policy.advantage import advantages, objective
+from compeer.policy.advantage import Level, advantages, objective
 from compeer.policy.grpo.alerts import Alerts
 from compeer.policy.grpo.run import GrpoSession, train
 from compeer.policy.grpo.trainer import AlertCallback, StepOrder
@@ -44,10 +44,14 @@ def weights(folder: Path) -> dict[str, Any]:
     return load_file(next(folder.glob("*.safetensors")))
 
 
-def test_trl_computes_equations_2_and_3_on_a_real_batch(tiny_model_dir: Path, judge: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["token", "normalised", "output"])
+def test_trl_computes_equations_2_and_3_on_a_real_batch(
+    level: Level, tiny_model_dir: Path, judge: str, tmp_path: Path
+) -> None:
     import torch
 
-    session = GrpoSession(toy.config(tmp_path, tiny_model_dir, judge, temperature=0.7), quiet=True)
+    config = toy.config(tmp_path, tiny_model_dir, judge, temperature=0.7, level=level, rollout="transformers")
+    session = GrpoSession(config, quiet=True)
     run = session.open()
     trainer, opened, _ = session.trainer(run)
     trainer.model.train()
@@ -64,14 +68,17 @@ def test_trl_computes_equations_2_and_3_on_a_real_batch(tiny_model_dir: Path, ju
         logits = opened.model(input_ids=ids, attention_mask=mask).logits[:, :-1] / 0.7
     found = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)[:, -inputs["completion_ids"].shape[1] :]
     torch.manual_seed(3)
-    old = found + torch.randn_like(found) * 0.4
+    old = found + torch.randn_like(found) * (0.02 if level == "output" else 0.4)  # a product of many ratios moves far
     inputs["old_per_token_logps"] = old
     trainer.current_gradient_accumulation_steps = 1
     loss = float(trainer.compute_loss(trainer.model, inputs))
     lengths = inputs["completion_mask"].sum(1).tolist()
     new_rows, old_rows = ([row[:size].tolist() for row, size in zip(one, lengths, strict=True)] for one in (found, old))
-    assert loss == pytest.approx(-objective(new_rows, old_rows, inputs["advantages"].tolist()), abs=1e-5)
-    assert loss != pytest.approx(-objective(new_rows, new_rows, inputs["advantages"].tolist()), abs=1e-3)
+    values = inputs["advantages"].tolist()
+    assert loss == pytest.approx(-objective(new_rows, old_rows, values, level=level), abs=1e-4)
+    assert loss != pytest.approx(-objective(new_rows, new_rows, values, level=level), abs=1e-3)
+    others = {one: objective(new_rows, old_rows, values, level=one) for one in get_args(Level) if one != level}
+    assert all(loss != pytest.approx(-other, abs=1e-4) for other in others.values()), others
     session.close()
     run.close()
 

@@ -55,6 +55,7 @@ def test_a_variant_fills_in_the_reward_and_keeps_the_rest_of_it(variant: str, so
         ({"steps": 0}, "steps is 0"),
         ({"temperature": 0}, "outputs that do not differ teach nothing"),
         ({"data": []}, "data names no file"),
+        ({"level": "output", "kl": 0.1}, "level: output is equation 2 as printed, which has no KL term"),
         ({"rollout": "magic"}, "Invalid enum value 'magic'"),
     ],
 )

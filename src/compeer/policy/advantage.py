@@ -7,9 +7,9 @@ Equation 3 divides by the standard deviation, which is 0 when all rewards of a g
 number is added, so that such a group teaches nothing instead of failing. TRL's deviation is the sample's (n - 1).
 
 Equation 2 is printed with one probability for a whole output. The GRPO paper it cites takes the ratio of each token and
-averages over the output; that is TRL's default and ours (`level="token"`). `level="sequence"` takes one ratio per
-output, but the length-normalised one of GSPO, exp(mean log-ratio), as TRL does: the plain ratio of a whole output, as
-printed, would leave every clipping range after a few tokens.
+averages over the output; that is TRL's default and ours (`level="token"`). `level="output"` is the ratio as printed,
+that of the whole output: a product over its tokens, which leaves every clipping range after a few of them as soon as
+outputs are used more than once. `level="normalised"` is GSPO's, exp(mean log-ratio), which TRL calls "sequence".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from compeer.errors import UserError
 
 EPSILON = 1e-4  # TRL's
-Level = Literal["token", "sequence"]
+Level = Literal["token", "normalised", "output"]
 
 
 def advantages(rewards: Sequence[float], group: int, epsilon: float = EPSILON) -> list[float]:
@@ -56,7 +56,8 @@ def objective(
     outputs = []
     for now, before, weight in zip(new, old, advantage, strict=True):
         change: npt.NDArray[np.float64] = np.asarray(now, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-        ratios = np.exp(change) if level == "token" else np.array([math.exp(change.mean())])
+        whole = change.mean() if level == "normalised" else change.sum()
+        ratios = np.exp(change) if level == "token" else np.array([math.exp(whole)])
         outputs.append(np.minimum(ratios * weight, np.clip(ratios, 1 - clip, 1 + clip) * weight).mean())
     return float(np.mean(outputs))
 

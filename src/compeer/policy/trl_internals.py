@@ -23,6 +23,10 @@ entropies and gradients are the same up to rounding. Without it a step on a CPU 
 of 0.74, and with prompts as long as the contract's several times as much memory. It replaces the head that TRL fuses
 to the model, for text models of the Llama kind; any other call goes TRL's own way.
 
+**The printed ratio** (`whole_ratio`). TRL has a ratio per token, or one per output that is normalised by its length.
+Equation 2 is printed with the plain ratio of an output. Inside the loss the log-ratios are multiplied by the length,
+which TRL's mean divides out again.
+
 **Generation** (`prompt_ids`, `generate`). The tokens that TRL would generate from, and its own generation from tokens.
 
 **vLLM in this process** (`vllm_engine`, `fold_pictures`, `keep_base`). TRL has settings for a few of the engine's
@@ -45,8 +49,10 @@ from compeer.errors import UserError
 Ids = list[int]
 #: names of TRL that are not public, and why each is needed
 INTERNALS = {
-    "trl.GRPOTrainer._compute_loss": "correct: where a batch and its advantages enter the loss",
-    "trl.GRPOTrainer._get_per_token_logps_and_entropies": "correct: p of every token, computed for the loss anyway",
+    "trl.GRPOTrainer._compute_loss": "correct, whole_ratio: where a batch and its advantages enter the loss",
+    "trl.GRPOTrainer._get_per_token_logps_and_entropies": (
+        "correct, whole_ratio: p of every token, computed for the loss anyway"
+    ),
     "trl.GRPOTrainer._tokenize_prompts": "prompt_ids: the very tokens that TRL would generate from",
     "trl.GRPOTrainer._generate_single_turn": "generate: TRL's own generation, from tokens, for conversations",
     "trl.GRPOTrainer._generate": "time_steps: everything that writes outputs",
@@ -115,6 +121,32 @@ def correct(trainer: Any) -> None:
             old = rows.get("old_per_token_logps")
             _weight(trainer, rows, (found[0] if old is None else old).detach())
         return found
+
+    trainer._compute_loss, trainer._get_per_token_logps_and_entropies = loss, scores
+
+
+def whole_ratio(trainer: Any) -> None:
+    """Have this GRPOTrainer, whose level is TRL's "sequence", use the plain ratio of each output. After `correct`."""
+    plain_loss, plain_scores = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
+    rows: dict[str, Any] | None = None
+
+    def loss(model: Any, inputs: dict[str, Any]) -> Any:
+        nonlocal rows
+        rows = inputs
+        try:
+            return plain_loss(model, inputs)
+        finally:
+            rows = None
+
+    def scores(*args: Any, **kwargs: Any) -> Any:
+        found = plain_scores(*args, **kwargs)
+        if rows is None:
+            return found
+        mask = rows["completion_mask"] * rows["tool_mask"] if "tool_mask" in rows else rows["completion_mask"]
+        length = mask.sum(-1, keepdim=True)
+        old = rows.get("old_per_token_logps")
+        scaled = found[0] * length if old is None else (found[0] - old) * length + old
+        return (scaled, *found[1:])
 
     trainer._compute_loss, trainer._get_per_token_logps_and_entropies = loss, scores
 

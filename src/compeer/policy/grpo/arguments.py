@@ -194,7 +194,7 @@ def grpo_arguments(
         epsilon=config.clip,
         loss_type=config.loss,
         scale_rewards=config.scale,
-        importance_sampling_level=config.level,
+        importance_sampling_level="token" if config.level == "token" else "sequence",
         disable_dropout=True,  # or the ratio would not be 1 on what was just written
         # how long, how fast
         max_steps=config.steps or -1,

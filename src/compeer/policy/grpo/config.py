@@ -20,6 +20,7 @@ import msgspec
 from compeer.config import convert, load
 from compeer.errors import UserError
 from compeer.models.spec import open_model
+from compeer.policy.advantage import Level
 from compeer.policy.composite import RewardSettings
 from compeer.policy.multi_turn import TalkSettings, TalkWeights
 from compeer.policy.seeker import Seeker, SeekerSettings
@@ -134,9 +135,9 @@ class GrpoConfig(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     iterations: int = 1  # passes over the same outputs
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = "grpo"
     scale: Literal["group", "batch", "none"] = "group"  # what equation 3 divides by
-    # of the ratio in equation 2. sequence: one length-normalised ratio per output (GSPO's), which is not the plain
-    # ratio of the printed equation
-    level: Literal["token", "sequence"] = "token"
+    # of the ratio in equation 2. output: one ratio per output, as printed. normalised: the same to the power of one
+    # over its length (GSPO's)
+    level: Level = "token"
     max_grad_norm: float = 1.0
 
     seed: int = 0
@@ -160,6 +161,8 @@ class GrpoConfig(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise UserError(f"steps is {self.steps}; it must be at least 1. Without it, epochs decide.")
         if not self.data:
             raise UserError("data names no file. Give files of CER items, one item a line.")
+        if self.level == "output" and self.kl:
+            raise UserError("level: output is equation 2 as printed, which has no KL term. Set kl: 0 or another level.")
         if self.temperature <= 0:
             raise UserError(f"temperature is {self.temperature}; outputs that do not differ teach nothing.")
 

@@ -30,7 +30,7 @@ from compeer.policy.grpo.watch import FIGURE, WatchedReward
 from compeer.policy.multi_turn import TalkReward, TalkRollout
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.sft import items_of
-from compeer.policy.trl_internals import fold_pictures, keep_base, time_steps, vllm_engine
+from compeer.policy.trl_internals import fold_pictures, keep_base, time_steps, vllm_engine, whole_ratio
 from compeer.training.encode import pictures
 from compeer.training.model import on_gpu, open_with
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
@@ -154,6 +154,10 @@ class GrpoSession:
             fold_pictures(trainer)
         if way.startswith("vllm") and self.start.lora is not None:
             keep_base(opened.model)
+        if config.level == "output":
+            if way == "llamacpp":
+                raise UserError("level: output does not go with rollout: llamacpp. Choose rollout: transformers.")
+            whole_ratio(trainer)
         time_steps(trainer)
         self.reward.ends = frozenset(trainer.eos_token_ids)
         trainer.order = StepOrder(
