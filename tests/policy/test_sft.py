@@ -18,7 +18,7 @@ from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.models import Request, open_model
 from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
-from compeer.policy.prompts import demonstration, fitting, prompt_of
+from compeer.policy.prompts import demonstration, prompt_of, prompt_tokens, prompts_of
 from compeer.policy.sft import SftConfig, examples, items_of, read_config, train
 from compeer.reasoning import parse
 from compeer.training.encode import IGNORED
@@ -156,7 +156,7 @@ def test_a_picture_that_is_missing_is_counted_and_named(
     learned, counts = examples([items()[0], shown], words, used)
     assert len(learned) == 1 and counts["missing picture"] == 1 and counts["too long"] == 0
     assert gone in capsys.readouterr().err
-    prompts, counts = fitting([items()[0], shown], words, 512, "brief")
+    prompts, counts = prompts_of([items()[0], shown], prompt_tokens(words), 512, "brief", sees=words.sees)
     assert len(prompts) == 1 and counts["missing picture"] == 1 and counts["too long"] == 0
     assert gone in capsys.readouterr().err
     assert examples([items()[0], shown], words, msgspec.structs.replace(used, pictures=False))[1]["learned"] == 2

@@ -5,7 +5,7 @@ does is to set itself running (`server_queue::start_loop`). A stop that comes in
 then waits for the loop forever. So a server counts as open only after its queue has answered a first task. Both
 happen in a thread of their own: Ctrl-C in the middle must not drop a server whose loop has not begun.
 
-**Closing.** `close()`, or the end of the program, whichever comes first.
+**Closing.** `close()`, a `with` block, or the end of the program, whichever comes first.
 
 **The port.** llama.cpp always listens on the loopback interface. The port is locked with a random key.
 
@@ -38,7 +38,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -151,6 +151,12 @@ class LlamaServer:
         if self._server is None:
             raise ModelError("This llama.cpp server is closed.")
         return self._server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _opened(kind: Any, params: Any) -> Any:
