@@ -134,4 +134,4 @@ def test_size_of_the_house() -> None:
     # Aimed at: 42,000 lines, 47,000 with what the other open issues add. Not reached: 51,200 before the rooms of labelling,
     # the report's figures, the environments and the Responses API (5,300) came. From here it may only shrink.
     assert len(MODULES) <= 285
-    assert lines <= 55_200
+    assert lines <= 54_800
