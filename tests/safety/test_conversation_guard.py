@@ -66,6 +66,10 @@ def test_who_stands_at_an_edge_is_told_to_step_back(language: str, messages: lis
         "room" in reply.text or "房间" in reply.text for reply in there
     )
     assert turns[-1][0].level == "emergency", "not back from the edge"
+    away = talk([*messages, "i went back to the bus stop" if language == "en" else "我下来了 在楼道里"], language)[-1][
+        0
+    ]
+    assert away.level == "emergency" and away.reply and away.reply.situation == "came away from there"
     calmed = talk([*messages, back[1]], language)[-1][0]
     assert calmed.level == "emergency" and calmed.reply, "one step back is no reason to leave them"
     held = talk([*messages, "i have a gun too" if language == "en" else "我手里拿着刀"], language)[-1][0]

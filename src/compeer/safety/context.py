@@ -188,6 +188,13 @@ _EDGE = re.compile(
     + r"|\b(?:edge|platform|railings?|rail|parapet|balcony|overpass|river|canal|harbou?r|motorway|highway|rails)\b"
     r"|桥|栏杆|护栏|站台|轨道|河边|湖边|海边|阳台边|窗台|边上|高速"
 )
+#: they say that they have come away from there
+_CAME_AWAY = re.compile(
+    r"^(?!.*\b(?:not|cant|didnt|never|wont)\b).*\b(?:(?:went|came|walked|climbed|stepped|got|im|moved|ive (?:gone|come|moved)) "
+    r"(?:back|down|off|away|inside|home)|left the (?:bridge|roof|station|platform|edge|ledge))\b"
+    r"|^(?!.*[没不]).*(?:下来了|退回来了|走开了|离开了|回来了|退后了|下楼了|到家了)",
+    re.DOTALL,
+)
 #: kinds of answer that say no
 _PLAIN_NO = frozenset({"a no", "a no inside", "fine", "harmless reason", "once"})
 
@@ -203,7 +210,7 @@ class Reading(msgspec.Struct, frozen=True):
     firm: bool = False  # the answer is of a known kind; readers of the conversation do not overrule it
     kind: str = ""  # of answer (`answers`)
     names_danger: bool = False  # a word of a place, means, intake, plan, wound or death stands in it
-    place: bool = False  # a height, tracks, water or a road is named
+    place: Literal["", "there", "left"] = ""  # a height, tracks, water or a road is named, or they came away from it
 
     @property
     def plainly_no(self) -> bool:
@@ -357,7 +364,8 @@ def read(
         acts.remove("joking")
     return Reading(
         finding, question, answer, tuple(acts), explained, firm, kind.kind if kind else "",
-        names_danger=names_danger(message, finding.denied), place=bool(_EDGE.search(folded)),
+        names_danger=names_danger(message, finding.denied),
+        place="left" if _CAME_AWAY.search(folded) else "there" if _EDGE.search(folded) else "",
     )  # fmt: skip
 
 

@@ -237,8 +237,8 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         return ["medical emergency", "third person in danger" if risk.about_other else "still unsafe"]
     if "ingestion" in kinds and not finding.past:
         found.append("third person in danger" if finding.other else "already taken or hurt")
-    # who stands on a bridge is told to step back, not to leave a room
-    at_hand = "dangerous place" if _place(past, reading) else "means at hand"
+    # who stands on a bridge is told to step back, not to leave a room; who came away from it, neither
+    at_hand = {"there": "dangerous place", "left": "came away from there"}.get(_place(past, reading), "means at hand")
     if "means" in kinds and not finding.past and not kinds & set(DANGER_OF):  # who hides is not told to leave the room
         found.append("third person in danger" if finding.other else at_hand)
     if "method" in kinds:
@@ -298,14 +298,17 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
     return list(dict.fromkeys(found))
 
 
-def _place(past: Sequence[Exchange], reading: Reading) -> bool:
-    """Whether they are at a height, at tracks or at water, by the last message that names a place or means."""
+def _place(past: Sequence[Exchange], reading: Reading) -> str:
+    """Whether they are at a height, at tracks or at water ("there"), or have come away from it ("left"): by the last
+    message that names a place or means."""
+    came_away = False
     for one in (reading, *(exchange.reading for exchange in reversed(past))):
-        if one.place:
-            return True
+        if one.place == "there":
+            return "left" if came_away else "there"
+        came_away = came_away or one.place == "left"
         if {"means", "ingestion"} & set(one.finding.kinds):
-            return False
-    return False
+            return ""
+    return ""
 
 
 def _open_steps(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[Question]:
