@@ -140,6 +140,7 @@ def test_leaving_ends_the_work_at_the_model_and_keeps_the_message(someone: Someo
         busy = someone.post("say", {"text": "And now?", "seen": 0})
         assert busy.status_code == 409 and "another window" in busy.json()["error"]["what"]
     wait_for(lambda: supporter.left == 1)
+    wait_for(lambda: someone.post("pins", {"pins": {}}).status_code == 200)  # the studio has noticed it too
     assert someone.state["unanswered"] == {"said": "Are you there?", "pictures": []}
     supporter.reset()
     supporter.manner = "hang"
