@@ -16,8 +16,7 @@ from compeer.people.arena import ArenaQueue, arena_progress, close_arena, create
 from compeer.people.arena_results import counted_votes
 from compeer.people.invitations import Person, invite, pause, revoke
 from compeer.people.projects import all_projects
-from compeer.people.refusal import Refused
-from compeer.people.store import Store, open_store
+from compeer.people.store import Refused, Store, open_store
 from compeer.people.tables import arena_votes
 
 

@@ -22,7 +22,7 @@ from compeer.people.labelling import AssignedItem, LabellingQueue, places_at
 from compeer.people.labelling_results import labelling_progress
 from compeer.people.protocol import disputed
 from compeer.people.store import Store, open_store
-from compeer.people.tables import leases, votes
+from compeer.people.tables import items, leases, votes
 
 
 def check(store: Store, project: int) -> None:
@@ -41,7 +41,8 @@ def check(store: Store, project: int) -> None:
         for one in held:
             if one.turn == "third" and one.state == "done":
                 assert one.annotator not in first[one.item, "history"]
-                assert asked[one.id] == set(disputed(QUESTIONS, places_at(db, one.item).ballots))
+                item = db.execute(select(items).where(items.c.id == one.item)).one()
+                assert asked[one.id] == set(disputed(QUESTIONS, places_at(db, item).ballots))
 
 
 def until_nothing_is_left(store: Store, people: list[Person], told: list[tuple[int, AssignedItem]]) -> None:

@@ -21,8 +21,7 @@ from compeer.people.guideline import (
 from compeer.people.invitations import invite, pause, revoke, set_limits
 from compeer.people.labelling import LabellingQueue, create_project
 from compeer.people.labelling_results import agreement, records
-from compeer.people.refusal import Refused
-from compeer.people.store import Store
+from compeer.people.store import Refused, Store
 from compeer.people.tables import items, leases, refusals, skips, votes
 from compeer.people.work_queue import Draft
 

@@ -22,8 +22,7 @@ from compeer.people.invitations import (
 )
 from compeer.people.labelling import LabellingQueue, create_project
 from compeer.people.projects import set_quota
-from compeer.people.refusal import BadAnswers, Refused
-from compeer.people.store import Store, open_store
+from compeer.people.store import BadAnswers, Refused, Store, open_store
 from compeer.people.tables import accounts, annotators, refusals, votes
 from compeer.people.work_queue import Draft
 
@@ -63,8 +62,8 @@ def test_a_vote_is_kept_with_everything_about_it(store: Store, clock: Clock) -> 
     ("change", "says"),
     [
         ({"history": None}, "Not answered yet: history"),
-        ({"history": "true"}, "True or False"),
-        ({"history": 1}, "True or False"),
+        ({"history": "true"}, "True, False"),
+        ({"history": 1}, "True, False"),
         ({"preference": "candidate"}, "first, second, both, neither"),
         ({"preference": True}, "first, second, both, neither"),
         ({"mood": True}, "Not asked here: mood"),
@@ -159,10 +158,10 @@ def test_links_are_hashed_replaced_and_revoked(store: Store) -> None:
     known = sign_in(store, newer)
     for forged in (token, "", "x" * 5000, "é\udcff", newer + "A", kept.token):
         with pytest.raises(Refused) as refusal:
-            sign_in(store, forged, "192.0.2.1")
+            sign_in(store, forged)
         assert refusal.value.kind == "token"
     log = refused(store)
-    assert len(log) == 6 and {row.address for row in log} == {"192.0.2.1"} and token not in repr(log)
+    assert len(log) == 6 and token not in repr(log)
     revoke(store, project.id, "anna")
     with pytest.raises(Refused):
         sign_in(store, newer)

@@ -37,8 +37,7 @@ from compeer.people.quality import (
     set_known,
     set_settings,
 )
-from compeer.people.refusal import Refused
-from compeer.people.store import Store, open_store
+from compeer.people.store import Refused, Store, open_store
 from compeer.people.tables import items
 
 RIGHT: dict[str, Any] = {**ALL_TRUE, "preference": "candidate"}

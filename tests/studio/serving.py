@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import uvicorn
 
-from compeer.studio.app import create_app
-from compeer.studio.room import Room
+from compeer.studio.app import bind, create_app
+from compeer.studio.pages import Room
 from compeer.studio.rooms import runs
-from compeer.studio.serve import bind
 from compeer.studio.settings import StudioSettings
 
 TOKEN = "a-token-of-the-coordinator-for-tests"

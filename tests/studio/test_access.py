@@ -15,10 +15,9 @@ from starlette.responses import JSONResponse, Response
 from tests.studio.serving import TOKEN, browser_of, csrf, enter, eventually, studio
 
 from compeer.errors import UserError
-from compeer.studio.access import RequestRefused, StudioPerson, person
-from compeer.studio.access.people import secret_of
+from compeer.studio.access import RequestRefused, StudioPerson, person, secret_of
 from compeer.studio.app import create_app
-from compeer.studio.room import Room
+from compeer.studio.pages import Room
 from compeer.studio.rooms.workplace.annotator import send_picture
 from compeer.studio.settings import RateLimit, StudioLimits, StudioSettings, check
 

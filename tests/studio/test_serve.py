@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from compeer.studio.serve import bind
+from compeer.studio.app import bind
 
 
 def test_answers_do_not_wait_for_each_other() -> None:

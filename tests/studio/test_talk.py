@@ -23,12 +23,12 @@ from compeer.models import open_model
 from compeer.models.shipped import steering
 from compeer.safety import ConversationGuard
 from compeer.safety.messages import Breaks
-from compeer.studio.access.people import RequestRefused, Role, StudioPerson
+from compeer.studio.access import RequestRefused, Role, StudioPerson
+from compeer.studio.pages import Say
 from compeer.studio.rooms import talk
 from compeer.studio.rooms.talk.ratings import Ratings
 from compeer.studio.rooms.talk.session import Live, Memory, Trouble, voices
 from compeer.studio.settings import StudioSettings as Instance
-from compeer.studio.words import Say
 
 PHRASE = "a heron stood in the supermarket"
 #: the smallest PNG: one pixel

@@ -11,10 +11,9 @@ import jinja2
 import pytest
 
 import compeer.studio
-from compeer.studio.room import parts_of
+from compeer.studio.pages import merge_words, parts_of, read_words
 from compeer.studio.rooms import open_rooms
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import merge_words, read_words
 
 STUDIO = Path(compeer.studio.__file__).parent
 ROOMS = open_rooms(StudioSettings())
@@ -112,8 +111,8 @@ def test_every_key_that_is_used_exists_and_every_text_is_used() -> None:
 
 def test_every_refusal_and_trouble_has_its_texts() -> None:
     """Keys that are put together from a kind."""
-    from compeer.people.refusal import RefusalKind as StoreRefusal
-    from compeer.studio.access.people import RefusalKind
+    from compeer.people.store import RefusalKind as StoreRefusal
+    from compeer.studio.access import RefusalKind
     from compeer.studio.rooms.talk.session import Kind
 
     parts = ("title", "what", "safe", "next")

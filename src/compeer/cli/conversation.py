@@ -237,7 +237,7 @@ def studio(
     import msgspec
 
     try:
-        from compeer.studio.serve import serve
+        from compeer.studio.app import serve
         from compeer.studio.settings import StudioSettings
     except ModuleNotFoundError as error:
         raise UserError(f"The studio needs {error.name}: pip install 'compeer-esc[studio]'") from None

@@ -2,11 +2,10 @@
 
 Everything takes an open store first (`store.open_store("annotation.db")` or a PostgreSQL URL). A person signs in with a
 personal link (`invitations`); `labelling.LabellingQueue` and `arena.ArenaQueue` give them work and take their answers.
-What is refused raises `refusal.Refused`, is logged in the store, and changes nothing.
+What is refused raises `store.Refused`, is logged in the store, and changes nothing.
 
-    store              opening a database, transactions, migration
+    store              opening a database, transactions, refusals, migration
     tables             the tables
-    refusal            what is refused, with its kind and HTTP status
     invitations        people, one account and link each, pausing, signing in, forms that work once
     projects           names, settings, lists and pictures of labelling projects and arenas
     work_queue         leases: next, hand in, undo, skip, drafts, own progress; shared by labelling and arena

@@ -27,8 +27,7 @@ from compeer.people import projects, tables
 from compeer.people.arena_cases import Case, Reply
 from compeer.people.arena_plan import WINDOW, Slot, choose, plan
 from compeer.people.invitations import Person
-from compeer.people.refusal import BadAnswers
-from compeer.people.store import Store
+from compeer.people.store import BadAnswers, Store
 from compeer.people.tables import (
     NEWEST_ARENA_VOTES,
     annotators,
@@ -80,11 +79,6 @@ def create_arena(
 
     The seed decides sides and order; without one it is drawn.
     """
-    settings = projects.ProjectSettings(
-        name=name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed,
-        quota=quota,
-    )  # fmt: skip
-    settings.check()
     if not 1 <= votes <= 100:
         raise UserError(f"Each comparison gets 1 to 100 votes; got {votes}.")
     models, usable, said = _answered_by_all(cases, replies, focus)
@@ -94,7 +88,10 @@ def create_arena(
                 raise UserError(f"The picture {path} of case {case.id} is not in {images}; name its folder.")
 
     def work(db: Connection) -> tuple[int, int]:
-        number, drawn = projects.insert_project(db, settings, store.clock())
+        number, drawn = projects.insert_project(
+            store, db, name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed,
+            quota=quota,
+        )  # fmt: skip
         about = {"project": number, "votes": votes, "focus": focus, "show_reasoning": show_reasoning}
         db.execute(insert(arenas).values(**about))
         shuffled = Random(f"numbers {drawn}")
@@ -107,10 +104,10 @@ def create_arena(
             for j, model in enumerate(models)
         ]
         shuffled.shuffle(rows)
-        projects.insert_rows(db, arena_replies, rows)
+        db.execute(insert(arena_replies), rows)
         at = models.index(focus) if focus else None
         slots = plan(len(usable), len(models), votes=votes, focus=at, seed=drawn)
-        projects.insert_rows(db, arena_slots, [
+        db.execute(insert(arena_slots), [
             {"project": number, "case": case_ids[slot.case], "one": model_ids[slot.one], "two": model_ids[slot.two],
              "place": slot.place, "one_left": slot.one_left, "position": position}
             for position, slot in enumerate(slots)
@@ -161,7 +158,7 @@ def _insert_shuffled(
     """Insert rows in a shuffled order; their numbers in the order given."""
     order = list(range(len(names)))
     shuffled.shuffle(order)
-    projects.insert_rows(db, table, [{"project": project, "name": names[n], "position": n, **more[n]} for n in order])
+    db.execute(insert(table), [{"project": project, "name": names[n], "position": n, **more[n]} for n in order])
     query = select(table.c.id).where(table.c.project == project).order_by(table.c.position)
     return [int(number) for number in db.execute(query).scalars()]
 

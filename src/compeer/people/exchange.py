@@ -31,11 +31,11 @@ from compeer.cer.item import QUESTIONS, Item, Vote
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
 from compeer.people.invitations import add_person
-from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, questions_of, settle
+from compeer.people.labelling import STAGES, lease_of, lock_item, places_at, settle
 from compeer.people.labelling_results import ItemRecord, answer_values, records
 from compeer.people.other_tools import write_label_studio, write_potato
 from compeer.people.projects import Project, project_by_number
-from compeer.people.protocol import Pass, answer_text, disputed, stage
+from compeer.people.protocol import answer_text
 from compeer.people.store import Store
 from compeer.people.tables import annotators, items, leases, votes
 
@@ -239,20 +239,17 @@ def _enter_votes(store: Store, db: Connection, number: int, person: int, cast: M
     assert item is not None
     if lease_of(db, number, person) is not None:
         return "already there"
-    at, everything = places_at(db, number), questions_of(item.questions)
-    so_far = at.ballots
-    turn: Pass = "first" if stage(everything, so_far) == "first" else "third"
-    wanted = everything if turn == "first" else disputed(everything, so_far)
-    place = at.free(turn)
-    if place is None or not wanted or stage(everything, so_far) == "closed" or item.stage not in STAGES:
+    at = places_at(db, item)
+    place, turn = at.free, at.turn
+    if place is None or at.stage == "closed" or item.stage not in STAGES:
         return "no place"
-    if any(question not in cast for question in wanted):
+    if any(question not in cast for question in at.asked):
         return "incomplete"
     now = store.clock()
     when = [_time(vote, now) for vote in cast.values()]
     first_shown = next(iter(cast.values())).candidate_first
     shared = {"item": number, "annotator": person, "turn": turn, "revision": 1}
-    asked = ",".join(question for question in everything if question in cast)
+    asked = ",".join(question for question in at.questions if question in cast)
     lease = {"place": place, "state": "done", "questions": asked, "candidate_first": bool(first_shown), "note": ""}
     times = {"opened": min(when), "expires": max(when), "finished": max(when)}
     made = insert(leases).values(**shared, **lease, **times).returning(leases.c.id)

@@ -21,11 +21,10 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from compeer.errors import UserError
-from compeer.people.refusal import Refused, refuse
-from compeer.people.store import Store
+from compeer.people.store import Refused, Store, refuse, transaction
 from compeer.people.tables import accounts, annotators, arena_leases, forms, holds, leases
 from compeer.reasoning.ontology import LANGUAGES, Language
 
@@ -69,37 +68,34 @@ def is_valid_name(name: str) -> bool:
     return 0 < len(name) <= 100 and name.isprintable()
 
 
+def check_quota(quota: int | None) -> None:
+    """UserError where this cannot be the most that one person gets."""
+    if quota is not None and quota < 1:
+        raise UserError(f"The most that one person gets is at least 1; got {quota}.")
+
+
+@transaction
 def invite(
-    store: Store, project: int, name: str, role: Role = "annotator", languages: Iterable[Language] = ()
+    store: Store, db: Connection, project: int, name: str, role: Role = "annotator", languages: Iterable[Language] = ()
 ) -> Invitation:
     """Add a person to a project, with a personal link unless they have one. `languages`: none given means all."""
     name = name.strip()
     if not is_valid_name(name):
         raise UserError(f"A name has 1 to 100 printable characters; got {name[:120]!r}.")
-    token = secrets.token_urlsafe(32)
-
-    def work(db: Connection) -> tuple[Person, bool]:
-        known = db.execute(select(annotators).where(annotators.c.project == project, annotators.c.name == name)).first()
-        if known is not None and known.token is not None:
-            raise UserError(f"{name} has a link already. To replace one that was lost: invite --new-link")
-        same = select(accounts.c.id).where(accounts.c.name == name, accounts.c.role == role).order_by(accounts.c.id)
-        account = db.execute(same).scalar()
-        is_new = account is None
-        if account is None:
-            row = {"name": name, "role": role, "token": _hash(token), "languages": _join(languages)}
-            account = db.execute(
-                insert(accounts).values(**row, created=store.clock()).returning(accounts.c.id)
-            ).scalar()
-        here = {"account": account, "token": secrets.token_hex(32), "role": role}
-        if known is not None:  # imported with their votes, or revoked: the access is new, the person is not
-            number = int(known.id)
-        else:
-            number = add_person(db, project, name, role, store.clock())
-        db.execute(update(annotators).where(annotators.c.id == number).values(**here))
-        return _read(db, number), is_new
-
-    person, is_new = store.write(work)
-    return Invitation(person, token if is_new else None)
+    known = db.execute(select(annotators).where(annotators.c.project == project, annotators.c.name == name)).first()
+    if known is not None and known.token is not None:
+        raise UserError(f"{name} has a link already. To replace one that was lost: invite --new-link")
+    same = select(accounts.c.id).where(accounts.c.name == name, accounts.c.role == role).order_by(accounts.c.id)
+    account, token = db.execute(same).scalar(), None
+    if account is None:
+        token = secrets.token_urlsafe(32)
+        row = {"name": name, "role": role, "token": _hash(token), "languages": _join(languages)}
+        account = db.execute(insert(accounts).values(**row, created=store.clock()).returning(accounts.c.id)).scalar()
+    # who was imported with their votes, or revoked, is there: the access is new, the person is not
+    number = add_person(db, project, name, role, store.clock()) if known is None else int(known.id)
+    here = {"account": account, "token": secrets.token_hex(32), "role": role}
+    db.execute(update(annotators).where(annotators.c.id == number).values(**here))
+    return Invitation(_read(db, number), token)
 
 
 def new_link(store: Store, project: int, name: str) -> Invitation:
@@ -107,90 +103,82 @@ def new_link(store: Store, project: int, name: str) -> Invitation:
     known = next((one for one in people_of(store, project) if one.name == name), None)
     if known is not None and not known.invited:  # imported with their votes, or revoked
         return invite(store, project, name, known.role)
-    token = secrets.token_urlsafe(32)
-
-    def work(db: Connection) -> Person:
-        row = lock_named(store, db, project, name)
-        db.execute(update(accounts).where(accounts.c.id == row.account).values(token=_hash(token)))
-        return _read(db, row.id)
-
-    return Invitation(store.write(work), token)
+    return _replace_token(store, project, name)
 
 
-def revoke(store: Store, project: int, name: str) -> Person:
+@transaction
+def _replace_token(store: Store, db: Connection, project: int, name: str) -> Invitation:
+    row, token = lock_named(store, db, project, name), secrets.token_urlsafe(32)
+    db.execute(update(accounts).where(accounts.c.id == row.account).values(token=_hash(token)))
+    return Invitation(_read(db, row.id), token)
+
+
+@transaction
+def revoke(store: Store, db: Connection, project: int, name: str) -> Person:
     """End a person's access to one project. Their votes stay; what they hold goes back to the queue."""
-
-    def work(db: Connection) -> Person:
-        row = lock_named(store, db, project, name)
-        db.execute(update(annotators).where(annotators.c.id == row.id).values(token=None, account=None))
-        elsewhere = select(annotators.c.id).where(annotators.c.account == row.account)
-        if row.account is not None and db.execute(elsewhere).first() is None:
-            db.execute(delete(accounts).where(accounts.c.id == row.account))
-        give_back(db, row.id)
-        return _read(db, row.id)
-
-    return store.write(work)
+    row = lock_named(store, db, project, name)
+    db.execute(update(annotators).where(annotators.c.id == row.id).values(token=None, account=None))
+    elsewhere = select(annotators.c.id).where(annotators.c.account == row.account)
+    if row.account is not None and db.execute(elsewhere).first() is None:
+        db.execute(delete(accounts).where(accounts.c.id == row.account))
+    give_back(db, row.id)
+    return _read(db, row.id)
 
 
-def pause(store: Store, project: int, name: str, paused: bool = True) -> Person:
+@transaction
+def pause(store: Store, db: Connection, project: int, name: str, paused: bool = True) -> Person:
     """Give a person no more work for now, or resume. What they hold goes back to the queue."""
-
-    def work(db: Connection) -> Person:
-        row = lock_named(store, db, project, name)
-        waiting = select(holds.c.id).where(holds.c.annotator == row.id, holds.c.decision == "open")
-        if not paused and db.execute(waiting).first() is not None:
-            raise UserError(f"The labels of {name} are on hold: release or discard them first.")
-        set_paused(db, row.id, paused)
-        return _read(db, row.id)
-
-    return store.write(work)
+    row = lock_named(store, db, project, name)
+    waiting = select(holds.c.id).where(holds.c.annotator == row.id, holds.c.decision == "open")
+    if not paused and db.execute(waiting).first() is not None:
+        raise UserError(f"The labels of {name} are on hold: release or discard them first.")
+    set_paused(db, row.id, paused)
+    return _read(db, row.id)
 
 
+@transaction
 def set_limits(
-    store: Store, project: int, name: str, *, languages: Iterable[Language] | None = None, quota: int | None = None
+    store: Store,
+    db: Connection,
+    project: int,
+    name: str,
+    *,
+    languages: Iterable[Language] | None = None,
+    quota: int | None = None,
 ) -> Person:
     """Set which languages a person reads (everywhere; None: as before), and the most items they get in this project."""
-    if quota is not None and quota < 0:
-        raise UserError(f"A quota is not negative; got {quota}.")
-
-    def work(db: Connection) -> Person:
-        row = lock_named(store, db, project, name)
-        db.execute(update(annotators).where(annotators.c.id == row.id).values(quota=quota))
-        if languages is not None:
-            db.execute(update(accounts).where(accounts.c.id == row.account).values(languages=_join(languages)))
-        return _read(db, row.id)
-
-    return store.write(work)
+    check_quota(quota)
+    row = lock_named(store, db, project, name)
+    db.execute(update(annotators).where(annotators.c.id == row.id).values(quota=quota))
+    if languages is not None:
+        db.execute(update(accounts).where(accounts.c.id == row.account).values(languages=_join(languages)))
+    return _read(db, row.id)
 
 
-def sign_in(store: Store, token: str, address: str = "") -> Account:
+def sign_in(store: Store, token: str) -> Account:
     """The account of a token. An unknown token is refused and logged, without the token."""
     found = find_by_token(store, token)
     if found is None:
         refusal = Refused("token", "This link is not valid, or no longer valid. Ask your coordinator for a new one.")
-        store.log(refusal, address)
+        store.log(refusal)
         raise refusal
     return found
 
 
 def find_by_token(store: Store, token: str) -> Account | None:
     """The account of a token, or None, without refusing anything."""
-    with store.read() as db:
-        return _account(db, db.execute(select(accounts).where(accounts.c.token == _hash(token))).first())
+    return _account(store, accounts.c.token == _hash(token))
 
 
 def find_by_session(store: Store, number: int, key: str) -> Account | None:
     """The account of a session, or None when their link was replaced or revoked since."""
-    with store.read() as db:
-        found = _account(db, db.execute(select(accounts).where(accounts.c.id == number)).first())
+    found = _account(store, accounts.c.id == number)
     return found if found and hmac.compare_digest(found.key.encode(), key.encode()) else None
 
 
 def account_of(store: Store, person: Person) -> Account | None:
     """The account that a member of a project belongs to."""
-    with store.read() as db:
-        query = select(accounts).join(annotators, annotators.c.account == accounts.c.id)
-        return _account(db, db.execute(query.where(annotators.c.id == person.id)).first())
+    return _account(store, accounts.c.id.in_(select(annotators.c.account).where(annotators.c.id == person.id)))
 
 
 def people_of(store: Store, project: int) -> list[Person]:
@@ -201,8 +189,7 @@ def people_of(store: Store, project: int) -> list[Person]:
 
 def read_people(db: Connection, project: int) -> list[Person]:
     """All people of a project, within a transaction."""
-    rows = db.execute(_PEOPLE.where(annotators.c.project == project).order_by(annotators.c.id))
-    return [_person(row) for row in rows]
+    return list(map(_person, db.execute(_PEOPLE.where(annotators.c.project == project).order_by(annotators.c.id))))
 
 
 def add_person(db: Connection, project: int, name: str, role: Role, now: float) -> int:
@@ -220,7 +207,7 @@ def lock_person(store: Store, db: Connection, person: Person, form: str = "") ->
     if row is None or row.token is None:
         raise refuse(person, "token", "Your access has ended.")
     if form:
-        name, now = hashlib.sha256(form.encode("utf-8", "replace")).hexdigest(), store.clock()
+        name, now = _hash(form), store.clock()
         if db.execute(select(forms.c.form).where(forms.c.form == name)).first() is not None:
             raise refuse(person, "form", "This form was sent before; nothing was changed this time.")
         db.execute(delete(forms).where(forms.c.at < now - _FORMS_KEPT))
@@ -255,17 +242,18 @@ def _read(db: Connection, number: int) -> Person:
 
 
 def _person(row: Row[Any]) -> Person:
-    read = tuple(one for one in LANGUAGES if one in (row.languages or "").split(","))
-    return Person(
-        row.id, row.project, row.name, row.role, row.paused, row.token is not None, read or LANGUAGES, row.quota
-    )
+    read = tuple(one for one in LANGUAGES if one in (row.languages or "").split(",")) or LANGUAGES
+    return Person(row.id, row.project, row.name, row.role, row.paused, row.token is not None, read, row.quota)
 
 
-def _account(db: Connection, row: Row[Any] | None) -> Account | None:
-    if row is None:
-        return None
-    members = db.execute(_PEOPLE.where(annotators.c.account == row.id).order_by(annotators.c.id))
-    return Account(row.id, row.name, row.role, _session_key(row.token), tuple(_person(one) for one in members))
+def _account(store: Store, which: ColumnElement[bool]) -> Account | None:
+    with store.read() as db:
+        row = db.execute(select(accounts).where(which)).first()
+        if row is None:
+            return None
+        members = db.execute(_PEOPLE.where(annotators.c.account == row.id).order_by(annotators.c.id))
+        key = hashlib.sha256(b"session " + row.token.encode()).hexdigest()[:32]
+        return Account(row.id, row.name, row.role, key, tuple(map(_person, members)))
 
 
 def _join(languages: Iterable[Language]) -> str:
@@ -274,7 +262,3 @@ def _join(languages: Iterable[Language]) -> str:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-
-
-def _session_key(token_hash: str) -> str:
-    return hashlib.sha256(b"session " + token_hash.encode()).hexdigest()[:32]

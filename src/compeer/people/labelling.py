@@ -30,8 +30,7 @@ from compeer.people import projects as project_store
 from compeer.people import protocol, tables
 from compeer.people.guideline import stored_questions
 from compeer.people.invitations import Person
-from compeer.people.refusal import BadAnswers
-from compeer.people.store import Store
+from compeer.people.store import BadAnswers, Store
 from compeer.people.tables import (
     NEWEST_VOTES,
     annotators,
@@ -51,6 +50,8 @@ from compeer.typed import from_json
 THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
 #: the stages of items that get labels; the others have known answers (`quality`)
 STAGES: tuple[protocol.Stage, ...] = get_args(protocol.Stage)
+#: the pass in which an item at a stage is worked on
+TURNS: dict[protocol.Stage, protocol.Pass] = {"first": "first", "third": "third", "closed": "audit"}
 _OPENING = 120  # characters
 _NO_DRAFT = Draft()
 
@@ -108,11 +109,6 @@ def create_project(
 
     The seed decides the order of replies and the audit draw; without one it is drawn.
     """
-    settings = project_store.ProjectSettings(
-        name=name, images=images, guideline=guideline, lease_minutes=lease_minutes, undo_minutes=undo_minutes,
-        audit_share=audit_share, seed=seed,
-    )  # fmt: skip
-    settings.check()
     given = list(source)
     usable = [item for item in given if item.candidate is not None]
     if not usable:
@@ -128,13 +124,15 @@ def create_project(
             project_store.picture_file(images, path, item.id)
 
     def work(db: sa.Connection) -> int:
-        number, _ = project_store.insert_project(db, settings, store.clock())
-        project_store.insert_rows(db, items, [item_row(number, position, item) for position, item in enumerate(usable)])
+        number, _ = project_store.insert_project(
+            store, db, name, images=images, guideline=guideline, lease_minutes=lease_minutes,
+            undo_minutes=undo_minutes, audit_share=audit_share, seed=seed,
+        )  # fmt: skip
+        db.execute(sa.insert(items), [item_row(number, position, item) for position, item in enumerate(usable)])
         return number
 
-    return CreatedProject(
-        project_store.project_by_number(store, store.write(work)), len(usable), len(given) - len(usable)
-    )
+    made = project_store.project_by_number(store, store.write(work))
+    return CreatedProject(made, len(usable), len(given) - len(usable))
 
 
 def item_row(project: int, position: int, item: Item, own: Iterable[str] = ()) -> dict[str, Any]:
@@ -232,7 +230,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         return lease_of(db, key, person.id)
 
     def _resumable(self, me: Person) -> sa.Select[Any]:
-        same_pass = sa.or_(*((leases.c.turn == pass_of(one)) & (items.c.stage == one) for one in STAGES))
+        same_pass = sa.or_(*((leases.c.turn == turn) & (items.c.stage == one) for one, turn in TURNS.items()))
         begun = self._in_state(me, "lapsed").join(items, items.c.id == leases.c.item)
         return begun.where(sa.or_((items.c.rank > NOTHING) & same_pass, leases.c.turn == "gold"))
 
@@ -240,12 +238,12 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         item = lock_item(self.store, db, lease.item)
         if item is None:
             return False
-        at, everything = places_at(db, item.id), questions_of(item.questions)
-        place = at.free(lease.turn)
-        if pass_of(protocol.stage(everything, at.ballots)) != lease.turn or place is None:
+        at = places_at(db, item)
+        place = at.free
+        if at.turn != lease.turn or place is None:
             return False
-        back = {"state": "held", "place": place, "questions": ",".join(asked(everything, lease.turn, at.ballots)),
-                "opened": now, "expires": now + project.lease_seconds}  # fmt: skip
+        back = {"state": "held", "place": place, "questions": ",".join(at.asked), "opened": now,
+                "expires": now + project.lease_seconds}  # fmt: skip
         lapsed = sa.update(leases).where(leases.c.id == lease.id, leases.c.state == "lapsed")
         if not db.execute(lapsed.values(**back)).rowcount:
             return False
@@ -265,14 +263,12 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         """Give a person a free place at an item, after looking again with the item locked."""
         item = lock_item(self.store, db, number)
         assert item is not None
-        at, everything = places_at(db, number), questions_of(item.questions)
-        turn = pass_of(protocol.stage(everything, at.ballots))
-        place = at.free(turn)
+        at = places_at(db, item)
+        place = at.free
         if place is None or lease_of(db, number, me.id) is not None or item.rank == NOTHING:
             return None
         lease = self._take(
-            db, me, project, now, item=number, turn=turn, place=place,
-            questions=",".join(asked(everything, turn, at.ballots)),
+            db, me, project, now, item=number, turn=at.turn, place=place, questions=",".join(at.asked),
             candidate_first=candidate_comes_first(project.seed, me.id, item.name),
         )  # fmt: skip
         settle(db, item, now)
@@ -289,30 +285,23 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         given = answers if isinstance(answers, GivenAnswers) else GivenAnswers(answers)
         values = read_answers(questions_of(lease.questions), given.answers, lease.candidate_first, own_answers(project))
         row |= {name: getattr(lease, name) for name in ("item", "annotator", "turn", "candidate_first")}
-        row["guideline"] = self._shown_guideline(db, project, given.guideline)
+        shown = sa.select(guidelines.c.version).where(
+            guidelines.c.project == project.id, guidelines.c.version == given.guideline
+        )
+        row["guideline"] = db.execute(shown).scalar() or project.guideline
         said = [{"question": name, "answer": protocol.answer_text(value)} for name, value in values.items()]
         db.execute(sa.insert(votes), [{**row, **one} for one in said])
         db.execute(sa.delete(drafts).where(drafts.c.lease == lease.id))
 
-    def _shown_guideline(self, db: sa.Connection, project: sa.Row[Any], version: str) -> str:
-        """The version of the guideline that an answer was given under: the one that was shown, if it exists."""
-        query = sa.select(guidelines.c.id).where(guidelines.c.project == project.id, guidelines.c.version == version)
-        return version if version and db.execute(query).first() is not None else str(project.guideline)
-
     def _why_final(self, db: sa.Connection, lease: sa.Row[Any], project: sa.Row[Any], *, undo: bool) -> str:
-        now = self.store.clock()
-        later = {
-            "first": (*protocol.PLACES["third"], *protocol.PLACES["audit"]),
-            "third": protocol.PLACES["audit"],
-            "audit": (),
-        }[lease.turn]
-        taken = places_at(db, lease.item).leases
-        for place in later:
+        now, item = self.store.clock(), _item(db, lease.item)
+        taken = places_at(db, item).leases
+        for place in {"first": (3, 4), "third": (4,), "audit": ()}[lease.turn]:
             if place in taken and taken[place].state == "held" and taken[place].expires < now:
                 self._release(db, taken[place], now)
             elif place in taken:
                 return "Somebody else has been given this item since, so it can no longer be changed."
-        closed = _item(db, lease.item).stage == "closed"
+        closed = item.stage == "closed"
         if closed and not (undo and now - (lease.finished or 0.0) <= project.undo_seconds):
             return "This item is closed and can no longer be changed."
         return ""
@@ -333,7 +322,7 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
 
     def give_back_third(self, db: sa.Connection, item: int, now: float) -> None:
         """Free the third place of an item; who had it may take it up again, with their answers, if it is disputed."""
-        third = places_at(db, item).leases.get(3)
+        third = places_at(db, _item(db, item)).leases.get(3)
         if third is not None:
             if third.state in HANDED_IN:
                 self._keep_answers(db, third, now)
@@ -406,18 +395,10 @@ def as_shown(answer: protocol.Answer, candidate_first: bool) -> bool | Choice | 
     return choice_of(cast("Preference", answer), candidate_first) if by_place else cast("Choice", answer)
 
 
-def _check_answer(question: str, value: Any, own: OwnAnswers = _NONE_OWN) -> None:
-    if value == protocol.UNSURE:
-        return
-    if question in own:
-        if value not in own[question]:
-            raise BadAnswers(f"The answer to {question} is {', '.join(own[question])}; got {str(value)[:50]!r}.")
-        return
-    if question == "preference":
-        if value not in CHOICES:
-            raise BadAnswers(f"The preference is {', '.join(CHOICES)}; got {str(value)[:50]!r}.")
-    elif not isinstance(value, bool):
-        raise BadAnswers(f"The answer to {question} is True or False; got {str(value)[:50]!r}.")
+def _check_answer(question: str, value: Any, own: OwnAnswers) -> None:
+    possible = own.get(question) or (CHOICES if question == "preference" else (True, False))
+    if value != protocol.UNSURE and (value not in possible or type(value) is not type(possible[0])):
+        raise BadAnswers(f"The answer to {question} is {', '.join(map(str, possible))}; got {str(value)[:50]!r}.")
 
 
 def _draft_of(db: sa.Connection, lease: sa.Row[Any]) -> Draft:
@@ -444,18 +425,35 @@ def _opening(content: str) -> str:
 
 
 class ItemPlaces(NamedTuple):
-    """The places at an item: leases that are held or done by place, and the valid ballots."""
+    """The places at an item: leases that are held or done by place, the valid ballots, and what follows from them."""
 
     leases: dict[int, Any]
     ballots: list[protocol.Ballot]
+    questions: tuple[Question, ...]
 
-    def free(self, turn: protocol.Pass) -> int | None:
-        return next((place for place in protocol.PLACES[turn] if place not in self.leases), None)
+    @property
+    def stage(self) -> protocol.Stage:
+        return protocol.stage(self.questions, self.ballots)
+
+    @property
+    def turn(self) -> protocol.Pass:
+        """The pass in which the item is worked on now."""
+        return TURNS[self.stage]
+
+    @property
+    def free(self) -> int | None:
+        """A place that is free in this pass."""
+        return next((place for place in protocol.PLACES[self.turn] if place not in self.leases), None)
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """What a person in this pass is asked: the third exactly what is disputed, the others everything."""
+        return protocol.disputed(self.questions, self.ballots) if self.turn == "third" else self.questions
 
 
-def places_at(db: sa.Connection, item: int) -> ItemPlaces:
+def places_at(db: sa.Connection, item: sa.Row[Any]) -> ItemPlaces:
     """The places of one item with their ballots, in the order of the places."""
-    rows = db.execute(_PLACES, {"number": item}).all()
+    rows = db.execute(_PLACES, {"number": item.id}).all()
     answers: dict[int, dict[Question, protocol.Answer]] = {}
     for row in rows:
         if row.question is not None:
@@ -464,7 +462,7 @@ def places_at(db: sa.Connection, item: int) -> ItemPlaces:
     ballots = [
         protocol.Ballot(str(taken[place].annotator), taken[place].turn, given) for place, given in answers.items()
     ]
-    return ItemPlaces(taken, ballots)
+    return ItemPlaces(taken, ballots, questions_of(item.questions))
 
 
 def lock_item(store: Store, db: sa.Connection, item: int) -> sa.Row[Any] | None:
@@ -482,30 +480,16 @@ def questions_of(text: str) -> tuple[Question, ...]:
     return cast("tuple[Question, ...]", tuple(text.split(",")))
 
 
-def asked(questions: tuple[Question, ...], turn: protocol.Pass, ballots: list[protocol.Ballot]) -> tuple[Question, ...]:
-    """What a person in this pass is asked: the third exactly what is disputed, the others everything."""
-    return protocol.disputed(questions, ballots) if turn == "third" else questions
-
-
-def pass_of(now_at: protocol.Stage) -> protocol.Pass:
-    """The pass in which an item at this stage is worked on."""
-    passes: dict[protocol.Stage, protocol.Pass] = {"first": "first", "third": "third", "closed": "audit"}
-    return passes[now_at]
-
-
 def settle(db: sa.Connection, item: sa.Row[Any], now: float) -> None:
     """Work out what the item waits for and tell the queue. An item with known answers waits for nothing."""
     if item.stage not in STAGES:
         return
-    at = places_at(db, item.id)
-    now_at = protocol.stage(questions_of(item.questions), at.ballots)
-    free = [place for place in protocol.PLACES[pass_of(now_at)] if place not in at.leases]
-    if now_at == "first":
-        rank = (UNTOUCHED if len(free) == 2 else BEGUN) if free else NOTHING
-    elif now_at == "third":
-        rank = THIRD if free else NOTHING
-    else:
-        rank = AUDIT if free and _is_drawn(db, item, now) else NOTHING
+    at = places_at(db, item)
+    now_at, rank = at.stage, NOTHING
+    if now_at == "closed":
+        rank = AUDIT if 4 not in at.leases and _is_drawn(db, item, now) else NOTHING
+    elif at.free:
+        rank = THIRD if now_at == "third" else BEGUN if at.leases else UNTOUCHED
     if item.stage == "closed" and now_at != "closed":  # undone: it is drawn anew when it closes again
         db.execute(sa.delete(audit_draws).where(audit_draws.c.item == item.id))
     alone = next(iter(at.leases.values())).annotator if rank == BEGUN else None

@@ -1,27 +1,25 @@
 """What labelling projects and arenas have in common: a name, the settings that people work under, their pictures.
 
-Both are rows of `projects`. They are made here, inside the transaction that adds what they consist of, and found again
-by name. A page asks for "the second picture of this item", so the name of a file never comes from outside; pictures are
-read only from the project's folder, links followed.
+Both are rows of `projects`, made inside the transaction that adds what they consist of, and found again by name. A page
+asks for "the second picture of this item", so the name of a file never comes from outside; pictures are read only from
+the project's folder, links followed.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, func, insert, select, update
+from sqlalchemy import Connection, Select, func, insert, select, update
 
 from compeer.errors import UserError
-from compeer.people.invitations import is_valid_name
+from compeer.people.invitations import check_quota, is_valid_name
 from compeer.people.store import Store
 from compeer.people.tables import annotators, arena_leases, arena_slots, arenas, items, projects
-
-_ROWS_AT_ONCE = 500
-
 
 ProjectKind = Literal["labelling", "arena"]
 #: how a project is called in messages, and the command that makes one
@@ -51,70 +49,46 @@ class Project(msgspec.Struct, frozen=True):
     closed: float | None = None  # when the coordinator ended it
 
 
-class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What people work under; `images` is the folder that pictures may come from.
+def insert_project(
+    store: Store,
+    db: Connection,
+    name: str,
+    *,
+    images: Path | None,
+    lease_minutes: float,
+    undo_minutes: float,
+    seed: int | None,
+    guideline: str = "1",
+    audit_share: float = 0.0,
+    quota: int | None = None,
+) -> tuple[int, int]:
+    """The number of a new project, and its seed; `images` is the folder that pictures may come from.
 
     Without a seed one is drawn, so that nobody can predict what depends on it: orders, sides, the audit.
     """
-
-    name: str
-    images: Path | None
-    lease_minutes: float
-    undo_minutes: float
-    seed: int | None
-    guideline: str = "1"
-    audit_share: float = 0.0
-    quota: int | None = None
-
-    def check(self) -> None:
-        """UserError where a setting is out of its range."""
-        if not is_valid_name(self.name.strip()):
-            raise UserError(f"A name has 1 to 100 printable characters; got {self.name[:120]!r}.")
-        if not 0 <= self.audit_share <= 1:
-            raise UserError(f"The audit share lies between 0 and 1; got {self.audit_share}.")
-        if self.lease_minutes <= 0 or self.undo_minutes < 0:
-            raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
-        check_quota(self.quota)
-
-
-def check_quota(quota: int | None) -> None:
-    if quota is not None and quota < 1:
-        raise UserError(f"The most that one person gets is at least 1; got {quota}.")
-
-
-def insert_project(db: Connection, settings: ProjectSettings, now: float) -> tuple[int, int]:
-    """The number of the new project, and its seed."""
-    name = settings.name.strip()
+    name, seed = name.strip(), secrets.randbits(31) if seed is None else seed
+    if not is_valid_name(name):
+        raise UserError(f"A name has 1 to 100 printable characters; got {name[:120]!r}.")
+    if not 0 <= audit_share <= 1:
+        raise UserError(f"The audit share lies between 0 and 1; got {audit_share}.")
+    if lease_minutes <= 0 or undo_minutes < 0:
+        raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
+    check_quota(quota)
     if db.execute(select(projects.c.id).where(projects.c.name == name)).first() is not None:
         raise UserError(f"There is a project or an arena {name} in this database already; choose another name.")
-    seed = secrets.randbits(31) if settings.seed is None else settings.seed
-    row: dict[str, Any] = {
-        "name": name,
-        "created": now,
-        "seed": seed,
-        "guideline": settings.guideline,
-        "lease_seconds": 60 * settings.lease_minutes,
-        "undo_seconds": 60 * settings.undo_minutes,
-        "audit_share": settings.audit_share,
-        "images": str(settings.images.resolve()) if settings.images else None,
-        "quota": settings.quota,
-    }
-    return int(db.execute(insert(projects).values(**row).returning(projects.c.id)).scalar_one()), seed
-
-
-def insert_rows(db: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert many rows, some hundreds at a time."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        db.execute(insert(table), rows[start : start + _ROWS_AT_ONCE])
+    made = insert(projects).values(
+        name=name, created=store.clock(), seed=seed, guideline=guideline, audit_share=audit_share, quota=quota,
+        lease_seconds=60 * lease_minutes, undo_seconds=60 * undo_minutes,
+        images=str(images.resolve()) if images else None,
+    )  # fmt: skip
+    return int(db.execute(made.returning(projects.c.id)).scalar_one()), seed
 
 
 def check_unique(names: Iterable[str], message: str) -> None:
     """UserError with the first name that occurs twice, which `message` has a place for."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise UserError(message.format(name))
-        seen.add(name)
 
 
 def set_quota(store: Store, number: int, quota: int | None) -> None:
@@ -178,19 +152,14 @@ def project_summaries(store: Store, kind: ProjectKind) -> list[ProjectSummary]:
         total, done = select(arena_slots.c.project, func.count()).group_by(arena_slots.c.project), VOTES_BY_ARENA
     people = select(annotators.c.project, func.count()).group_by(annotators.c.project)
     with store.read() as db:
-        counts = ({row[0]: int(row[1]) for row in db.execute(query)} for query in (total, done, people))
-        totals, finished, members = counts
+        totals, finished, members = (dict(map(tuple, db.execute(query))) for query in (total, done, people))
     return [
         ProjectSummary(
-            id=one.id,
-            name=one.name,
-            total=totals.get(one.id, 0),
-            done=finished.get(one.id, 0),
-            people=members.get(one.id, 0),
+            one.id, one.name, totals.get(one.id, 0), finished.get(one.id, 0), members.get(one.id, 0),
             ended=one.closed is not None,
         )
         for one in reversed(known)
-    ]
+    ]  # fmt: skip
 
 
 #: arenas with the number of votes that count

@@ -35,7 +35,6 @@ from compeer.cer.item import Item, Question
 from compeer.errors import UserError
 from compeer.people import labelling
 from compeer.people.invitations import Person, lock_named, read_people, set_paused
-from compeer.people.projects import insert_rows
 from compeer.people.protocol import UNSURE, answer_of, answer_text
 from compeer.people.store import Store
 from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, practice_answers, projects, votes
@@ -124,7 +123,9 @@ def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> in
         last = db.execute(select(func.max(items.c.position)).where(items.c.project == project)).scalar() or 0
         new = [one for one in wanted if one.id not in there]
         own = labelling.own_answers(db.execute(select(projects).where(projects.c.id == project)).one())
-        insert_rows(db, items, [labelling.item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)])
+        if new:
+            rows = [labelling.item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)]
+            db.execute(insert(items), rows)
         there |= {row.name: row.id for row in db.execute(query)}
         for one in wanted:
             _set_known(db, project, there[one.id], use, label_texts(one), str(one.trace.get("explanation", "")))

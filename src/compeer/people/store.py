@@ -1,4 +1,4 @@
-"""The store of labels and comparisons: SQLite in a file by default, PostgreSQL by URL.
+"""The store of labels and comparisons, SQLite in a file by default, PostgreSQL by URL; and what it refuses.
 
 SQLite: write-ahead log, so that pages read while somebody writes. A write takes the file's one write lock at its
 beginning (BEGIN IMMEDIATE), so what it has read stays true until it commits. Writers of this process queue at a lock
@@ -6,7 +6,10 @@ of their own instead of polling the file. Every commit is synced to the disk bef
 
 PostgreSQL: rows are locked before they are judged (`FOR UPDATE`), always the person first and then one item, so no
 two transactions wait for each other. What still collides, a serialisation failure or a unique constraint, is tried
-again from the beginning. A unit of work is therefore a function of the connection, and must do nothing but use it.
+again from the beginning. A unit of work (`transaction`) must therefore do nothing but use its connection.
+
+Refusals have a message for the person, a kind for the log and an HTTP status. A refused unit of work changes nothing
+but the log of refusals.
 
 Migration: a database is brought up to date when it is opened, all steps in one transaction. Processes that open an old
 one together wait for each other. A database with a step we do not know was made by a newer COMPEER and is left alone.
@@ -22,18 +25,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.schema import CreateColumn
 
 from compeer.errors import UserError
-from compeer.people.refusal import Refused
 from compeer.people.tables import accounts, annotators, arena_cases, items, metadata, refusals
 
+if TYPE_CHECKING:
+    from compeer.people.invitations import Person
+
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 _BUSY = 60.0  # seconds to wait for other processes
 _TRIES = 12
 _AGAIN = {"40001", "40P01", "55P03"}  # serialisation failure, deadlock, lock not available
@@ -41,6 +48,43 @@ _AGAIN = {"40001", "40P01", "55P03"}  # serialisation failure, deadlock, lock no
 NEWEST = "0003"
 VERSION_TABLE = "compeer_annotation_version"  # with a name of its own: a PostgreSQL database may be shared
 _ADVISORY_LOCK = 0x636F6D70  # the number of PostgreSQL's lock for whoever migrates
+
+RefusalKind = Literal[
+    "token",  # forged, revoked or mistyped
+    "role",  # only for coordinators
+    "paused",
+    "not-yours",  # an item or a picture that was never given to this person
+    "lapsed",  # the lease ran out and somebody else has the place
+    "closed",  # it can no longer be changed
+    "form",  # a form that was sent before
+    "path",  # a picture outside the project's folder
+]
+_STATUS = {"lapsed": 409, "closed": 409, "form": 409, "path": 404}  # others: 403
+
+
+class Refused(UserError):
+    """Not allowed, or no longer allowed. `detail` goes to the log only; it never holds a token."""
+
+    def __init__(
+        self,
+        kind: RefusalKind,
+        message: str,
+        detail: str = "",
+        annotator: int | None = None,
+        project: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.status, self.detail = kind, _STATUS.get(kind, 403), detail
+        self.annotator, self.project = annotator, project
+
+
+def refuse(person: Person, kind: RefusalKind, message: str, detail: str = "") -> Refused:
+    """A refusal to a known person, to be raised."""
+    return Refused(kind, message, detail, person.id, person.project)
+
+
+class BadAnswers(UserError, ValueError):
+    """Answers that do not fit the questions: one missing, one too many, or a value that does not exist."""
 
 
 class Store:
@@ -100,6 +144,27 @@ class Store:
             connection = connection.execution_options(compeer_write=True)
             with connection.begin():
                 return work(connection)
+
+
+class Writing(Protocol):
+    """What runs units of work: a store, or a queue of one."""
+
+    def write(self, work: Callable[[sa.Connection], Result]) -> Result: ...
+
+
+Writer = TypeVar("Writer", bound=Writing)
+
+
+def transaction(
+    work: Callable[Concatenate[Writer, sa.Connection, Given], Result],
+) -> Callable[Concatenate[Writer, Given], Result]:
+    """Make a function of a store and a connection a unit of work, which gets its connection by itself."""
+
+    @wraps(work)
+    def run(writer: Writer, /, *given: Given.args, **named: Given.kwargs) -> Result:
+        return writer.write(lambda db: work(writer, db, *given, **named))
+
+    return run
 
 
 def open_store(url: str | Path, *, create: bool = True, clock: Callable[[], float] = time.time) -> Store:

@@ -26,8 +26,7 @@ from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, 
 from compeer.errors import UserError
 from compeer.people.invitations import Person, lock_person, read_people
 from compeer.people.projects import PROJECTS, Project, picture_file
-from compeer.people.refusal import BadAnswers, Refused, refuse
-from compeer.people.store import Store
+from compeer.people.store import BadAnswers, Refused, Store, refuse
 from compeer.people.tables import annotators, projects
 
 Key = TypeVar("Key", int, str)

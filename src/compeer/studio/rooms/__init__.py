@@ -9,7 +9,7 @@ workplace  what label and arena share: links, the annotator's pages, the coordin
 
 from __future__ import annotations
 
-from compeer.studio.room import Room
+from compeer.studio.pages import Room
 from compeer.studio.rooms import arena, label, runs, talk
 from compeer.studio.settings import StudioSettings
 

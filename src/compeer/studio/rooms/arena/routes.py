@@ -23,7 +23,7 @@ from compeer.people.projects import Project
 from compeer.people.store import Store
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice
-from compeer.studio.pages import pages
+from compeer.studio.pages import Say, pages
 from compeer.studio.rooms.workplace.annotator import (
     AnnotatorPages,
     FormName,
@@ -49,7 +49,6 @@ from compeer.studio.rooms.workplace.coordinator import (
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compeer.studio.room import Room
+from compeer.studio.pages import Room
 from compeer.studio.rooms.workplace import open_workroom
 from compeer.studio.settings import StudioSettings
 

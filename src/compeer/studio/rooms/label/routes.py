@@ -33,7 +33,7 @@ from compeer.people.store import Store
 from compeer.people.work_queue import Draft, OwnProgress
 from compeer.reward.verdict import CHOICES
 from compeer.studio.access import RequestRefused
-from compeer.studio.pages import pages
+from compeer.studio.pages import Say, pages
 from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
@@ -63,7 +63,6 @@ from compeer.studio.rooms.workplace.coordinator import (
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import Say
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:

@@ -23,9 +23,8 @@ from compeer.people import guideline
 from compeer.people.projects import Project
 from compeer.people.store import Store
 from compeer.reasoning.ontology import LANGUAGES, Language
-from compeer.studio.pages import pages, say_in
+from compeer.studio.pages import Say, pages, say_in
 from compeer.studio.rooms.workplace.coordinator import CoordinatorPages, received, sent_fields
-from compeer.studio.words import Say
 
 PARTS = guideline.QuestionGuide.__struct_fields__
 _EMPTY_QUESTIONS = 2  # rows of the form that are still to be filled in

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compeer.evals.report.charts import FOLDER
-from compeer.studio.room import Part, Room
+from compeer.studio.pages import Part, Room
 from compeer.studio.rooms.runs.routes import routes
 from compeer.studio.settings import StudioSettings
 

@@ -16,8 +16,8 @@ from compeer.errors import UserError
 from compeer.evals.report.charts import Chart, short, spark
 from compeer.evals.report.gather import TrainedRun, gather, read_study
 from compeer.evals.report.pictures import group_charts, judge_charts, metric_chart
+from compeer.studio.pages import Say
 from compeer.studio.rooms.runs import reading
-from compeer.studio.words import Say
 from compeer.training.metrics import MetricLog, metric_words
 
 #: curves of the list, for a run with rewards and for one without

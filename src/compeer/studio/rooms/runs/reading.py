@@ -32,7 +32,7 @@ from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, load_transcrip
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
 from compeer.statistics import Figure
-from compeer.studio.access.people import RequestRefused
+from compeer.studio.access import RequestRefused
 from compeer.training.metrics import GrowingFile, MetricLog
 from compeer.typed import from_json, known
 

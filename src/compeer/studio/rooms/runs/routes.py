@@ -22,8 +22,8 @@ from compeer.evals.report.gather import TrainedRun, setup_rows, title_of
 from compeer.evals.report.page import sample_view
 from compeer.evals.report.tables import case_score, figure_words
 from compeer.evals.result import Transcript, meaning
-from compeer.studio.access.gate import SANDBOX
-from compeer.studio.access.people import RequestRefused
+from compeer.studio.access import RequestRefused
+from compeer.studio.gate import SANDBOX
 from compeer.studio.pages import pages, say_in
 from compeer.studio.rooms.runs import reading
 from compeer.studio.rooms.runs.drawing import ago, evaluation_charts, listed_run, main_metrics, metric_charts, named

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compeer.studio.room import Room
+from compeer.studio.pages import Room
 from compeer.studio.rooms.talk.routes import routes
 from compeer.studio.settings import StudioSettings
 

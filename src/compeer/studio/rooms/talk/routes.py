@@ -35,10 +35,10 @@ from compeer.reasoning.schema import KEYS, write_value
 from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard
 from compeer.safety.helplines import country as country_of
+from compeer.safety.helplines import helplines
 from compeer.safety.messages import Breaks
-from compeer.studio.access.people import RequestRefused, needs, visit
-from compeer.studio.helplines import help_countries, visitor_country
-from compeer.studio.pages import pages, say_in
+from compeer.studio.access import RequestRefused, needs, visit
+from compeer.studio.pages import Say, pages, say_in, visitor_country
 from compeer.studio.rooms.talk import session as told
 from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_of
 from compeer.studio.rooms.talk.session import (
@@ -56,7 +56,6 @@ from compeer.studio.rooms.talk.session import (
     voices,
 )
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import Say
 
 #: characters of a message, messages of a conversation, answers to one message
 LONGEST, TURNS, ANSWERS = 6000, 300, 12
@@ -222,7 +221,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         settled = {
             "words": words,
             "models": [msgspec.to_builtins(voice.as_dict()) for voice in models],
-            "countries": help_countries(),
+            "countries": sorted(helplines()),
             "picture": LARGEST,
             "longest": LONGEST,
             **told.vocabulary(language),

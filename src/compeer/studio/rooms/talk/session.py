@@ -50,12 +50,10 @@ from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS, LABELS
 from compeer.safety import Assessment, ConversationGuard
 from compeer.safety.messages import message
-from compeer.studio.access.people import RequestRefused, StudioPerson, visit
-from compeer.studio.helplines import help_lines
-from compeer.studio.pages import say_in
+from compeer.studio.access import RequestRefused, StudioPerson, visit
+from compeer.studio.pages import Say, help_lines, say_in
 from compeer.studio.rooms.talk.ratings import Thumb
 from compeer.studio.settings import StudioSettings
-from compeer.studio.words import Say
 
 Kind = Literal[
     "model", "long", "control", "busy", "elsewhere", "message", "turns", "answers", "gone", "stopped", "refused",

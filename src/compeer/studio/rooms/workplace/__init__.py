@@ -15,8 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compeer.studio.access.people import Role
-from compeer.studio.room import Part, Room
+from compeer.studio.access import Role
+from compeer.studio.pages import Part, Room
 from compeer.studio.settings import StudioSettings
 
 if TYPE_CHECKING:  # without a database nothing of it is needed

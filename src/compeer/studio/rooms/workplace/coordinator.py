@@ -37,12 +37,11 @@ from compeer.people.projects import Project, is_name_taken, project_summaries, s
 from compeer.people.work_queue import reminders
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.studio.access import RequestRefused, person, visit
-from compeer.studio.access.gate import log_refusal
-from compeer.studio.pages import pages, say_in
+from compeer.studio.gate import log_refusal
+from compeer.studio.pages import Say, pages, say_in
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.links import RefusalRoute
 from compeer.studio.settings import StudioSettings, origin
-from compeer.studio.words import Say
 
 _MOST_FORMS = 10_000
 
@@ -57,7 +56,7 @@ class OneTimeForms:
     >>> forms.use(name)
     >>> forms.use(name)
     Traceback (most recent call last):
-    compeer.studio.access.people.RequestRefused: a form that was sent before
+    compeer.studio.access.RequestRefused: a form that was sent before
     """
 
     def __init__(self) -> None:

@@ -19,10 +19,9 @@ from compeer.errors import UserError
 from compeer.people import invitations as people
 from compeer.people.invitations import Account, Person
 from compeer.people.projects import Project, ProjectKind, all_projects
-from compeer.people.refusal import Refused, refuse
-from compeer.people.store import Store
+from compeer.people.store import Refused, Store, refuse
 from compeer.studio import access
-from compeer.studio.access.gate import log_refusal
+from compeer.studio.gate import log_refusal
 from compeer.studio.pages import pages, say_in
 
 #: the room in which projects of a kind are worked on

@@ -29,7 +29,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from compeer.studio.access import people
+from compeer.studio.access import (
+    LOCAL,
+    Links,
+    RequestRefused,
+    Sessions,
+    StudioPerson,
+    StudioSession,
+    Visit,
+    language_of,
+    theme_of,
+)
 from compeer.studio.settings import LOOPBACK_NAMES, RateLimit, StudioSettings, is_loopback, origin
 
 LOG = logging.getLogger("compeer.studio")
@@ -75,18 +85,15 @@ class Buckets:
         now = self._clock()
         if len(self._left) >= _MOST_BUCKETS:
             self._forget(now)
-        left, since = self._left.get(name, (float(self.rate.burst), now))
-        left = min(float(self.rate.burst), left + (now - since) * self.rate.per_second)
-        if left < 1.0:
-            self._left[name] = (left, now)
-            return (1.0 - left) / self.rate.per_second
-        self._left[name] = (left - 1.0, now)
-        return 0.0
+        seconds = self.wait(name)
+        if not seconds:
+            self._left[name] = (self._left_of(name, now) - 1.0, now)
+        return seconds
 
     def spend(self, name: str, reason: str) -> None:
         """Take one, or refuse the request and say how long to wait."""
         if seconds := self.take(name):
-            raise people.RequestRefused(429, "busy", reason, wait=seconds)
+            raise RequestRefused(429, "busy", reason, wait=seconds)
 
     def wait(self, name: str) -> float:
         """The seconds until one is there, 0 when one is; nothing is taken.
@@ -95,17 +102,16 @@ class Buckets:
         >>> buckets.wait("wei"), buckets.take("wei"), buckets.wait("wei")
         (0.0, 0.0, 2.0)
         """
-        left, since = self._left.get(name, (float(self.rate.burst), self._clock()))
-        left += (self._clock() - since) * self.rate.per_second
-        return max(0.0, (1.0 - left) / self.rate.per_second)
+        return max(0.0, (1.0 - self._left_of(name, self._clock())) / self.rate.per_second)
+
+    def _left_of(self, name: str, now: float) -> float:
+        left, since = self._left.get(name, (float(self.rate.burst), now))
+        return min(float(self.rate.burst), left + (now - since) * self.rate.per_second)
 
     def _forget(self, now: float) -> None:
         full = self.rate.burst / self.rate.per_second
-        self._left = {name: kept for name, kept in self._left.items() if now - kept[1] < full}
-        for name in list(self._left)[
-            : max(0, len(self._left) - _MOST_BUCKETS + 1)
-        ]:  # all of them lately: the oldest go
-            del self._left[name]
+        kept = [(name, kept) for name, kept in self._left.items() if now - kept[1] < full]
+        self._left = dict(kept[-_MOST_BUCKETS + 1 :])  # where all came lately the oldest go
 
 
 POLICY = (
@@ -155,7 +161,7 @@ class Hosts:
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD, HEADER = "csrf", "x-csrf-token"
-Explain = Callable[[Request, people.RequestRefused], Response]
+Explain = Callable[[Request, RequestRefused], Response]
 
 
 class Gate:
@@ -165,8 +171,8 @@ class Gate:
         self,
         app: ASGIApp,
         settings: StudioSettings,
-        sessions: people.Sessions,
-        links: people.LinkSource | None,
+        sessions: Sessions,
+        links: Links,
         explain: Explain,
         uploads: Iterable[str] = (),
     ) -> None:
@@ -192,7 +198,15 @@ class Gate:
         # a cookie is for pages; what they load besides needs none
         known = session is not None or scope["path"].startswith("/static/")
         session = session or self.sessions.new()
-        visit = request.state.visit = self._visit(request, session)
+        accepted = request.headers.get("accept-language")
+        visit = request.state.visit = Visit(
+            language=language_of(request.cookies, accepted),
+            theme=theme_of(request.cookies),
+            address=request.client.host if request.client else "unknown",
+            session=session,
+            csrf=self.sessions.csrf(session),
+            accepted=accepted,
+        )
         status = 0
 
         async def sending(message: Message) -> None:
@@ -208,7 +222,7 @@ class Gate:
 
         try:
             await self.app(scope, await self._check(request, visit), sending)
-        except people.RequestRefused as refusal:
+        except RequestRefused as refusal:
             person = visit.person.id if visit.person else None
             log_refusal(refusal.reason, request.method, scope["path"], person, visit.address)
             await self.explain(request, refusal)(scope, receive, sending)
@@ -216,7 +230,7 @@ class Gate:
             if status:  # the answer has begun: nothing can be said any more
                 raise
             LOG.exception("%s %s failed", request.method, log_path(scope["path"]))
-            broken = people.RequestRefused(500, "broken", "an error in the studio")
+            broken = RequestRefused(500, "broken", "an error in the studio")
             await self.explain(request, broken)(scope, receive, sending)
         finally:
             person = visit.person.id if visit.person else None
@@ -224,21 +238,11 @@ class Gate:
             told = (visit.address, person or "-", request.method, status or 500, log_path(scope["path"]))
             LOG.info("%s %s %s %d %s %.0f ms", *told, seconds * 1000)
 
-    def _visit(self, request: Request, session: people.StudioSession) -> people.Visit:
-        cookies = request.cookies
-        return people.Visit(
-            language=people.language_of(cookies, request.headers.get("accept-language")),
-            theme=people.theme_of(cookies),
-            address=request.client.host if request.client else "unknown",
-            session=session,
-            csrf=self.sessions.csrf(session),
-        )
-
-    async def _check(self, request: Request, visit: people.Visit) -> Receive:
+    async def _check(self, request: Request, visit: Visit) -> Receive:
         """Raise Refused, or give back how the page receives the body."""
         path = request.scope["path"]
         if not self.hosts.known(request.headers.get("host", "")):
-            raise people.RequestRefused(421, "host", "an unknown name in the Host header")
+            raise RequestRefused(421, "host", "an unknown name in the Host header")
         static = path.startswith("/static/")
         visit.person = None if static else await self._person(visit.session)
         if visit.person is not None:
@@ -249,20 +253,20 @@ class Gate:
             return request.receive
         return await self._body(request, visit)
 
-    async def _person(self, session: people.StudioSession) -> people.StudioPerson | None:
+    async def _person(self, session: StudioSession) -> StudioPerson | None:
         """Whose session this is. Where no links are needed whoever has entered with none coordinates."""
         found = None
-        if self.links is not None and session.person is not None:
+        if session.person is not None:
             found = await run_in_threadpool(self.links.find, session.person, session.key)
-        return found if found is not None or self.settings.guarded else people.LOCAL
+        return found if found is not None or self.settings.guarded else LOCAL
 
-    async def _body(self, request: Request, visit: people.Visit) -> Receive:
+    async def _body(self, request: Request, visit: Visit) -> Receive:
         """Read the body within its bound, and see that it comes from one of our own pages."""
         sender, host = request.headers.get("origin"), request.headers.get("host", "")
         if sender is not None and not self.hosts.ours(sender, host):
-            raise people.RequestRefused(403, "form", "a form of another page (Origin)")
+            raise RequestRefused(403, "form", "a form of another page (Origin)")
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise people.RequestRefused(403, "form", "a form of another page (Sec-Fetch-Site)")
+            raise RequestRefused(403, "form", "a form of another page (Sec-Fetch-Site)")
         large = request.scope["path"].startswith(self.uploads) if self.uploads else False
         data = await _read(request, self.settings.limits.upload if large else self.settings.limits.body)
         token = request.headers.get(HEADER)
@@ -271,21 +275,20 @@ class Gate:
                 field = form.get(FIELD)
             token = field if isinstance(field, str) else None
         if token is None or not self.sessions.fits(visit.session, token):
-            raise people.RequestRefused(
-                403, "form", "no form token" if token is None else "a form token of another session"
-            )
+            reason = "no form token" if token is None else "a form token of another session"
+            raise RequestRefused(403, "form", reason)
         return _replay(data, request.receive)
 
 
 async def _read(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most:
-        raise people.RequestRefused(413, "large", "a request that is too large")
+        raise RequestRefused(413, "large", "a request that is too large")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise people.RequestRefused(413, "large", "a request that is too large")
+            raise RequestRefused(413, "large", "a request that is too large")
         parts.append(part)
     return b"".join(parts)
 

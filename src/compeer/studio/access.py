@@ -20,13 +20,15 @@ A room's `roles` guard all of its pages. A page that needs more asks for it:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from itsdangerous import BadSignature, URLSafeTimedSerializer
@@ -78,38 +80,27 @@ class LinkSource(Protocol):
         """The person of this id, while they may come in and their link is the one with this key."""
 
 
-class CoordinatorLink:
-    """The one link that exists from the start. Only a hash of its token stays in memory."""
+class Links:
+    """All personal links: the coordinator's, of which only a hash stays in memory, and those that rooms hand out."""
 
-    def __init__(self, token: str) -> None:
-        self._hash = _hash(token)
-        self._person = StudioPerson("coordinator", "", "coordinator", self._hash.hex()[:16])
-
-    def verify(self, token: str) -> StudioPerson | None:
-        return self._person if hmac.compare_digest(_hash(token), self._hash) else None
-
-    def find(self, person_id: str, key: str) -> StudioPerson | None:
-        return self._person if (person_id, key) == (self._person.id, self._person.key) else None
-
-
-class LinkSources:
-    """Several sources of links as one: the coordinator's, and those of the rooms."""
-
-    def __init__(self, sources: Sequence[LinkSource]) -> None:
-        self.sources = tuple(sources)
+    def __init__(self, token: str | None, sources: Sequence[LinkSource]) -> None:
+        self.sources, self._hash = tuple(sources), _hash(token) if token else None
+        key = self._hash.hex()[:16] if self._hash else ""
+        self._coordinator = StudioPerson("coordinator", "", "coordinator", key)
 
     def verify(self, token: str) -> StudioPerson | None:
+        if self._hash and hmac.compare_digest(_hash(token), self._hash):
+            return self._coordinator
         return next((found for source in self.sources if (found := source.verify(token))), None)
 
     def find(self, person_id: str, key: str) -> StudioPerson | None:
+        if self._hash and (person_id, key) == (self._coordinator.id, self._coordinator.key):
+            return self._coordinator
         return next((found for source in self.sources if (found := source.find(person_id, key))), None)
 
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-SECRET_FILE = "secret"
 
 
 def secret_of(given: str | None, data: Path) -> str:
@@ -121,10 +112,13 @@ def secret_of(given: str | None, data: Path) -> str:
         if len(given) < 32:
             raise UserError("The secret that signs sessions needs at least 32 characters.")
         return given
-    path = data / SECRET_FILE
+    path = data / "secret"
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _make_secret(path)
+        with contextlib.suppress(FileExistsError):
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(made, "w") as file:
+                file.write(secrets.token_urlsafe(48) + "\n")
         if path.stat().st_mode & 0o077:
             raise UserError(f"{path} signs sessions and can be read by others. chmod 600 it, or delete it.")
         found = path.read_text(encoding="ascii").strip()
@@ -133,22 +127,6 @@ def secret_of(given: str | None, data: Path) -> str:
     if len(found) < 32:
         raise UserError(f"{path} is damaged. Delete it: a new one is made, and everyone signs in again.")
     return found
-
-
-def _make_secret(path: Path) -> None:
-    """Written whole to another name and then linked: two starts at once agree on one, and none reads half of it."""
-    if path.exists():
-        return
-    part = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_urlsafe(48) + "\n")
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        pass
-    finally:
-        part.unlink()
 
 
 SESSION_DAYS = 30
@@ -192,8 +170,8 @@ class Sessions:
     def header(self, session: StudioSession) -> str:
         """The Set-Cookie header."""
         value, age = self._signer.dumps(msgspec.to_builtins(session)), SESSION_DAYS * 86400
-        parts: list[Any] = [f"{self.name}={value}", "Path=/", f"Max-Age={age}", "HttpOnly", "SameSite=Lax"]
-        return "; ".join([*parts, *(["Secure"] if self.secure else [])])
+        header = f"{self.name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax"
+        return header + ("; Secure" if self.secure else "")
 
 
 THEMES = ("system", "light", "dark")
@@ -208,6 +186,7 @@ class Visit(msgspec.Struct):
     address: str
     session: StudioSession
     csrf: str
+    accepted: str | None = None  # what the browser says about languages
     person: StudioPerson | None = None
 
 
@@ -217,30 +196,15 @@ def visit(request: Request) -> Visit:
 
 
 def language_of(cookies: Mapping[str, str], accepted: str | None) -> Language:
-    """The language of the interface.
+    """The language of the interface: chosen, or the first that the browser accepts, which names the best first.
 
     >>> language_of({}, "fr, zh-CN;q=0.9, en;q=0.8"), language_of({"compeer_language": "en"}, "zh")
     ('zh', 'en')
     >>> language_of({}, None)
     'en'
     """
-    for language in LANGUAGES:
-        if cookies.get(LANGUAGE_COOKIE) == language:
-            return language
-    wanted: list[tuple[float, Language]] = []
-    for part in (accepted or "").split(",")[:20]:
-        name, _, weight = part.partition(";")
-        for language in LANGUAGES:
-            if name.strip().lower().split("-")[0] == language:
-                wanted.append((_weight(weight), language))
-    return max(wanted, key=lambda one: one[0])[1] if wanted else "en"
-
-
-def _weight(text: str) -> float:
-    try:
-        return float(text.strip().removeprefix("q=") or 1)
-    except ValueError:
-        return 0.0
+    wanted = [cookies.get(LANGUAGE_COOKIE, ""), *re.findall(r"(?:^|,)\s*(\w+)", (accepted or "").lower())]
+    return next((language for one in wanted for language in LANGUAGES if one == language), "en")
 
 
 def theme_of(cookies: Mapping[str, str]) -> str:
