@@ -110,7 +110,9 @@ def _rank(licence: str) -> int:
 
 
 def card(tally: DatasetCounts, about: About, loading: Mapping[str, Any]) -> str:
-    """The whole README.md. `loading` is what tells `datasets` how to read the files (configs, features)."""
+    """The whole README.md. `loading` tells `datasets` how to read the files (configs, features)."""
+    import jinja2
+
     strictest, meaning = most_restrictive(licence for licence, _ in tally.licences)
     identifier = re.sub(r"\s+", "-", strictest.strip().lower())
     known = identifier in _HUB_IDS
@@ -125,101 +127,53 @@ def card(tally: DatasetCounts, about: About, loading: Mapping[str, Any]) -> str:
         "tags": ["emotional-support", "empathetic-reasoning", "reward-modeling", "compeer"],
         **loading,
     }
-    blocks = [
-        f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{MARK}",
-        f"# {about.name}: controllable empathetic reasoning\n\nMoments of emotional support conversations with two "
-        "replies, the reasoning behind one of them, a True or False for each of its three steps, and a preference "
-        "between the replies. Made after the COMPEER paper (arXiv:2508.09521) with the software of the same name.",
-        _counts(tally),
-        _labels(tally),
-        _licences(tally, strictest, meaning),
-        _separation(about),
-        _making(about),
-        Path(__file__).with_name("card_sections.md").read_text(encoding="utf-8").rstrip(),  # limits and citation
-    ]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _counts(tally: DatasetCounts) -> str:
-    rows = [
-        ["items", "", *(tally.items[part] for part in tally.parts)],
-        ["dialogues", "", *(len(tally.dialogues[part]) for part in tally.parts)],
-        ["crisis items", "", *(tally.crisis[part] for part in tally.parts)],
-    ]
-    for facet in _FACETS:
-        for value in sorted({value for name, value, _ in tally.facets if name == facet}):
-            rows.append([facet, value, *(tally.facets[facet, value, part] for part in tally.parts)])
-    return "## Counts\n\n" + _table(["", "", *tally.parts], rows)
-
-
-def _labels(tally: DatasetCounts) -> str:
-    rows: list[list[object]] = []
-    for step in STEPS:
-        shares = []
-        for part in tally.parts:
-            false, true = tally.answers[step, False, part], tally.answers[step, True, part]
-            shares.append(f"{false / (false + true):.1%} of {false + true:,}" if false + true else "none labelled")
-        rows.append([f"{step}, False", *shares])
-    for value in get_args(Preference):
-        shares = []
-        for part in tally.parts:
-            total = sum(tally.answers["preference", other, part] for other in get_args(Preference))
-            shares.append(f"{tally.answers['preference', value, part] / total:.1%}" if total else "none labelled")
-        rows.append([f"preference, {value}", *shares])
-    return "## Labels\n\nThe share of False in each step (23 % in the paper), and of each preference.\n\n" + _table(
-        ["", *tally.parts], rows
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters["cell"] = _cell
+    template = environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    return template.render(
+        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True),
+        mark=MARK,
+        about=about,
+        tally=tally,
+        parts=tally.parts,
+        each=lambda table, *key: [table[(*key, part) if key else part] for part in tally.parts],
+        dialogues={part: len(found) for part, found in tally.dialogues.items()},
+        facets=sorted(
+            {(facet, value) for facet, value, _ in tally.facets}, key=lambda one: (_FACETS.index(one[0]), one)
+        ),
+        labels=_label_shares(tally),
+        counted=lambda pairs: ", ".join(f"{name} {count:,}" for name, count in pairs if count),
+        strictest=strictest,
+        meaning=meaning,
     )
 
 
-def _licences(tally: DatasetCounts, strictest: str, meaning: str) -> str:
-    rows = [[licence or "none stated", source, count] for (licence, source), count in sorted(tally.licences.items())]
-    return (
-        "## Licences\n\nEvery item keeps the licence of its corpus. The most restrictive one here, which binds the "
-        f"whole, is **{strictest or 'none stated'}**: {meaning}.\n\n" + _table(["licence", "source", "items"], rows)
-    )
+def _label_shares(tally: DatasetCounts) -> dict[str, list[str]]:
+    """In each split the share of False in each step, and the share of each preference."""
+    shares: dict[str, list[str]] = {}
+    values: dict[str, tuple[bool | str, ...]] = {
+        **dict.fromkeys(STEPS, (False, True)),
+        "preference": get_args(Preference),
+    }
+    for question, known in values.items():
+        for value in known:
+            if value is True:
+                continue
+            found = []
+            for part in tally.parts:
+                total = sum(tally.answers[question, other, part] for other in known)
+                of = f" of {total:,}" if value is False else ""
+                found.append(f"{tally.answers[question, value, part] / total:.1%}{of}" if total else "none labelled")
+            shares[f"{question}, {value}"] = found
+    return shares
 
 
-def _separation(about: About) -> str:
-    if about.leaks is None:
-        text = "Not checked for leaks."
-    elif total := sum(about.leaks.values()):
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in about.leaks.items() if count)
-        text = f"**{total:,} leaks** between the splits: {kinds}."
-    else:
-        text = "No dialogue, no rewriting of one and no near-duplicate lies in two splits (checked)."
-    if about.aside:
-        kept_out = ", ".join(f"{reason} {count:,}" for reason, count in sorted(about.aside.items()))
-        text += f"\n\nKept out of every split: {kept_out}."
-    return f"## Separation of the splits\n\n{text}"
-
-
-def _making(about: About) -> str:
-    """One row a stage, from the manifests."""
-    if not about.manifests:
-        return "## How it was made\n\nNo manifests were given."
-    rows = [
-        [
-            one.stage,
-            ", ".join(f"{role}: {model}" for role, model in one.fingerprint.models.items()),
-            one.counts.rows_in,
-            one.counts.rows_out,
-            ", ".join(f"{reason} {count:,}" for reason, count in one.counts.rejected.items()),
-            one.fingerprint.prompts[:12],
-            one.fingerprint.seed,
-        ]
-        for one in about.manifests
-    ]
-    heads = ["stage", "models", "rows in", "rows out", "rejected", "prompts (SHA-256)", "seed"]
-    return "## How it was made\n\nThe stages, in order, from their manifests.\n\n" + _table(heads, rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    def cell(value: object) -> str:
-        text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        return text.replace("|", "\\|").replace("\n", " ")
-
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)
+def _cell(value: object) -> str:
+    """A value in a table of the card."""
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _size(count: int) -> str:
