@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -18,32 +19,19 @@ from rich.text import Text
 
 from compeer.reasoning import LABELS, STEPS, Parsed, Problem
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.render import chips as short_conclusions
-from compeer.reasoning.render import named_labels
+from compeer.reasoning.parse import chips as short_conclusions
+from compeer.reasoning.parse import named_labels
+from compeer.typed import from_json
 
 #: cells of a line that is pleasant to read, where the terminal is wider
 WIDTH = 88
 
+#: the words around an answer, by place and language
+WORDS: dict[str, dict[Language, dict[str, str]]] = from_json(
+    Path(__file__).with_name("words.json").read_bytes(), dict[str, dict[str, dict[str, str]]]
+)
 #: names of the steps, as a person reads them
-STEP_TITLES: dict[Language, dict[str, str]] = {
-    "en": {"history": "What they face", "emotion": "What they feel", "strategy": "What would help"},
-    "zh": {"history": "面对什么", "emotion": "感受如何", "strategy": "怎样有帮助"},
-}
-#: the words around them
-PANEL_WORDS: dict[Language, dict[str, str]] = {
-    "en": {
-        "reply": "Reply",
-        "complete": "Complete: the three steps, all labels and a reply are there.",
-        "problems": "Not complete:",
-        "nothing": "(nothing)",
-    },
-    "zh": {
-        "reply": "回复",
-        "complete": "完整：三个步骤、全部标签和回复都有。",
-        "problems": "不完整：",
-        "nothing": "（空）",
-    },
-}
+STEP_TITLES = WORDS["steps"]
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequence: colours, cursor
@@ -166,7 +154,7 @@ def steps_view(parsed: Parsed) -> RenderableType:
 def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -> RenderableType:
     """Everything about one output: the steps, the reply, and what is wrong with it."""
     found = parsed.problems if problems is None else problems
-    words = PANEL_WORDS[parsed.language or "en"]
+    words = WORDS["panel"][parsed.language or "en"]
     parts: list[RenderableType] = [
         steps_view(parsed),
         Text(),
@@ -183,4 +171,4 @@ def reasoning_panel(parsed: Parsed, problems: Sequence[Problem] | None = None) -
 
 
 def _paragraph(text: str, language: Language | None) -> RenderableType:
-    return Padding(Text(plain(text) or PANEL_WORDS[language or "en"]["nothing"]), (0, 0, 0, 2))
+    return Padding(Text(plain(text) or WORDS["panel"][language or "en"]["nothing"]), (0, 0, 0, 2))

@@ -276,8 +276,8 @@ class TurnWriter:
     def result(self) -> TurnResult:
         parsed, outcome = self._parser.parsed, self._outcome
         if self.think == "off":  # nothing was asked for but a reply
-            parsed = _reply_alone(parsed, self.request.language)
-            problems = list(parsed.problems)
+            problems = [] if parsed.response.strip() else [Problem("empty", "there is no reply")]
+            parsed = _without_reasoning(parsed, parsed.response, tuple(problems), {}, self.request.language)
         else:
             problems = [*parsed.problems, *violations(parsed, self.request.control)]
         if self._cut:
@@ -295,8 +295,8 @@ class TurnWriter:
                 else "a step was held back: it could do harm"
             )
             kept = {step: text for step, text in parsed.texts.items() if not withheld and step not in outcome.hidden}
-            problems = [Problem("withheld", outcome.note or why)]
-            parsed, raw = _reduced(parsed, problems[0], self.shown, kept), self.shown
+            problems, raw = [Problem("withheld", outcome.note or why)], self.shown
+            parsed = _without_reasoning(parsed, self.shown, tuple(problems), kept)
         return TurnResult(
             reply=self.shown,
             raw=raw,
@@ -447,28 +447,16 @@ async def _first_piece(pieces: AsyncGenerator[str, None], known: str, seconds: f
         raise NoFirstToken(f"The model wrote nothing within {seconds:g} s.") from None
 
 
-def _reply_alone(parsed: Parsed, language: Language) -> Parsed:
-    """An output of which nothing was asked but the reply: without labels, and complete where there is a reply."""
-    problems = () if parsed.response.strip() else (Problem("empty", "there is no reply"),)
+def _without_reasoning(
+    parsed: Parsed, reply: str, problems: tuple[Problem, ...], texts: dict[str, str], language: Language | None = None
+) -> Parsed:
+    """What may be kept of an output: a reply, some steps, and labels only where there are steps."""
     return Parsed(
         complete=not problems,
         problems=problems,
         reasoning=None,
-        response=parsed.response,
-        texts={},
-        labels={},
-        language=language,
-    )
-
-
-def _reduced(parsed: Parsed, problem: Problem, reply: str, texts: dict[str, str]) -> Parsed:
-    """What may be kept of an output: some steps, and labels only where there are some."""
-    return Parsed(
-        complete=False,
-        problems=(problem,),
-        reasoning=None,
         response=reply,
         texts=texts,
         labels=parsed.labels if texts else {},
-        language=parsed.language,
+        language=language or parsed.language,
     )

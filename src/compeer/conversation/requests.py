@@ -16,7 +16,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -27,7 +28,7 @@ from compeer.http_service import picture_type
 from compeer.reasoning import LABELS, STEPS, Control, ControlError, Pins, parse
 from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Length, Think
-from compeer.typed import from_plain
+from compeer.typed import from_json, from_plain
 
 #: how each line begins that this server adds to a reply: help, and the opening notice
 HELP_MARK, NOTICE_MARK = "☎ ", "ⓘ "
@@ -98,29 +99,17 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     log: bool = True
 
 
-#: fields of the protocol that do not change an answer
-_IDLE = frozenset({
-    "metadata", "parallel_tool_calls", "prompt_cache_key", "reasoning_effort", "safety_identifier", "service_tier",
-    "store", "user", "verbosity",
-})  # fmt: skip
-#: field -> values that mean nothing special; any other is refused
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (None, 1),
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "functions": (None, []),
-    "function_call": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}),
-    "logprobs": (None, False),
-    "top_logprobs": (None, 0),
-    "logit_bias": (None, {}),
-    "frequency_penalty": (None, 0),
-    "presence_penalty": (None, 0),
-    "modalities": (None, ["text"]),
-    "audio": (None,),
-    "prediction": (None,),
-    "web_search_options": (None,),
-}
+class Protocol(msgspec.Struct, frozen=True):
+    """Fields of a protocol that are not read. `idle`: they do not change an answer. `neutral`: the values that mean
+    nothing special; any other is refused. `answer`: what stands in every answer."""
+
+    idle: frozenset[str]
+    neutral: dict[str, list[Any]]
+    answer: dict[str, Any] = {}
+
+
+#: by endpoint: chat, responses
+PROTOCOLS = from_json(Path(__file__).with_name("protocol.json").read_bytes(), dict[str, Protocol])
 
 Tokens = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -177,22 +166,22 @@ Fields = TypeVar("Fields", bound=TurnFields)
 
 def read_request(data: bytes) -> ChatRequest:
     """The request in a body; ApiError says which field is wrong."""
-    return read_fields(data, ChatRequest, _IDLE, _NEUTRAL)
+    return read_fields(data, ChatRequest, PROTOCOLS["chat"])
 
 
-def read_fields(data: bytes, kind: type[Fields], idle: Set[str], neutral: Mapping[str, tuple[Any, ...]]) -> Fields:
-    """The fields of a body. `idle` ones are accepted, `neutral` ones only with a value that means nothing special."""
+def read_fields(data: bytes, kind: type[Fields], protocol: Protocol) -> Fields:
+    """The fields of a body; ApiError says which is wrong."""
     try:
         fields = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise bad_request(f"The body is not JSON: {problem}.") from None
     if not isinstance(fields, dict):
         raise bad_request("The body must be a JSON object.")
-    for name, fine in neutral.items():
+    for name, fine in protocol.neutral.items():
         if name in fields and not any(fields[name] == value and type(fields[name]) is type(value) for value in fine):
             raise bad_request(_refusal(name), name, "unsupported_parameter")
     read = set(kind.__struct_fields__) - {"ignored"}
-    ignored = sorted(name for name in fields if name not in read | idle and name not in neutral)
+    ignored = sorted(name for name in fields if name not in read | protocol.idle | protocol.neutral.keys())
     known = {name: value for name, value in fields.items() if name in read}
     try:
         return from_plain(known | {"ignored": [name[:60] for name in ignored[:20]]}, kind)

@@ -32,6 +32,7 @@ from aiohttp import web
 
 from compeer.conversation.replies import STREAM_HEADERS, Delta, ReplyEnd
 from compeer.conversation.requests import (
+    PROTOCOLS,
     ApiError,
     ChatMessage,
     ChatRequest,
@@ -44,22 +45,6 @@ from compeer.http_service import json_response
 
 #: how long a conversation that nobody continues is kept, and how much all of them may take
 KEPT_SECONDS, KEPT_BYTES = 2 * 3600.0, 64 << 20
-
-#: fields of the protocol that do not change an answer
-_IDLE = frozenset({
-    "include", "max_tool_calls", "metadata", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options",
-    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "stream_options", "truncation", "user",
-})  # fmt: skip
-#: field -> values that mean nothing special; any other is refused
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "background": (None, False),
-    "conversation": (None,),
-    "prompt": (None,),
-    "text": (None, {}, {"format": {"type": "text"}}),
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "top_logprobs": (None, 0),
-}
 
 
 class ResponsesRequest(TurnFields, kw_only=True):
@@ -74,7 +59,7 @@ class ResponsesRequest(TurnFields, kw_only=True):
 
 def read_responses_request(data: bytes) -> ResponsesRequest:
     """The request in a body; ApiError says which field is wrong."""
-    return read_fields(data, ResponsesRequest, _IDLE, _NEUTRAL)
+    return read_fields(data, ResponsesRequest, PROTOCOLS["responses"])
 
 
 class KeptConversations:
@@ -179,29 +164,18 @@ class WholeResponse:
         self.id = "resp_" + secrets.token_hex(24)
         self._keep = keep
         self._items: list[_Item] = []
+        asked_for = ("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p")
         self._fields: dict[str, Any] = {
+            **PROTOCOLS["responses"].answer,
+            **{name: getattr(asked, name) for name in asked_for},
             "id": self.id,
-            "object": "response",
             "created_at": int(time.time()),
             "status": "in_progress",
-            "error": None,
             "incomplete_details": None,
-            "instructions": asked.instructions,
-            "max_output_tokens": asked.max_output_tokens,
             "model": model,
             "output": [],
-            "parallel_tool_calls": False,
-            "previous_response_id": asked.previous_response_id,
-            "reasoning": {"effort": None, "summary": None},
             "store": asked.store is not False,
-            "temperature": asked.temperature,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "none",
-            "tools": [],
-            "top_p": asked.top_p,
-            "truncation": "auto",
             "usage": None,
-            "metadata": {},
         }
 
     async def open(self, compeer: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -29,7 +30,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from compeer.conversation.display import WIDTH, Wrapped, chips, plain, reasoning_panel, steps_view
+from compeer.conversation.display import WIDTH, WORDS, Wrapped, chips, plain, reasoning_panel, steps_view
 from compeer.conversation.engine import (
     Assessed,
     Done,
@@ -53,40 +54,7 @@ from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS
 from compeer.safety import Assessment, ConversationGuard
 
-HELP = """/why                  the thinking behind the last reply
-/again [key=value …]  another answer to your last message, with these conclusions fixed
-/edit STEP TEXT       rewrite a step (history, emotion, strategy) and continue from there
-/pin key=value …      fix stage, sentiment, emotion, intensity or strategy from now on
-/unpin [key …]        release them
-/think full|brief|off how much it thinks before it replies, from now on
-/help                 this list, and where people answer at any hour
-/save FILE            write the conversation to a file
-/new                  forget everything and begin again
-/quit                 leave (Ctrl-D does too); Ctrl-C stops an answer"""
-
-#: the words around an answer, in its language
-LABELS_SHOWN: dict[Language, dict[str, str]] = {
-    "en": {
-        "name": "Supporter",
-        "thinking": "thinking",
-        "history": "reading what was said",
-        "emotion": "listening for the feeling",
-        "strategy": "choosing how to help",
-        "incomplete": "(not complete: {})",
-        "silent": "It thought, but said nothing. /again asks once more.",
-        "nothing": "The model sent nothing at all. /again asks once more.",
-    },
-    "zh": {
-        "name": "支持者",
-        "thinking": "正在想",
-        "history": "正在回看说过的话",
-        "emotion": "正在体会感受",
-        "strategy": "正在想怎样帮上忙",
-        "incomplete": "（不完整：{}）",
-        "silent": "它想了，但什么也没说。/again 可以再问一次。",
-        "nothing": "模型什么也没有回。/again 可以再问一次。",
-    },
-}
+HELP = Path(__file__).with_name("help.txt").read_text(encoding="utf-8").rstrip()
 AWAY = "The thinking is hidden while you may be in danger. Write what is on your mind; the help above is there."
 
 
@@ -306,7 +274,7 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
 
 async def _show(console: Console, language: Language, events: AsyncGenerator[TurnEvent, None]) -> None:
     """Stream one answer: help first where it is needed, the step being thought as a status, the reply by the word."""
-    shown = LABELS_SHOWN[language]
+    shown = WORDS["answer"][language]
     left = cell_len(shown["name"]) + 2
     status = console.status(f"[dim]{shown['thinking']}[/dim]", spinner_style="dim")
     reply = Wrapped(lambda text: console.out(text, end="", highlight=False), min(console.width, WIDTH), left)
