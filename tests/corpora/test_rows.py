@@ -40,29 +40,26 @@ def test_lines(put: Any) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])  # elements across chunks of the file
-def test_a_list_broken_in_the_middle_goes_on_behind_it(put: Any, monkeypatch: Any, chunk: int) -> None:
+def test_a_list_is_read_up_to_where_it_is_broken(put: Any, monkeypatch: Any, chunk: int) -> None:
     monkeypatch.setattr(json_list, "CHUNK", chunk)
     text = """\ufeff[
  {"id": 1, "text": "a [b] {c}, \\"d\\""},
- {"id": 2, "text": "no end},
  {"id": 3, "text": "ü 难"},
- {"id": 4, "text": tru},
- {"id": 5, "list": [1, 2},
  {"id": 6}, 7, "eight",
  {"id": "9"},
- {"id": 10}
+ {"id": 10},
+ {"id": 4, "text": tru},
+ {"id": 11}
 ]"""
     rows = list(read("test", put("x.json", text), Item))
     good = [r.value.id for r in rows if not isinstance(r, Rejected)]
-    assert good == [1, 3, 6, 10]
+    assert good == [1, 3, 6, 10]  # and not 11
     bad = [(r.line, r.reason[:11]) for r in rows if isinstance(r, Rejected)]
     assert bad == [
-        (3, "broken JSON"),
-        (5, "broken JSON"),
-        (6, "broken JSON"),
-        (7, "Expected `o"),
-        (7, "Expected `o"),
-        (8, "Expected `i"),
+        (4, "Expected `o"),
+        (4, "Expected `o"),
+        (5, "Expected `i"),
+        (7, "broken JSON"),
     ]
 
 
@@ -74,7 +71,7 @@ def test_a_break_near_the_top_does_not_pull_in_the_whole_file(monkeypatch: Any) 
     found = json_list.elements(file)
     assert "broken JSON" in str(next(found).problem)
     assert file.tell() < 3000
-    assert sum(1 for _ in found) == 1000
+    assert list(found) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +98,7 @@ def test_a_list_with_bytes_that_are_no_utf8(put: Any) -> None:
 def test_nesting_without_end_is_one_bad_record(put: Any) -> None:
     deep = '{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
     found = values(put("x.json", f'[{deep}, {{"id": 2}}]'))
-    assert found[-1] == 2 and isinstance(found[0], str)
+    assert len(found) == 1 and "nested too deeply" in str(found[0])
     assert values(put("x.jsonl", deep + '\n{"id": 2}\n'))[-1] == 2
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from compeer.corpora import chinese, esconv
-from compeer.corpora.stats import MORE, Spread, collect
+from compeer.corpora.records import MORE
+from compeer.corpora.stats import Spread, collect
 from compeer.dialogue import Dialogue, Utterance
 
 

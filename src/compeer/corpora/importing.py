@@ -15,6 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected
+from compeer.corpora.records import count
 from compeer.dialogue import Dialogue, write
 from compeer.dialogue.jsonl import rejects_path, replacing
 
@@ -36,12 +37,12 @@ class ImportSummary(msgspec.Struct):
         self.strategies_mapped += sum(one.strategy is not None for one in dialogue.utterances)
         unmapped: Any = dialogue.extra.get("unmapped_strategies")
         for name, times in (unmapped if isinstance(unmapped, dict) else {}).items():
-            _count(self.strategies_unmapped, name, times)
+            count(self.strategies_unmapped, name, times, most=_KINDS)
 
     def reject(self, rejected: Rejected) -> None:
         self.rejected += 1
         # "utterance 3: text is empty" and "utterance 8: text is empty" are one reason
-        kind = _count(self.reasons, re.sub(r"\d+", "N", rejected.reason))
+        kind = count(self.reasons, re.sub(r"\d+", "N", rejected.reason), most=_KINDS)
         self.examples.setdefault(kind, f"{rejected.file}, line {rejected.line}")
 
 
@@ -91,10 +92,3 @@ def run(
     if useless is not None:
         raise useless
     return summary
-
-
-def _count(table: dict[str, int], key: str, times: int = 1) -> str:
-    if key not in table and len(table) >= _KINDS:
-        key = "others"
-    table[key] = table.get(key, 0) + times
-    return key

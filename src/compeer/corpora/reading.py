@@ -7,9 +7,7 @@ silence. Only what makes the whole corpus unreadable (no such file, a damaged ar
 
 Files are streamed. A byte order mark, CRLF line ends and compressed files (.gz, .bz2, .xz, .zst) need no preparation. A
 JSON list of a million dialogues needs no more memory than ten: `json.JSONDecoder.raw_decode` finds where each element
-ends. JSON has no line to start again from when an element is broken, so after a broken one we go on at the next place
-that opens like the elements before it: a brace and their first key. A nested object that opens the same way is then met
-as an element of its own, and turned away for the keys it lacks; that is noise, but nothing behind the break is lost.
+ends. JSON has no line to start again from when an element is broken, so nothing behind such a place can be read.
 
 `parts` finds the files: a path is a file, the corpus folder (one file a split), or a name on the Hugging Face hub
 (`thu-coai/esconv`). Such a name must not exist as a path and must look like one: owner/name, no file suffix, and no
@@ -25,7 +23,7 @@ import json
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -61,7 +59,6 @@ CHUNK = 1 << 20
 #: a broken element is told from an unfinished one by its size: no dialogue is larger than this (characters)
 LARGEST = 1 << 24
 _FILLER = re.compile(r"[\s,]*")
-_OPENING = re.compile(r'\{\s*("(?:[^"\\]|\\.)*")\s*:')
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -72,86 +69,43 @@ class Element(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-class _Window:
-    """The part of the text in memory: what has been taken is dropped, more is read when asked."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-        # surrogateescape: bytes that are no UTF-8 spoil one element (it cannot be encoded again), not the file
-        self.decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
-        self.text, self.at, self.line, self.ended = "", 0, 1, False
-
-    def more(self, size: int = 0) -> bool:
-        """Read on, a chunk or more; False at the end of the file."""
-        if self.ended:
-            return False
-        data = self.file.read(max(size, CHUNK))
-        self.ended = not data
-        self.text = self.text[self.at :] + self.decoder.decode(data, final=self.ended)
-        self.at = 0
-        return True
-
-    def go(self, position: int) -> None:
-        self.line += self.text.count("\n", self.at, position)
-        self.at = position
-
-    def next_character(self) -> str:
-        """Pass white space and commas; the character after them, or "" at the end."""
-        while True:
-            found = _FILLER.match(self.text, self.at)
-            self.go(found.end() if found else self.at)
-            if self.at < len(self.text):
-                return self.text[self.at]
-            if not self.more():
-                return ""
-
-
 def elements(file: IO[bytes]) -> Iterator[Element]:
-    """Every element of the list that `file` holds."""
-    window = _Window(file)
-    if window.next_character() != "[":
-        yield Element("", window.line, "this is not a JSON list")
-        return
-    window.go(window.at + 1)
+    """Every element of the list that `file` holds, up to the first broken one."""
+    # surrogateescape: bytes that are no UTF-8 spoil one element (it cannot be encoded again), not the file
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
     scan = json.JSONDecoder().raw_decode
-    opening: re.Pattern[str] | None = None  # how elements of this list begin
-    while (character := window.next_character()) != "]":
-        if not character:
-            yield Element("", window.line, "the list is not closed: the file ends too early")
-            return
-        if opening is None and (first := _OPENING.match(window.text, window.at)):
-            opening = re.compile(r"\{\s*" + re.escape(first.group(1)) + r"\s*:")
-        line = window.line
-        try:
-            _, end = scan(window.text, window.at)
-            if end == len(window.text) and window.more():
-                continue  # a number could go on in the next chunk
-            yield Element(window.text[window.at : end], line)
-            window.go(end)
-        except (json.JSONDecodeError, RecursionError) as problem:
-            held = len(window.text) - window.at
-            if held < LARGEST and window.more(held):
-                continue
-            reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "nested too deeply"
-            if isinstance(problem, json.JSONDecodeError):
-                reason += f" (line {line + window.text.count(chr(10), window.at, problem.pos)})"
-            found = _resume(window, opening)
-            yield Element("", line, f"broken JSON: {reason}" + ("" if found else "; nothing after it can be read"))
-            if not found:
+    text, at, line, begun, ended = "", 0, 1, False, False
+    while True:
+        found = _FILLER.match(text, at)
+        end = found.end() if found else at
+        line, at = line + text.count("\n", at, end), end
+        problem = "the list is not closed: the file ends too early"
+        if at < len(text) and not begun:
+            if text[at] != "[":
+                yield Element("", line, "this is not a JSON list")
                 return
-
-
-def _resume(window: _Window, opening: re.Pattern[str] | None) -> bool:
-    """Go to the next place that opens like an element; False when there is none."""
-    pattern = opening or re.compile(r"\{")
-    window.go(window.at + 1)
-    while not (found := pattern.search(window.text, window.at)):
-        # keep a tail, so that an opening across two chunks is still seen
-        window.go(max(window.at, len(window.text) - 1000))
-        if not window.more():
-            return False
-    window.go(found.start())
-    return True
+            at, begun = at + 1, True
+            continue
+        if at < len(text):
+            if text[at] == "]":
+                return
+            try:
+                _, end = scan(text, at)
+                if end < len(text) or ended:  # else a number could go on in the next chunk
+                    yield Element(text[at:end], line)
+                    line, at = line + text.count("\n", at, end), end
+                    continue
+            except json.JSONDecodeError as broken:
+                problem = f"broken JSON: {broken.msg} (line {line + text.count(chr(10), at, broken.pos)})"
+                problem += "; nothing after it can be read"
+            except RecursionError:
+                problem = "broken JSON: nested too deeply; nothing after it can be read"
+        if ended or len(text) - at >= LARGEST:
+            yield Element("", line, problem)
+            return
+        data = file.read(max(CHUNK, len(text) - at))
+        ended = not data
+        text, at = text[at:] + decoder.decode(data, final=ended), 0
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -165,46 +119,20 @@ def is_name(path: Path) -> bool:
     return looks and not path.exists() and not path.parent.exists()
 
 
-def splits(source: str, name: str, split: str | None) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
-    """Every split of the dataset (or the one asked for) with its rows, streamed."""
+@contextmanager
+def _hub_errors(source: str, name: str) -> Iterator[None]:
+    """What `datasets` raises (no network, no such dataset or split, a connection that breaks half-way), told."""
     try:
-        datasets: Any = importlib.import_module("datasets")  # heavy: only when a hub name is given
-    except ImportError:
-        raise CorpusError(
-            name,
-            "this is no local path, and reading from the hub needs the datasets package",
-            "Install it (pip install 'compeer-esc[data]'), or give the path of a downloaded file",
-        ) from None
-    try:
-        found = datasets.load_dataset(name, split=split, streaming=True)
-        named = {split: found} if split is not None else dict(found)
-        for label, rows in named.items():
-            yield label, _guarded(name, iter(rows))
+        yield
     except CorpusError:
         raise
-    except Exception as problem:  # datasets raises many kinds: no network, no such dataset, no such split
-        raise _unreachable(source, name, problem) from problem
-
-
-def _guarded(name: str, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except Exception as problem:  # the connection can also break half-way
-            raise _unreachable("", name, problem) from problem
-        yield row
-
-
-def _unreachable(source: str, name: str, problem: Exception) -> CorpusError:
-    first = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
-    download = f"download {source} and give its path" if source else "download the files and give their path"
-    return CorpusError(
-        name,
-        f"this is no local path, and the hub did not give it ({type(problem).__name__}: {first})",
-        f"Check the name, the split and the network, or {download}",
-    )
+    except Exception as problem:
+        first = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+        raise CorpusError(
+            name,
+            f"this is no local path, and the hub did not give it ({type(problem).__name__}: {first})",
+            f"Check the name, the split and the network, or download {source} and give its path",
+        ) from problem
 
 
 T = TypeVar("T")
@@ -230,7 +158,7 @@ def parts(
 ) -> Iterator[Part[T]]:
     """The splits of a corpus. `names`: for each split the file names it is known under, the usual one first."""
     if is_name(path):
-        for label, rows in splits(source, str(path), split):
+        for label, rows in _hub_splits(source, str(path), split).items():
             yield Part(label, _hub_rows(source, str(path), rows, kind))
         return
     for label, file in files(path, names, split):
@@ -299,17 +227,31 @@ def _list(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]
                 yield _rejected(source, path, index, element.line, problem)
 
 
-def _hub_rows(source: str, name: str, rows: Iterator[dict[str, object]], kind: type[T]) -> Iterator[Row[T] | Rejected]:
-    for index, row in enumerate(rows):
-        try:
-            # a .txt of JSON lines (ESConv) comes from the hub as rows with one column, `text`
-            if set(row) == {"text"} and isinstance(row["text"], str):
-                value = from_json(row["text"], kind)
-            else:
-                value = from_plain(row, kind)
-            yield Row(value, index, index + 1, name)
-        except (ValueError, RecursionError) as problem:
-            yield _rejected(source, name, index, index + 1, problem)
+def _hub_splits(source: str, name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
+    """Every split of a dataset, or the one asked for, with its rows, streamed."""
+    try:
+        datasets: Any = importlib.import_module("datasets")  # heavy: only when a hub name is given
+    except ImportError:
+        raise CorpusError(
+            name,
+            "this is no local path, and reading from the hub needs the datasets package",
+            "Install it (pip install 'compeer-esc[data]'), or give the path of a downloaded file",
+        ) from None
+    with _hub_errors(source, name):
+        found = datasets.load_dataset(name, split=split, streaming=True)
+        return {split: found} if split is not None else dict(found)
+
+
+def _hub_rows(source: str, name: str, rows: Iterable[dict[str, Any]], kind: type[T]) -> Iterator[Row[T] | Rejected]:
+    with _hub_errors(source, name):
+        for index, row in enumerate(rows):
+            try:
+                # a .txt of JSON lines (ESConv) comes from the hub as rows with one column, `text`
+                plain = set(row) == {"text"} and isinstance(row["text"], str)
+                value = from_json(row["text"], kind) if plain else from_plain(row, kind)
+                yield Row(value, index, index + 1, name)
+            except (ValueError, RecursionError) as problem:
+                yield _rejected(source, name, index, index + 1, problem)
 
 
 def imported(

@@ -133,6 +133,17 @@ def problem_type(name: str | None) -> str | None:
     return fold(name) if name and name.strip() else None
 
 
+MORE = "(more)"  # in a table of counts: everything that came after the table was full
+
+
+def count(table: dict[str, int], key: str, times: int = 1, *, most: int) -> str:
+    """Count a name in a table of at most so many names; returns the name under which it was counted."""
+    if key not in table and len(table) >= most:
+        key = MORE
+    table[key] = table.get(key, 0) + times
+    return key
+
+
 _KINDS = {
     "image": (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"),
     "audio": (".wav", ".mp3", ".flac", ".m4a", ".ogg"),

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
+from compeer.corpora.records import count
 from compeer.dialogue import Dialogue, rounds
 from compeer.plotting import ACCENT, INK, QUIET, WARM, drawing, frame
 from compeer.reasoning.ontology import words
 
-MORE = "(more)"
 _LIMIT = 200
 
 
@@ -76,19 +76,19 @@ class Statistics(msgspec.Struct):
             (self.problems, dialogue.problem),
             (self.emotions, dialogue.emotion),
         ):
-            _count(table, key)
+            if key is not None:
+                count(table, key, most=_LIMIT)
         unmapped = dialogue.extra.get("unmapped_strategies")
         for name, times in (unmapped if isinstance(unmapped, dict) else {}).items():
-            _count(self.unmapped_strategies, name, times if isinstance(times, int) else 1)
+            count(self.unmapped_strategies, name, times if isinstance(times, int) else 1, most=_LIMIT)
         self.crises += dialogue.crisis
         self.unhelpful += dialogue.helpful is False
         by_speaker = self.lengths.setdefault(dialogue.language, {})
         for one in dialogue.utterances:
             by_speaker.setdefault(one.speaker, Spread(width=4)).add(len(words(one.text)))
-            if one.speaker == "supporter":
-                _count(self.strategies, one.strategy)
-            else:
-                _count(self.utterance_emotions, one.emotion)
+            table = self.strategies if one.speaker == "supporter" else self.utterance_emotions
+            if label := one.strategy if one.speaker == "supporter" else one.emotion:
+                count(table, label, most=_LIMIT)
             self.images += len(one.images)
             self.described += one.seen is not None
             self.reasoned += one.reasoning is not None
@@ -111,14 +111,6 @@ def collect(dialogues: Iterable[Dialogue]) -> Statistics:
     for dialogue in dialogues:
         statistics.add(dialogue)
     return statistics
-
-
-def _count(table: dict[str, int], key: str | None, times: int = 1) -> None:
-    if key is None:
-        return
-    if key not in table and len(table) >= _LIMIT:
-        key = MORE
-    table[key] = table.get(key, 0) + times
 
 
 _MOST_BARS = 10
