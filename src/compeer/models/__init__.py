@@ -7,7 +7,6 @@ cache         answers on disk, keyed on the rendered request
 endpoint      any OpenAI-compatible server
 local         a transformers model in this process, with an optional LoRA adapter
 checkpoint    a transformers checkpoint: what is in its folder, and how it is opened
-sampling      grammar, temperature and seed for each row of a transformers batch
 embedded      a model in this process, through llama.cpp: the known weights or any GGUF file
 llama_server  llama.cpp's server in this process: opened, asked, closed; which slot keeps which conversation
 weighing      the probability of some answers against each other, by llama.cpp

@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 
 from compeer.models.request import ModelError, image_bytes
-from compeer.models.shipped import is_adapter, sha256
 from compeer.models.weights import SMALL, locate, of_base, remembered_sha256
 
 LOADING = threading.RLock()
@@ -206,18 +205,6 @@ def _content_sha256(file: Path) -> str:
             kept = {name: value for name, value in settings.items() if name not in _IGNORED_FIELDS}
             data = msgspec.json.encode(kept, order="sorted")
     return hashlib.sha256(data).hexdigest()
-
-
-def identity(path: str) -> bytes:
-    """What tells this model from another in the same place: the state of its files, an adapter's hash, or its name on
-    the hub."""
-    known = of_base(path)
-    where = locate(known) if known else Path(path)
-    if is_adapter(where):
-        return sha256(where).encode()
-    files = sorted(where.iterdir()) if where.is_dir() else [where] if where.is_file() else []
-    state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
-    return msgspec.json.encode([path, state])
 
 
 def picture(path: str) -> Any:

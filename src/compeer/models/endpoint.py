@@ -12,12 +12,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import hashlib
 import mimetypes
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -39,6 +37,8 @@ from compeer.models.request import (
     TooLong,
     Tries,
     Usage,
+    by_content,
+    image_bytes,
     never_collect,
     retry_after,
     with_images,
@@ -165,7 +165,6 @@ class Endpoint(JsonServer):
         self.name = f"openai:{model}@{self.base_url}"
         self._chat = URL(f"{self.base_url}/chat/completions")  # parsed once; aiohttp would do it for each request
         self._dialect = dialect
-        self._images: dict[tuple[str, int, int], tuple[str, str]] = {}
 
     async def ask(self, request: Request) -> Answer:
         async def payload() -> bytes:
@@ -208,9 +207,7 @@ class Endpoint(JsonServer):
 
     def rendered(self, request: Request) -> bytes:
         payload = self._body(request, stream=False)
-        payload["messages"] = with_images(
-            request.messages, lambda path: {"type": "image", "sha256": self._image(path)[1]}
-        )
+        payload["messages"] = by_content(request.messages)
         if request.plan is not None:
             payload["grammar"] = gbnf(request.plan)
         return self.base_url.encode() + b"\x00" + msgspec.json.encode(payload, order="sorted")
@@ -247,7 +244,7 @@ class Endpoint(JsonServer):
     async def _payload(self, request: Request, *, stream: bool) -> dict[str, Any]:
         payload = self._body(request, stream=stream)
         payload["messages"] = with_images(
-            request.messages, lambda path: {"type": "image_url", "image_url": {"url": self._image(path)[0]}}
+            request.messages, lambda path: {"type": "image_url", "image_url": {"url": _image_url(path)}}
         )
         if request.plan is not None:
             dialect = await self.dialect()
@@ -303,24 +300,6 @@ class Endpoint(JsonServer):
             )
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
-
-    def _image(self, path: str) -> tuple[str, str]:
-        """(data URL, hash) of a picture, read once as long as the file does not change."""
-        if path.startswith("data:"):  # handed over as it is, and not kept here
-            return path, hashlib.sha256(path.encode()).hexdigest()
-        try:
-            stat = Path(path).stat()
-            state = (path, stat.st_size, stat.st_mtime_ns)
-            if state not in self._images:
-                data = Path(path).read_bytes()
-                kind = mimetypes.guess_type(path)[0] or "image/png"
-                url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-                if len(self._images) > 256:
-                    self._images.clear()  # a corpus of pictures must not fill the memory
-                self._images[state] = (url, hashlib.sha256(data).hexdigest())
-        except OSError as error:
-            raise ModelError(f"The image {path} cannot be read: {error.strerror}.") from None
-        return self._images[state]
 
     def refusal(self, response: aiohttp.ClientResponse, problem: str) -> ModelError | None:
         status = response.status
@@ -414,6 +393,14 @@ def _delta(data: bytes, ending: Ending | None) -> dict[str, Any]:
         return dict(choices[0].get("delta") or {}) if choices else {}
     except (msgspec.MsgspecError, AttributeError, TypeError, KeyError, ValueError) as error:
         raise Garbage(f"{data[:80]!r} ({type(error).__name__})") from None
+
+
+def _image_url(path: str) -> str:
+    """A picture as a `data:` address."""
+    if path.startswith("data:"):
+        return path
+    kind = mimetypes.guess_type(path)[0] or "image/png"
+    return f"data:{kind};base64,{base64.b64encode(image_bytes(path)).decode()}"
 
 
 def _usage(used: dict[str, Any]) -> Usage:

@@ -1,13 +1,16 @@
 """A transformers model in this process, with an optional LoRA adapter.
 
-Requests that wait at the same time are decoded together, up to `batch` of them; those with images one at a
-time. An answer does not depend on its neighbours in a batch, and their failures do not reach it.
+Requests that wait at the same time are decoded together, up to `batch` of them; those with images one at a time. An
+answer does not depend on its neighbours in a batch (up to rounding), and their failures do not reach it.
+
+For that, tokens are chosen here. transformers draws all rows of a batch from one random stream with one temperature;
+here each row has its own. The logits processor masks what the grammar forbids (llguidance), draws by the Gumbel trick
+from the row's generator, and leaves only the chosen token, which greedy decoding then takes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,17 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from compeer.models.checkpoint import (
-    ChatTokenizer,
-    Checkpoint,
-    identity,
-    open_checkpoint,
-    picture,
-    takes_images,
-)
-from compeer.models.request import Answer, Ending, ModelError, Request, Usage, image_bytes, images_of, with_images
-from compeer.reasoning.grammar import Literal, after_prefix
+from compeer.models.checkpoint import ChatTokenizer, Checkpoint, model_sha256, open_checkpoint, picture, takes_images
+from compeer.models.request import Answer, Ending, ModelError, Request, Usage, by_content, images_of
+from compeer.reasoning.grammar import Literal, after_prefix, regex
+
+#: settings of a checkpoint's own generation config that would fight with ours
+_GREEDY: dict[str, Any] = {"temperature": None, "top_p": None, "top_k": None, "repetition_penalty": 1.0}
 
 
 class Local:
@@ -86,9 +86,10 @@ class Local:
 
     def rendered(self, request: Request) -> bytes:
         if self._identity is None:
-            self._identity = identity(self.path) + b"\x00" + (identity(self.adapter) if self.adapter else b"")
+            parts = [model_sha256(part) or part for part in (self.path, self.adapter) if part]
+            self._identity = "\0".join(parts).encode()
         body = msgspec.to_builtins(msgspec.structs.replace(request, plan=None, sample=0))
-        body |= {"messages": with_images(request.messages, _by_content), "plan": str(request.plan)}
+        body |= {"messages": by_content(request.messages), "plan": str(request.plan)}
         return self._identity + b"\x00" + msgspec.json.encode(body, order="sorted")
 
     async def close(self) -> None:
@@ -154,7 +155,7 @@ class Local:
 
 
 class _Job:
-    """A request in the queue and the future its asker waits for."""
+    """A request in the queue, the future its asker waits for, and how far its answer is."""
 
     def __init__(self, request: Request, on_text: Callable[[str], None] | None) -> None:
         self.request, self.on_text = request, on_text
@@ -162,11 +163,51 @@ class _Job:
         self.abandoned = False
         self.told = 0
 
+    def begin(self, llg_tokenizer: Any) -> None:
+        """Before its first token, also where it is decoded a second time."""
+        import torch
+
+        seed = self.request.seed
+        self.generator = torch.Generator().manual_seed(seed) if seed is not None else None
+        self.first: tuple[tuple[int, float], ...] = ()
+        self.matcher = _matcher(self.request, llg_tokenizer)
+        self.matched = 0  # tokens already given to the matcher
+        self.stopped_at: int | None = None  # its length when a stop string or its own limit ended it
+
     def tell(self, text: str) -> None:
         """Pass on what is new in the answer so far."""
         if self.on_text and not self.abandoned and len(text) > self.told:
             self.on_text(text[self.told :])
             self.told = len(text)
+
+    def choose(self, written: list[int], logits: Any, end: int) -> int:
+        """The next token after those written."""
+        import torch
+
+        if self.request.logprobs and not written:
+            top = torch.log_softmax(logits, -1).topk(self.request.logprobs)
+            self.first = tuple(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+        if (penalty := self.request.penalty) != 1.0 and written:
+            repeated = torch.tensor(sorted(set(written[-256:])), device=logits.device)
+            values = logits[repeated]
+            logits = logits.clone()
+            logits[repeated] = torch.where(values > 0, values / penalty, values * penalty)
+        if self.matcher is not None:
+            for token in written[self.matched :]:
+                self.matcher.consume_token(token)
+            self.matched = len(written)
+            if self.matcher.is_stopped():
+                return end
+            logits = _masked(logits, self.matcher.compute_bitmask())
+        if self.request.temperature == 0:
+            return int(logits.argmax())
+        probabilities = torch.softmax(logits / self.request.temperature, -1)
+        if self.request.top_p < 1.0:
+            ordered, order = probabilities.sort(descending=True)
+            dropped = ordered.cumsum(-1) - ordered > self.request.top_p
+            probabilities[order[dropped]] = 0.0
+        noise = torch.empty(probabilities.shape).exponential_(generator=self.generator).to(probabilities.device)
+        return int((probabilities / noise).argmax())
 
 
 class _Loaded:
@@ -193,56 +234,81 @@ class _Loaded:
     def generate(self, jobs: list[_Job]) -> list[Answer]:
         import torch
 
-        from compeer.models.sampling import Chooser, Row, StopAt
-
-        requests = [job.request for job in jobs]
-        inputs = self._inputs(requests)
+        inputs = self._inputs([job.request for job in jobs])
         length = int(inputs["input_ids"].shape[1])
-        rows = [Row(request, self.llg_tokenizer, length) for request in requests]
+        for job in jobs:
+            job.begin(self.llg_tokenizer)
+
+        def chosen(input_ids: Any, scores: Any) -> Any:
+            """A logits processor (transformers' protocol) that leaves one token a row."""
+            left = torch.full_like(scores, float("-inf"))
+            for row, job in enumerate(jobs):
+                left[row, job.choose(input_ids[row, length:].tolist(), scores[row].float(), self.eos)] = 0.0
+            return left
+
+        def ended(input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+            """A stopping criterion (transformers' protocol), which also passes on the text while it grows."""
+            ends = [self._ended(job, input_ids[row, length:].tolist()) for row, job in enumerate(jobs)]
+            return torch.tensor(ends, device=input_ids.device)
+
         with torch.inference_mode():
             output = self.model.generate(
                 **inputs,
-                max_new_tokens=max(request.max_tokens for request in requests),
+                max_new_tokens=max(job.request.max_tokens for job in jobs),
                 do_sample=False,
-                logits_processor=[Chooser(rows, self.eos)],
-                stopping_criteria=[StopAt(rows, self.tokenizer), _Telling(jobs, self, length)],
+                logits_processor=[chosen],
+                stopping_criteria=[ended],
                 pad_token_id=self.tokenizer.pad_token_id,
                 eos_token_id=self.ends,
                 **_GREEDY,
             )
         return [
-            self._answer(row, output[number, length:].tolist(), int(inputs["attention_mask"][number].sum()))
-            for number, row in enumerate(rows)
+            self._answer(job, output[row, length:].tolist(), int(inputs["attention_mask"][row].sum()))
+            for row, job in enumerate(jobs)
         ]
 
-    def text(self, ids: list[int]) -> str:
+    def _ended(self, job: _Job, written: list[int]) -> bool:
+        """Whether a stop string, the request's own limit or nobody waiting ends this answer."""
+        stops = job.request.stop
+        if job.on_text and not job.abandoned:
+            text, cut = _before_stop(self._text(written), stops)
+            certain = len(text) if cut else len(text) - _held(text, stops)
+            if cut or not text.endswith("\ufffd"):  # half a character waits
+                job.tell(job.request.beginning + text[:certain])
+        if job.stopped_at is None:
+            tail = self.tokenizer.decode(written[-32:], skip_special_tokens=True) if stops else ""
+            if len(written) >= job.request.max_tokens or any(stop in tail for stop in stops):
+                job.stopped_at = len(written)
+        return job.abandoned or job.stopped_at is not None
+
+    def _text(self, ids: list[int]) -> str:
         """What was written, up to the end of the turn."""
         end = next((place for place, token in enumerate(ids) if token in self.ends), len(ids))
         text: str = self.tokenizer.decode(ids[:end], skip_special_tokens=True)
         return text
 
-    def _answer(self, row: Any, ids: list[int], prompt_tokens: int) -> Answer:
-        ids = ids[: row.stopped_at]
+    def _answer(self, job: _Job, ids: list[int], prompt_tokens: int) -> Answer:
+        ids = ids[: job.stopped_at]
         ended = any(token in self.ends for token in ids)
-        text, cut = before_stop(self.text(ids), row.request.stop)
+        text, cut = _before_stop(self._text(ids), job.request.stop)
         return Answer(
-            text=row.request.beginning + text,
-            finish="stop" if ended or cut or len(ids) < row.request.max_tokens else "length",
+            text=job.request.beginning + text,
+            finish="stop" if ended or cut or len(ids) < job.request.max_tokens else "length",
             usage=Usage(prompt_tokens, sum(token not in self.ends for token in ids) if ended else len(ids)),
-            first=tuple((self.tokenizer.decode([token]), value) for token, value in row.first),
+            first=tuple((self.tokenizer.decode([token]), value) for token, value in job.first),
         )
 
     def _inputs(self, requests: list[Request]) -> dict[str, Any]:
         """Token ids (padded on the left) and, for a vision model, pixels."""
         for request in requests:
             self._check_writable(request)
-        if images_of(requests[0].messages) and self.processor is None:
+        paths = [path for request in requests for path in images_of(request.messages)]
+        if paths and self.processor is None:
             raise ModelError("This model cannot see images. Leave them out, or use a vision model.")
         prompts = [
             self.chat.render(self.chat.chat(request.messages), ask=True) + self.chat.defused(request.beginning)
             for request in requests
         ]
-        paths = [path for request in requests for path in images_of(request.messages)]
         if paths:
             assert self.processor is not None
             encoded = self.processor(text=prompts, images=[picture(path) for path in paths], return_tensors="pt")
@@ -259,35 +325,31 @@ class _Loaded:
                 raise ModelError(f"A given text holds {found[0]}, a control token of this model. Write it otherwise.")
 
 
-#: settings of a checkpoint's own generation config that would fight with ours
-_GREEDY: dict[str, Any] = {"temperature": None, "top_p": None, "top_k": None, "repetition_penalty": 1.0}
+def _matcher(request: Request, llg_tokenizer: Any) -> Any:
+    import llguidance
+
+    if request.plan is not None:
+        grammar = llguidance.LLMatcher.grammar_from_regex(regex(after_prefix(request.plan)))
+    elif request.schema is not None:
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(request.schema)
+    else:
+        return None
+    matcher = llguidance.LLMatcher(llg_tokenizer, grammar)
+    if matcher.is_error():
+        raise ModelError(f"The grammar cannot be used with this model's tokenizer: {matcher.get_error()}")
+    return matcher
 
 
-class _Telling:
-    """A stopping criterion that never stops by itself: it passes text on while it grows, and ends abandoned work."""
+def _masked(logits: Any, bitmask: bytes) -> Any:
+    """Logits with every token the grammar forbids at minus infinity. The mask is one bit a token, low bit first."""
+    import torch
 
-    def __init__(self, jobs: list[_Job], loaded: _Loaded, length: int) -> None:
-        self.jobs, self.loaded, self.length = jobs, loaded, length
-
-    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        import torch
-
-        for number, job in enumerate(self.jobs):
-            if job.on_text and not job.abandoned:
-                written = self.loaded.text(input_ids[number, self.length :].tolist())
-                text, cut = before_stop(written, job.request.stop)
-                certain = len(text) if cut else len(text) - _held(text, job.request.stop)
-                if cut or not text.endswith("\ufffd"):  # half a character waits
-                    job.tell(job.request.beginning + text[:certain])
-        return torch.tensor([job.abandoned for job in self.jobs], device=input_ids.device)
+    # a model's vocabulary may be padded beyond the tokenizer's; `count` fills up with zeros
+    bits = np.unpackbits(np.frombuffer(bitmask, dtype=np.uint8), count=logits.shape[-1], bitorder="little")
+    return logits.masked_fill(torch.from_numpy(bits == 0).to(logits.device), float("-inf"))
 
 
-def _by_content(path: str) -> dict[str, Any]:
-    """An image in a cache key: what is in it, not where it lies."""
-    return {"type": "image", "sha256": hashlib.sha256(image_bytes(path)).hexdigest()}
-
-
-def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+def _before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
     """The text up to the first stop string, and whether there was one."""
     cuts = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(cuts, default=len(text))], bool(cuts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -217,6 +218,13 @@ def with_images(messages: Sequence[dict[str, Any]], shown: Callable[[str], dict[
             content = [shown(part["path"]) if part["type"] == "image" else part for part in content]
         made.append({**message, "content": content})
     return made
+
+
+def by_content(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as a cache's key knows them: what is in an image, not where it lies."""
+    return with_images(
+        messages, lambda path: {"type": "image", "sha256": hashlib.sha256(image_bytes(path)).hexdigest()}
+    )
 
 
 class Patience(msgspec.Struct, frozen=True):
