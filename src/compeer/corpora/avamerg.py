@@ -82,23 +82,23 @@ class AvaMergRow(msgspec.Struct):
     listener_profile: Profile | None = None
 
 
-class _Place:
+class _Place(msgspec.Struct):
     """What is known of one utterance: turns repeat it, and must agree."""
 
-    def __init__(self, speaker: Speaker, text: str) -> None:
-        self.speaker, self.text = speaker, text
-        self.emotion: str | None = None
-        self.reasoning: Steps | None = None
+    speaker: Speaker
+    text: str
+    emotion: str | None = None
+    reasoning: Steps | None = None
 
 
 def load(path: Path, *, split: str | None = None, media: Path | None = None) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a file, a folder or a hub name; `media` attaches what is there by name."""
     build = partial(convert, folder=MediaFolder(media) if media else None)
+    return conversations("avamerg", path, AvaMergRow, FILES, build, split, own_id=_own_id)
 
-    def own_id(row: AvaMergRow, index: int) -> str:
-        return str(row.conversation_id).zfill(5)
 
-    return conversations("avamerg", path, AvaMergRow, FILES, build, split, own_id=own_id)
+def _own_id(row: AvaMergRow, index: int) -> str:
+    return str(row.conversation_id).zfill(5)
 
 
 def convert(row: AvaMergRow, name: str, *, folder: MediaFolder | None = None) -> Dialogue:

@@ -23,25 +23,11 @@ import msgspec
 from compeer.corpora.reading import Rejected, conversations
 from compeer.corpora.records import Labels, dialogue, side, utterance
 from compeer.dialogue import Dialogue, Speaker, Steps
+from compeer.reasoning.ontology import STRATEGIES
 
 LICENCE = "none stated"
 FILES = {"train": ("train_em_sr_re.json", "train.json"), "val": ("val.json", "valid.json"), "test": ("test.json",)}
 
-_STRATEGIES = (
-    "Affirmation and Reassurance",
-    "Homework Assignments",
-    "Imagery",
-    "Immediacy",
-    "Information",
-    "Providing Suggestions",
-    "Question",
-    "Reflection of Feelings",
-    "Restatement or Paraphrasing",
-    "Self-disclosure",
-    "Specify",
-    "Summarize",
-    "Take Responsibility",
-)
 _OUTPUT = re.compile(r"\s*Emotion:\s*(.+?)\s*^Strategy Reason:\s*(.+?)\s*^Response:\s*(.+)", re.DOTALL | re.MULTILINE)
 _SIDES: dict[str, Speaker] = {"seeker": "seeker", "supporter": "supporter"}
 _SPEAKER = re.compile(r"(seeker|supporter):\s*(.*)", re.DOTALL)
@@ -142,7 +128,8 @@ def named_strategy(reason: str) -> str | None:
     'Question'
     """
     for quoted in re.findall(r'"([^"]+)"', reason):
-        for strategy in _STRATEGIES:  # some write the singular: "Homework Assignment"
-            if quoted.strip(" .,").casefold().removesuffix("s") == strategy.casefold().removesuffix("s"):
-                return strategy
+        name = quoted.strip(" .,")
+        for spelled in (name, f"{name}s"):  # some write the singular: "Homework Assignment"
+            if STRATEGIES.find(spelled):
+                return spelled
     return "Question" if "asking a question" in reason else None

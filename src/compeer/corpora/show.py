@@ -53,14 +53,8 @@ def _head(dialogue: Dialogue) -> RenderableType:
 def _said(one: Utterance, language: Language, *, named: bool, reasoning: bool) -> RenderableType:
     words = _WORDS[language]
     lines: list[RenderableType] = []
-    labels = [
-        value
-        for value in (
-            STRATEGIES.get(one.strategy).name(language) if one.strategy else None,
-            EMOTIONS.get(one.emotion).name(language) if one.emotion else None,
-        )
-        if value
-    ]
+    noted = ((STRATEGIES, one.strategy), (EMOTIONS, one.emotion))
+    labels = [vocabulary.get(value).name(language) for vocabulary, value in noted if value]
     if named or labels:
         name = Text(words[one.speaker] if named else "", style=_STYLE[one.speaker])
         if labels:
