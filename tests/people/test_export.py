@@ -20,7 +20,7 @@ from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.people.exchange import Imported, import_votes, labelled, votes_of_items
 from compeer.people.invitations import invite
-from compeer.people.labelling import AssignedItem, LabellingQueue, create_project
+from compeer.people.labelling import AssignedItem, LabellingQueue, as_shown, create_project
 from compeer.people.labelling_results import (
     agreement,
     audit,
@@ -174,20 +174,55 @@ def test_cer_items_come_back_as_they_went(store: Store, labelled_project: Projec
     assert [one.votes for one in labelled(store, copy, everything=True)] == [one.votes for one in before]
 
 
+def as_in_label_studio(said: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"completed_by": {"email": name}, "lead_time": 1.0, "result": [
+            {"from_name": question, "value": {"choices": [str(answer).lower()]}} for question, answer in given.items()
+        ]}
+        for name, given in said.items()
+    ]  # fmt: skip
+
+
+def as_in_potato(said: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """One person's answers by task."""
+    words = {True: "right", False: "wrong"}
+    labels = {
+        task: [[{"schema": question, "name": words.get(answer, answer)}, "x"] for question, answer in given.items()]
+        for task, given in said.items()
+    }
+    times = {task: {"total_time_ms": 1000} for task in said}
+    return {"instance_id_to_label_to_value": labels, "instance_id_to_behavioral_data": times}
+
+
 @pytest.mark.parametrize("tool", ["label_studio", "potato"])
 def test_tasks_and_answers_travel_through_other_tools(
     store: Store, labelled_project: Project, tmp_path: Path, tool: str
 ) -> None:
-    before = list(labelled(store, labelled_project.id, everything=True))
-    copy = fresh_copy(store)
-    seed = 77
+    before, seed, folder = list(labelled(store, labelled_project.id, everything=True)), 77, tmp_path / tool
+    write_label_studio(tmp_path / "label_studio", before, seed)
+    tasks = json.loads((tmp_path / "label_studio" / "tasks.json").read_text())
+    by_task: dict[str, dict[str, dict[str, Any]]] = {}  # by task, person and question, as shown
+    for one, task in zip(before, tasks, strict=True):
+        said = by_task.setdefault(task["data"]["task"], {})
+        for vote in one.votes:
+            answer = as_shown(vote.value, task["data"]["first"].startswith("CAND"))
+            said.setdefault(vote.annotator, {})[vote.question] = answer
+    assert not any(name in json.dumps(tasks) for name in ("anna", "ben", "cleo"))  # nobody sees what others said
+    names = [one.id for one in before]
     if tool == "label_studio":
-        assert write_label_studio(tmp_path / "ls", before, seed) == 5
-        votes = read_label_studio(tmp_path / "ls", [one.id for one in before], seed)
+        for task in tasks:
+            task["annotations"] = as_in_label_studio(by_task[task["data"]["task"]])
+        (folder / "tasks.json").write_text(json.dumps(tasks))
+        votes = read_label_studio(folder, names, seed)
     else:
-        assert write_potato(tmp_path / "po", before, seed, title="trial") == 5
-        votes = read_potato(tmp_path / "po", [one.id for one in before], seed)
+        assert write_potato(folder, before, seed, title="trial") == 5
+        for name in ("anna", "ben", "cleo"):
+            state = as_in_potato({task: said[name] for task, said in by_task.items() if name in said})
+            (folder / "annotation_output" / name).mkdir(parents=True)
+            (folder / "annotation_output" / name / "user_state.json").write_text(json.dumps(state))
+        votes = read_potato(folder, names, seed)
     assert {vote.seconds for cast in votes.values() for vote in cast} == {1.0}
+    copy = fresh_copy(store)
     import_votes(store, copy, votes)
     after = list(labelled(store, copy, everything=True))
     assert [bare(one) for one in after] == [bare(one) for one in before]

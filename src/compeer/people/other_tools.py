@@ -4,16 +4,18 @@ A task has a name that tells nothing and an order of replies drawn for each item
 no key file travels along and reading answers back needs nothing but the project. Another tool shows one task to
 everybody, so here the order belongs to the item and not to the person.
 
-Label Studio: `tasks.json` as it imports them, with a labelling configuration. A task is {"data": …, "annotations": …}.
-An annotation has `completed_by`, `lead_time`, `created_at` and a `result` per question, of the type `choices`
-(labelstud.io/guide/task_format). People are known by `completed_by`: an e-mail address where Label Studio writes one,
-else its number.
+Label Studio: `tasks.json` as it imports them, with a labelling configuration. A task is {"data": …}, and in an export
+{"data": …, "annotations": …}. An annotation has `completed_by`, `lead_time`, `created_at` and a `result` per question,
+of the type `choices` (labelstud.io/guide/task_format). People are known by `completed_by`: an e-mail address where
+Label Studio writes one, else its number.
 
 Potato: the folder that `potato start` takes: `config.yaml`, `data/items.jsonl`, and a folder per annotator under
 `annotation_output`. Answers are in `user_state.json` there (Potato 2), as pairs of {"schema", "name"} and a value;
-older versions write `annotated_instances.jsonl` with `label_annotations`. Both are read. Potato shows
-an item's text as HTML, so all text is escaped. A step is called right or wrong, since a value that reads "False" may
-mean either the answer or that nothing was chosen.
+older versions write `annotated_instances.jsonl` with `label_annotations`. Both are read. Potato shows an item's text as
+HTML, so all text is escaped. A step is called right or wrong, since a value that reads "False" may mean either the
+answer or that nothing was chosen.
+
+Votes that there are already do not go out: whoever labels must not see what others said.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ from compeer.cer.exchange import LabelTask, task_for
 from compeer.cer.item import QUESTIONS, Item, Question, Vote
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.people.labelling import as_shown
 from compeer.people.protocol import questions_for
 from compeer.reasoning import STEPS
 from compeer.reward.verdict import CHOICES, preference_of
@@ -41,20 +42,6 @@ from compeer.typed import from_json
 _LABEL_STUDIO_CONFIG = Path(__file__).with_name("label_studio.xml")
 _POTATO_CONFIG = Path(__file__).with_name("potato.yaml")
 _POTATO_ANSWERS = "annotation_output"
-
-
-class OutsideTask(NamedTuple):
-    """An item, the blind task that another tool shows, and the order of its replies."""
-
-    item: Item
-    task: LabelTask
-    candidate_first: bool
-
-    def votes_by_person(self) -> dict[str, list[Vote]]:
-        found: dict[str, list[Vote]] = {}
-        for vote in self.item.votes:
-            found.setdefault(vote.annotator, []).append(vote)
-        return found
 
 
 class OutsideAnswer(NamedTuple):
@@ -68,31 +55,30 @@ class OutsideAnswer(NamedTuple):
     seconds: float | None = None
 
 
-def outside_tasks(items: Iterable[Item], seed: int) -> list[OutsideTask]:
+def outside_tasks(items: Iterable[Item], seed: int) -> list[LabelTask]:
     """The items with a candidate as blind tasks."""
     found = []
     for item in items:
         if item.candidate is not None:
             name, first = _outside_name(item.id, seed)
-            task = task_for(item, candidate_first=first, name=name, questions=questions_for(item))
-            found.append(OutsideTask(item, task, first))
+            found.append(task_for(item, candidate_first=first, name=name, questions=questions_for(item)))
     return found
 
 
 def write_label_studio(folder: Path, items: Iterable[Item], seed: int) -> int:
-    """Write `tasks.json` and `config.xml` into a folder, with the votes that items carry; returns how many tasks."""
+    """Write `tasks.json` and `config.xml` into a folder, and return how many tasks."""
     given = outside_tasks(items, seed)
     folder.mkdir(parents=True, exist_ok=True)
     view = ElementTree.parse(_LABEL_STUDIO_CONFIG)
     root = view.getroot()
-    if not any(turn.images for one in given for turn in one.item.history):
+    if not any(turn.images for task in given for turn in task.history):
         root.remove(root.find("Image"))  # type: ignore[arg-type]
-    if any(one.task.reasoning is None for one in given):  # then a step may have nothing to answer
+    if any(task.reasoning is None for task in given):  # then a step may have nothing to answer
         for choices in root.iter("Choices"):
             if choices.get("name") != "preference":
                 del choices.attrib["required"], choices.attrib["requiredMessage"]
     view.write(folder / "config.xml", encoding="utf-8")
-    tasks = [_label_studio_task(one) for one in given]
+    tasks = [{"data": _label_studio_data(task)} for task in given]
     (folder / "tasks.json").write_bytes(msgspec.json.format(msgspec.json.encode(tasks)))
     return len(tasks)
 
@@ -116,38 +102,16 @@ def read_label_studio(path: Path, names: Iterable[str], seed: int) -> dict[str, 
     return found
 
 
-def _label_studio_task(one: OutsideTask) -> dict[str, Any]:
-    task, steps = one.task, one.task.reasoning or {}
-    data: dict[str, Any] = {
+def _label_studio_data(task: LabelTask) -> dict[str, Any]:
+    steps, pictures = task.reasoning or {}, [path for turn in task.history for path in turn.images]
+    return {
         "task": task.id,
         "conversation": [{"speaker": turn.speaker, "text": turn.text} for turn in task.history],
         **{f"step_{step}": steps.get(step, "") for step in STEPS},
         "first": task.first,
         "second": task.second,
+        **({"pictures": pictures} if pictures else {}),
     }
-    if pictures := [path for turn in task.history for path in turn.images]:
-        data["pictures"] = pictures
-    annotations = [
-        {
-            "completed_by": {"email": name},
-            "created_at": votes[0].at,
-            "lead_time": votes[0].seconds,
-            "was_cancelled": False,
-            "ground_truth": False,
-            "result": [
-                {
-                    "id": f"{task.id}-{vote.question}",
-                    "from_name": vote.question,
-                    "to_name": "second" if vote.question == "preference" else f"step_{vote.question}",
-                    "type": "choices",
-                    "value": {"choices": [str(as_shown(vote.value, one.candidate_first)).lower()]},
-                }
-                for vote in votes
-            ],
-        }
-        for name, votes in one.votes_by_person().items()
-    ]
-    return {"data": data, "annotations": annotations} if annotations else {"data": data}
 
 
 def _label_studio_answers(tasks: Iterable[Mapping[str, Any]]) -> Iterator[OutsideAnswer]:
@@ -169,16 +133,12 @@ def _label_studio_answers(tasks: Iterable[Mapping[str, Any]]) -> Iterator[Outsid
 
 
 def write_potato(folder: Path, items: Iterable[Item], seed: int, *, title: str) -> int:
-    """Write a Potato project, with the votes that the items carry; returns how many items."""
+    """Write a Potato project and return how many items it has."""
     given = outside_tasks(items, seed)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     settings = yaml.safe_load(_POTATO_CONFIG.read_text(encoding="utf-8")) | {"annotation_task_name": title}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    rows = ({"id": one.task.id, "text": _potato_text(one.task)} for one in given)
-    write_rows(folder / "data" / "items.jsonl", rows)
-    for name in dict.fromkeys(vote.annotator for one in given for vote in one.item.votes):
-        _write_potato_answers(folder / _POTATO_ANSWERS / _potato_folder(name), name, given)
-    return len(given)
+    return write_rows(folder / "data" / "items.jsonl", ({"id": task.id, "text": _potato_text(task)} for task in given))
 
 
 def read_potato(folder: Path, names: Iterable[str], seed: int) -> dict[str, list[Vote]]:
@@ -199,33 +159,6 @@ def _potato_text(task: LabelTask) -> str:
     parts = [block(turn.speaker, turn.text) for turn in task.history]
     parts += ["<hr>", *(block(step, text) for step, text in (task.reasoning or {}).items())]
     return "".join([*parts, "<hr>", block("first reply", task.first), block("second reply", task.second)])
-
-
-def _write_potato_answers(folder: Path, name: str, given: Iterable[OutsideTask]) -> None:
-    labels: dict[str, list[Any]] = {}
-    times: dict[str, dict[str, int]] = {}
-    for one in given:
-        votes = one.votes_by_person().get(name)
-        if not votes:
-            continue
-        said = {vote.question: _potato_word(vote, one.candidate_first) for vote in votes}
-        labels[one.task.id] = [[{"schema": question, "name": word}, word] for question, word in said.items()]
-        if votes[0].seconds is not None:
-            times[one.task.id] = {"total_time_ms": round(1000 * votes[0].seconds)}
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {
-        "user_id": name,
-        "instance_id_ordering": list(labels),
-        "instance_id_to_label_to_value": labels,
-        "instance_id_to_behavioral_data": times,
-    }
-    (folder / "user_state.json").write_bytes(msgspec.json.format(msgspec.json.encode(state)))
-
-
-def _potato_word(vote: Vote, candidate_first: bool) -> str:
-    if isinstance(vote.value, bool):
-        return "right" if vote.value else "wrong"
-    return str(as_shown(vote.value, candidate_first))
 
 
 def _potato_answers(person: Path) -> Iterator[OutsideAnswer]:
@@ -259,12 +192,6 @@ def _potato_choices(labels: Any) -> Iterator[tuple[str, str]]:
     for label, value in pairs:
         if value not in (None, False, ""):
             yield str(label.get("schema")), str(label.get("name"))
-
-
-def _potato_folder(name: str) -> str:
-    """A name as a folder. Letters, digits and the like stay; a name that must be changed gets a number of its own."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_@." else "_" for letter in name).lstrip(".")
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _outside_name(item: str, seed: int) -> tuple[str, bool]:
