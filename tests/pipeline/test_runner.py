@@ -170,25 +170,26 @@ def test_a_finished_run_has_nothing_to_do_and_says_so(tmp_path: Path, capsys: py
         ("prompts", "the prompts changed"),
         ("model", "model judge was scripted, is other"),
         ("seed", "seed was 1, is 2"),
-        ("params", "temperature was 0.1, is 0.9"),
+        ("options", "temperature was 0.1, is 0.9"),
     ],
 )
 def test_another_kind_of_rows_is_refused_and_the_difference_named(tmp_path: Path, change: str, named: str) -> None:
     source, model, out = write(tmp_path / "in.jsonl", *"abc"), Scripted("yes"), tmp_path / "out.jsonl"
-    run_stage(SAY, source, out, judged_by(model, 1), params={"temperature": 0.1}, progress=QUIET)
+    tools = msgspec.structs.replace(judged_by(model, 1), options={"temperature": 0.1})
+    run_stage(SAY, source, out, tools, progress=QUIET)
     before = out.read_bytes()
     stage = msgspec.structs.replace(SAY, prompts=("another",)) if change == "prompts" else SAY
     if change == "input":
         write(source, *"abcd")
     if change == "model":
         model.name = "other"
-    tools = judged_by(model, 2 if change == "seed" else 1)
-    params = {"temperature": 0.9 if change == "params" else 0.1}
+    seed, temperature = 2 if change == "seed" else 1, 0.9 if change == "options" else 0.1
+    tools = msgspec.structs.replace(tools, seed=seed, options={"temperature": temperature})
     with pytest.raises(UserError, match=named) as refusal:
-        run_stage(stage, source, out, tools, params=params, progress=QUIET)
+        run_stage(stage, source, out, tools, progress=QUIET)
     assert "--fresh" in str(refusal.value) and "another --out" in str(refusal.value)
     assert out.read_bytes() == before
-    run_stage(stage, source, out, tools, params=params, progress=QUIET, fresh=True)
+    run_stage(stage, source, out, tools, progress=QUIET, fresh=True)
 
 
 def test_a_file_of_unknown_origin_is_not_overwritten(tmp_path: Path) -> None:

@@ -206,7 +206,6 @@ class _Chain:
             workers=self.config.workers,
             cache=self.folder / "requests.sqlite",
             progress=self.progress,
-            params=options,
         )
         self.manifests.append(manifest)
         self.steps.append(BuildStep(name, str(out), manifest.counts.rows_out, manifest.counts.rejected))

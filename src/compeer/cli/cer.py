@@ -54,7 +54,6 @@ class StageOptions:
             limit=self.limit,
             engine=self.engine,
             workers=self.workers,
-            params=params,
             fresh=self.fresh,
             **asked,
         )

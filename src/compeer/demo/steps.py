@@ -36,8 +36,7 @@ from compeer.pipeline.work import ModelSpec
 from compeer.policy.prompts import demonstration
 from compeer.reasoning import split_thinking, with_thinking
 from compeer.reasoning.ontology import words
-from compeer.reward.judge import PARTS
-from compeer.reward.wire import Scored
+from compeer.reward.judge import PARTS, Scored
 from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
@@ -213,7 +212,6 @@ def answered(folder: DemoFolder, name: str) -> list[Item]:
         model_specs={"generator": ModelSpec(spec_of(folder, name), concurrency=4)},
         concurrency=4,
         cache=folder.path("answers", f"{name}.sqlite"),
-        params=options,
     )
     written = {item.id: item for item in read_items(out)}
     for reject in read_rows(_rejects(out), Reject):

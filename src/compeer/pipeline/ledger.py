@@ -104,6 +104,10 @@ class State(Run, kw_only=True):
     rejects_bytes: int = 0
     complete: bool = False  # every row is written; only the names are missing
 
+    def manifest(self, output: str, rejects: str) -> Manifest:
+        known = {name: getattr(self, name) for name in Run.__struct_fields__}
+        return Manifest(**known, output=output, rejects=rejects)
+
 
 class Done(msgspec.Struct, frozen=True, array_like=True):
     """What became of one input line: rows and rejects as they will stand in the files."""
@@ -244,8 +248,7 @@ class Ledger:
     def _name(self, state: State) -> Manifest:
         _put(self._parts[0], self.out)
         _put(self._parts[1], self.rejects)
-        known = {name: getattr(state, name) for name in Run.__struct_fields__}
-        manifest = Manifest(**known, output=str(self.out), rejects=str(self.rejects))
+        manifest = state.manifest(str(self.out), str(self.rejects))
         write_json(self.manifest_path, manifest)
         self.state_path.unlink()
         return manifest

@@ -30,18 +30,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.models.request import Model
-from compeer.pipeline.ledger import (
-    Done,
-    Fingerprint,
-    Ledger,
-    Manifest,
-    Run,
-    Spent,
-    State,
-    code_version,
-    hashed,
-    measure,
-)
+from compeer.pipeline.ledger import Done, Fingerprint, Ledger, Manifest, Spent, State, code_version, hashed, measure
 from compeer.pipeline.stage import Progress, Stage, Tools, estimate, prompts
 from compeer.pipeline.work import Job, ModelSpec, Take, Work, in_order, read_lines
 from compeer.typed import from_plain
@@ -65,10 +54,8 @@ def run_stage(
     preview: int = 0,
     engine: Literal["local", "ray"] = "local",
     workers: int = 2,
-    address: str | None = None,
     cache: str | Path | None = None,
     progress: Progress | None = None,
-    params: Mapping[str, Any] | None = None,
     fresh: bool = False,
     give_up_after: int = 100,
 ) -> Manifest:
@@ -102,7 +89,7 @@ def run_stage(
     state, total = begin(
         stage.name,
         source,
-        {**tools.options, **(params or {})},
+        tools.options,
         limit,
         version=code_version(stage.function),
         prompts=hashed(stage.prompts),
@@ -137,7 +124,7 @@ def run_stage(
     with under_way(ledger, total, progress):
         try:
             if engine == "ray":
-                run_on_ray(job, lines, take, state.spent, workers, address)
+                run_on_ray(job, lines, take, state.spent, workers)
             else:
                 asyncio.run(_run_here(job, homes, lines, take, state.spent))
         except BaseException:
@@ -212,8 +199,7 @@ def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, s
     for prompt in prompts(stage, rows, tools):
         print(prompt, end="\n\n")
     state.counts.rows_in = len(rows)
-    known = {name: getattr(state, name) for name in Run.__struct_fields__}
-    return Manifest(**known, output="", rejects="")
+    return state.manifest("", "")
 
 
 def _rows(stage: Stage, source: str | Path, count: int) -> list[Any]:
@@ -252,11 +238,9 @@ class Worker:
             return await self.work.one(numbered)
 
 
-def run_on_ray(
-    job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: Spent, workers: int, address: str | None
-) -> None:
-    """Run a job on the cluster at `address` ($RAY_ADDRESS; without either, on one started here for this run)."""
-    ray, ours = _connected(workers, address)
+def run_on_ray(job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: Spent, workers: int) -> None:
+    """Run a job on the cluster at $RAY_ADDRESS; without it, on one started here for this run."""
+    ray, ours = _connected(workers)
     share = msgspec.structs.replace(job, concurrency=-(-job.concurrency // workers))
     remote = ray.remote(Worker).options(max_concurrency=_AT_ONCE, max_restarts=3, max_task_retries=3)
     actors = [remote.remote(share) for _ in range(workers)]
@@ -287,7 +271,7 @@ def run_on_ray(
             ray.shutdown()
 
 
-def _connected(workers: int, address: str | None) -> tuple[Any, bool]:
+def _connected(workers: int) -> tuple[Any, bool]:
     """Ray, connected, and whether that was done here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     try:
@@ -297,10 +281,10 @@ def _connected(workers: int, address: str | None) -> tuple[Any, bool]:
     if ray.is_initialized():
         return ray, False
     try:
-        if address or os.environ.get("RAY_ADDRESS"):
-            ray.init(address=address, log_to_driver=False)
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(log_to_driver=False)
         else:
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, configure_logging=False)
     except ConnectionError as error:
-        raise UserError(f"There is no Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: {error}.") from None
+        raise UserError(f"There is no Ray cluster at {os.environ.get('RAY_ADDRESS')}: {error}.") from None
     return ray, True

@@ -397,7 +397,6 @@ def collect(
         Tools(options=dict(options or {})),
         model_specs={"generator": policy},
         concurrency=policy.concurrency,
-        params={"per_item": per_item},
     )
     return list(read_items(manifest.output))
 
