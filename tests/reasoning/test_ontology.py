@@ -14,7 +14,6 @@ from compeer.reasoning.ontology import (
     STAGES,
     STRATEGIES,
     VOCABULARIES,
-    Value,
     Vocabulary,
     fits,
     fold,
@@ -153,9 +152,12 @@ def test_unknown_names() -> None:
         EMOTIONS.get("sad")
 
 
-def test_one_spelling_for_two_values_is_refused() -> None:
-    with pytest.raises(ValueError, match="'Low' names both 'sad' and 'down'"):
-        Vocabulary("mood", [Value("sad", "悲", "", "", ("low",)), Value("down", "低", "", "", ("Low",))])
+@pytest.mark.parametrize("vocabulary", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_no_spelling_names_two_values(vocabulary: Vocabulary) -> None:
+    named: dict[str, str] = {}
+    for value in vocabulary:
+        for spelling in (value.id, value.zh, *value.aliases):
+            assert named.setdefault(fold(spelling), value.id) == value.id, spelling
 
 
 def test_every_emotion_has_sentiments_and_every_sentiment_emotions() -> None:

@@ -24,9 +24,8 @@ from compeer.models.endpoint import Endpoint
 from compeer.reward.case import Case, trial_case
 from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.client import JudgeClient, JudgeCounts
-from compeer.reward.judge import Judgement, Orders, StepVerdict
+from compeer.reward.judge import JudgeError, Judgement, Orders, StepVerdict, failure_kind
 from compeer.reward.remote_judge import RemoteJudge
-from compeer.reward.wire import JudgeError, failure_kind
 
 BUDGET = 1.6
 

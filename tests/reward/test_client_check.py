@@ -11,9 +11,8 @@ from tests.reward.rule_judge import Awkward, RuleJudge
 from compeer.errors import UserError
 from compeer.reward.case import Case
 from compeer.reward.client import JudgeClient
-from compeer.reward.judge import Judgement, Orders, StepVerdict
+from compeer.reward.judge import JudgeError, Judgement, Orders, StepVerdict
 from compeer.reward.remote_judge import RemoteJudge
-from compeer.reward.wire import JudgeError
 
 
 @pytest.fixture(scope="module")

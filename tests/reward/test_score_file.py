@@ -25,10 +25,9 @@ from compeer.errors import UserError
 from compeer.pipeline.ledger import NoAnswers
 from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case, case_of
-from compeer.reward.judge import Judgement, Orders, PairVerdict, StepVerdict
+from compeer.reward.judge import Judgement, Orders, PairVerdict, Scored, StepVerdict, score_of
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.score_file import ScoreSummary, score, summarised
-from compeer.reward.wire import Scored, score_of
 
 QUIET = Progress(quiet=True)
 

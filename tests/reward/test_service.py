@@ -24,10 +24,9 @@ from compeer.cer import gold
 from compeer.errors import UserError
 from compeer.models.request import Patience
 from compeer.reward.case import Case, case_of, trial_case
-from compeer.reward.judge import Judgement, Orders
-from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.judge import JudgeError, Judgement, Orders
+from compeer.reward.remote_judge import JudgeReply, JudgeRequest, RemoteJudge
 from compeer.reward.service import JudgeQueue, JudgeService, ServiceMetrics, ServiceSettings, serve
-from compeer.reward.wire import JudgeError, JudgeReply, JudgeRequest
 
 ONE_TRY = Patience(attempts=1, timeout=20.0)
 
@@ -357,7 +356,7 @@ import asyncio, sys
 from compeer.models.request import Patience
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.case import trial_case
-from compeer.reward.wire import JudgeError
+from compeer.reward.judge import JudgeError
 async def main():
     judge = RemoteJudge(sys.argv[1], patience=Patience(attempts=1))
     try:

@@ -19,11 +19,10 @@ from compeer.dialogue import read_rows, write_rows
 from compeer.pipeline.stage import Progress
 from compeer.reward.case import Case
 from compeer.reward.client import JudgeClient
-from compeer.reward.judge import Judgement
+from compeer.reward.judge import Judgement, Scored
 from compeer.reward.local_judge import LocalJudge
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.score_file import score
-from compeer.reward.wire import Scored
 
 SERVE = ("-m", "compeer.cli", "reward", "serve")
 NEAR = 1e-3

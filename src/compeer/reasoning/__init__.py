@@ -2,8 +2,7 @@
 
 ontology    the closed vocabularies, in English and Chinese, with the aliases of every corpus
 schema      the three steps, their labels, and the tags around them
-parse       strict reading of a model's output, with a precise diagnosis of what is missing
-render      the way back; refuses what would not parse to the same thing
+parse       strict reading of a model's output, with a precise diagnosis of what is missing; render, the way back
 stream      the same reading while the output is still being written; filters of markup and stop strings
 control     pins and given steps
 grammar     what a controlled output may look like: GBNF, regular expression, prefix
@@ -11,10 +10,18 @@ prompt      how a model is asked, in both languages
 """
 
 from compeer.reasoning.control import Control, ControlError, Pins, edit, violations
-from compeer.reasoning.parse import Parsed, Problem, begins_with_thinking, fields, parse, split_thinking
+from compeer.reasoning.parse import (
+    Parsed,
+    Problem,
+    begins_with_thinking,
+    fields,
+    parse,
+    render,
+    split_thinking,
+    with_thinking,
+)
 from compeer.reasoning.prompt import system_prompt
-from compeer.reasoning.render import render, render_step, with_thinking
-from compeer.reasoning.schema import LABELS, STEPS, EmotionStep, HistoryStep, Reasoning, StrategyStep
+from compeer.reasoning.schema import LABELS, STEPS, EmotionStep, HistoryStep, Reasoning, StrategyStep, render_step
 from compeer.reasoning.stream import Event, StreamParser
 
 __all__ = [

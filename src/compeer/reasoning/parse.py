@@ -1,18 +1,20 @@
-"""Strict reading of a model's output. Never raises; linear in the length of the text.
+"""Strict reading of a model's output, and the way back. Reading never raises and is linear in the length of the text.
 
 Complete means: one `<think>` block with the three steps, each once, in order, each with free text and
 then its labelled lines in order with valid values, nothing between the steps, and after it a reply that
 has words and no tags. White space and letter case do not matter; everything else does, because
 completeness is the format part of the reward and a model will find whatever is left open.
 
-Each problem says what is wrong and where, in one line, and carries a code for counting.
+Each problem says what is wrong and where, in one line, and carries a code for counting. `render` refuses what would not
+parse back to the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -27,6 +29,8 @@ from compeer.reasoning.schema import (
     has_words,
     match_label_line,
     read_value,
+    render_step,
+    write_value,
 )
 
 # something that looks like markup in a reply, whether ours or not ("<3" does not)
@@ -78,47 +82,43 @@ def begins_with_thinking(text: str) -> bool:
     return text.lstrip().startswith("<think>")
 
 
+class _Tag(NamedTuple):
+    """One of our tags in a text; the name of a closing one begins with a slash."""
+
+    name: str
+    start: int
+    end: int
+
+
 def parse(text: str) -> Parsed:
     """Read a model's whole output."""
-    problems: list[Problem] = []
-    tags = list(TAG.finditer(text))
-    names = [tag.group(1) + tag.group(2).lower() for tag in tags]
-    end_of_thinking = next((tag for tag, name in zip(tags, names, strict=True) if name == "/think"), None)
-    cut = end_of_thinking.end() if end_of_thinking else len(text)
-    inside = [name for tag, name in zip(tags, names, strict=True) if tag.start() < cut]
-
-    problems += _check_tags(inside)
-    if tuple(inside) == TAG_SEQUENCE:
-        problems += _check_gaps(text, tags)
-
+    tags = [_Tag(one[1] + one[2].lower(), *one.span()) for one in TAG.finditer(text)]
+    closing = next((place for place, tag in enumerate(tags) if tag.name == "/think"), None)
+    inside = tags if closing is None else tags[: closing + 1]  # and behind them, the reply
+    problems = _check_tags(text, inside)
     texts: dict[str, str] = {}
     labels: dict[str, str | int] = {}
     languages: set[Language] = set()
     for step in STEPS:
-        body = _body(text, tags, names, step, cut)
-        if body is not None:
-            found = _read_step(step, body)
-            problems += found.problems
-            if found.text:
-                texts[step] = found.text
-            labels |= found.labels
-            languages |= found.languages
+        if (body := _body(text, inside, step)) is not None:
+            free = _read_step(step, body, labels, languages, problems)
+            if free:
+                texts[step] = free
     if len(languages) > 1:
         problems.append(Problem("mixed-languages", "the labelled lines mix English and Chinese; use one language"))
 
-    response = _response(text, tags, names, end_of_thinking)
-    reply_tags = len(tags) - len(inside)
-    if reply_tags:
-        problems.append(Problem("tag-in-reply", f"the reply contains {_times(reply_tags, 'reasoning tag')}"))
+    response = _response(text, tags, closing)
+    if extra := len(tags) - len(inside):
+        many = "a reasoning tag" if extra == 1 else f"{extra} reasoning tags"
+        problems.append(Problem("tag-in-reply", f"the reply contains {many}"))
     elif markup := _MARKUP.search(response):
         problems.append(Problem("tag-in-reply", f"the reply contains markup: {markup.group()[:40]}"))
     if not has_words(response):
         problems.append(Problem("empty-reply", "there is no reply after </think>"))
 
-    reasoning = None
-    if len(texts) == len(STEPS) and len(labels) == len(KEYS) and len(languages) == 1:
-        reasoning = Reasoning.of(texts, labels, next(iter(languages)))
     language = next(iter(languages)) if len(languages) == 1 else None
+    whole = language is not None and len(texts) == len(STEPS) and len(labels) == len(KEYS)
+    reasoning = Reasoning.of(texts, labels, language or "en") if whole else None
     return Parsed(not problems, tuple(problems), reasoning, response, texts, labels, language)
 
 
@@ -135,12 +135,73 @@ def fields(parsed: Parsed, raw: str) -> dict[str, Any]:
     }
 
 
-def _check_tags(inside: list[str]) -> list[Problem]:
-    """Each tag once and in order, up to and including the first </think>."""
-    if tuple(inside) == TAG_SEQUENCE:
-        return []
-    counts = Counter(inside)
+def render(reasoning: Reasoning, response: str) -> str:
+    """The full output. Raises ValueError when a text holds tags, labelled lines or no words.
+
+    >>> r = Reasoning.of(
+    ...     {"history": "Lost the job.", "emotion": "Ashamed.", "strategy": "Ask first."},
+    ...     {"stage": "exploration", "sentiment": "negative", "emotion": "shame", "intensity": 4,
+    ...      "strategy": "question"})
+    >>> print(render(r, "What happened?"))
+    <think>
+    <history>
+    Lost the job.
+    Stage: exploration
+    </history>
+    <emotion>
+    Ashamed.
+    Sentiment: negative
+    Emotion: shame
+    Intensity: 4
+    </emotion>
+    <strategy>
+    Ask first.
+    Strategy: question
+    </strategy>
+    </think>
+    What happened?
+    """
+    steps = "\n".join(f"<{step}>\n{render_step(reasoning, step)}\n</{step}>" for step in STEPS)
+    output = f"<think>\n{steps}\n</think>\n{response}"
+    parsed = parse(output)
+    if parsed.problems:
+        raise ValueError("cannot be rendered: " + "; ".join(parsed.problems))
+    if parsed.reasoning != reasoning or parsed.response != response:
+        raise ValueError("cannot be rendered: texts must not begin or end with white space")
+    return output
+
+
+def with_thinking(thinking: str, reply: str) -> str:
+    """One text of what a server or a provider sent in two parts."""
+    return f"<think>\n{thinking}\n</think>\n{reply}" if thinking else reply
+
+
+def named_labels(parsed: Parsed) -> dict[str, str]:
+    """The conclusions as a person of this language names them."""
+    language = parsed.language or "en"
+    return {label: write_value(label, value, language) for label, value in parsed.labels.items()}
+
+
+def chips(parsed: Parsed) -> list[str]:
+    """The conclusions in short: stage, feeling with its intensity, strategy."""
+    named = named_labels(parsed)
+    if "emotion" in named and "intensity" in named:
+        named["emotion"] += f" {named['intensity']}/5"
+    return [named[label] for label in ("stage", "emotion", "strategy") if label in named]
+
+
+def _check_tags(text: str, inside: list[_Tag]) -> list[Problem]:
+    """Each tag once and in order, up to and including the first </think>, and nothing but white space between steps."""
+    names = [tag.name for tag in inside]
     problems = []
+    if tuple(names) == TAG_SEQUENCE:
+        if text[: inside[0].start].strip():
+            problems.append(Problem("stray-text", "there is text before <think>"))
+        for before, after in zip(inside[::2], inside[1::2], strict=True):  # <think> and <history>, and so on
+            if text[before.end : after.start].strip():
+                problems.append(Problem("stray-text", f"there is text between <{before.name}> and <{after.name}>"))
+        return problems
+    counts = Counter(names)
     if not counts["think"]:
         problems.append(Problem("no-think", "there is no <think> block"))
     if not counts["/think"] and counts["think"]:
@@ -149,10 +210,10 @@ def _check_tags(inside: list[str]) -> list[Problem]:
         problems.append(Problem("repeated-think", f"<think> appears {counts['think']} times; it must appear once"))
     for step in STEPS:
         opened, closed = counts[step], counts["/" + step]
-        if not opened and not closed:
+        times = max(opened, closed)
+        if not times:
             problems.append(Problem("missing-step", f"there is no <{step}> step", step))
-        elif opened > 1 or closed > 1:
-            times = max(opened, closed)
+        elif times > 1:
             problems.append(Problem("repeated-step", f"<{step}> appears {times} times; it must appear once", step))
         elif not closed:
             problems.append(Problem("unclosed-step", f"<{step}> is never closed", step))
@@ -163,73 +224,48 @@ def _check_tags(inside: list[str]) -> list[Problem]:
     return problems
 
 
-def _check_gaps(text: str, tags: list[re.Match[str]]) -> list[Problem]:
-    """Nothing but white space before <think> and between the steps."""
-    problems = []
-    if text[: tags[0].start()].strip():
-        problems.append(Problem("stray-text", "there is text before <think>"))
-    for before, after in ((0, 1), (2, 3), (4, 5), (6, 7)):
-        if text[tags[before].end() : tags[after].start()].strip():
-            where = f"between <{TAG_SEQUENCE[before]}> and <{TAG_SEQUENCE[after]}>"
-            problems.append(Problem("stray-text", f"there is text {where}"))
-    return problems
-
-
-def _body(text: str, tags: list[re.Match[str]], names: list[str], step: str, cut: int) -> str | None:
+def _body(text: str, inside: list[_Tag], step: str) -> str | None:
     """What stands inside a step that is opened and closed, with no other tag inside."""
-    for number, name in enumerate(names[:-1]):
-        if name == step and names[number + 1] == "/" + step and tags[number].start() < cut:
-            return text[tags[number].end() : tags[number + 1].start()]
+    for opened, closed in pairwise(inside):
+        if opened.name == step and closed.name == "/" + step:
+            return text[opened.end : closed.start]
     return None
 
 
-class _Step(msgspec.Struct):
-    text: str
-    labels: dict[str, str | int]
-    languages: set[Language]
-    problems: list[Problem]
-
-
-def _read_step(step: str, body: str) -> _Step:
-    """Free text, then the labelled lines of this step, in order, each once, with a valid value."""
-    found = _Step("", {}, set(), [])
+def _read_step(
+    step: str, body: str, labels: dict[str, str | int], languages: set[Language], problems: list[Problem]
+) -> str:
+    """The free text; then the labelled lines of this step must follow, in order, each once, with a valid value."""
+    before = len(problems)
     lines = body.split("\n")
     matches = [match_label_line(step, line) for line in lines]
     first = next((number for number, match in enumerate(matches) if match), len(lines))
-    found.text = "\n".join(lines[:first]).strip()
-    if not has_words(found.text):
-        found.text = ""
-        found.problems.append(Problem("empty-step", f"<{step}> has no free text before its labelled lines", step))
-    order: list[str] = []
-    times: Counter[str] = Counter()
-    trailing = False
-    for line, match in zip(lines[first:], matches[first:], strict=True):
-        if match is None:
-            trailing = trailing or bool(line.strip())
-            continue
-        label, language, written = match
-        found.languages.add(language)
-        if times[label] == 0:  # the first line counts; further ones are reported as repeated
+    free = "\n".join(lines[:first]).strip()
+    if not has_words(free):
+        free = ""
+        problems.append(Problem("empty-step", f"<{step}> has no free text before its labelled lines", step))
+    times: Counter[str] = Counter()  # counts its labels in the order of their first lines
+    for label, language, written in filter(None, matches):
+        languages.add(language)
+        if not times[label]:  # the first line counts; further ones are reported as repeated
             value = read_value(label, written, language)
             if value is None:
-                found.problems.append(_invalid(step, label, language, written))
+                problems.append(_invalid(step, label, language, written))
             else:
-                found.labels[label] = value
-        order.append(label)
+                labels[label] = value
         times[label] += 1
     for label in LABELS[step]:
-        if times[label] == 0:
-            key = KEYS[label]["en"]
-            found.problems.append(Problem("missing-label", f"<{step}> has no line '{key}: …'", step))
+        key = KEYS[label]["en"]
+        if label not in times:
+            problems.append(Problem("missing-label", f"<{step}> has no line '{key}: …'", step))
         elif times[label] > 1:
-            key = KEYS[label]["en"]
-            found.problems.append(Problem("repeated-label", f"<{step}> has {times[label]} lines '{key}: …'", step))
-    if trailing:
-        found.problems.append(Problem("misplaced-text", f"<{step}> has text after its labelled lines", step))
-    if not found.problems and tuple(order) != LABELS[step]:
+            problems.append(Problem("repeated-label", f"<{step}> has {times[label]} lines '{key}: …'", step))
+    if any(line.strip() for line, match in zip(lines[first:], matches[first:], strict=True) if not match):
+        problems.append(Problem("misplaced-text", f"<{step}> has text after its labelled lines", step))
+    if len(problems) == before and tuple(times) != LABELS[step]:
         wanted = ", ".join(KEYS[label]["en"] for label in LABELS[step])
-        found.problems.append(Problem("label-order", f"the labelled lines of <{step}> must be {wanted}", step))
-    return found
+        problems.append(Problem("label-order", f"the labelled lines of <{step}> must be {wanted}", step))
+    return free
 
 
 def _invalid(step: str, label: str, language: Language, written: str) -> Problem:
@@ -240,18 +276,11 @@ def _invalid(step: str, label: str, language: Language, written: str) -> Problem
     return Problem("invalid-label", f"'{key}' in <{step}> is {shown}; it must be one of {few}", step)
 
 
-def _response(text: str, tags: list[re.Match[str]], names: list[str], end_of_thinking: re.Match[str] | None) -> str:
+def _response(text: str, tags: list[_Tag], closing: int | None) -> str:
     """The reply: what follows the thinking, without any tag of ours; the best guess where tags are missing."""
-    if end_of_thinking:
-        start = end_of_thinking.end()
-    elif not tags:
-        start = 0
+    if closing is not None:
+        start = tags[closing].end
     else:
-        closed = [tag.end() for tag, name in zip(tags, names, strict=True) if name == "/strategy"]
-        start = closed[-1] if closed else len(text)
+        start = max((tag.end for tag in tags if tag.name == "/strategy"), default=len(text) if tags else 0)
     # a line break instead of each tag: "<th<think>ink>" must not close up to a new one
     return TAG.sub("\n", text[start:]).strip()
-
-
-def _times(count: int, what: str) -> str:
-    return f"a {what}" if count == 1 else f"{count} {what}s"

@@ -163,6 +163,21 @@ def write_value(label: str, value: str | int, language: Language) -> str:
     return str(value) if label == "intensity" else VOCABULARIES[label].get(str(value)).name(language)
 
 
+def label_line(label: str, value: str | int, language: Language) -> str:
+    """A whole labelled line.
+
+    >>> label_line("stage", "exploration", "en")
+    'Stage: exploration'
+    """
+    return KEYS[label][language] + COLON[language] + write_value(label, value, language)
+
+
+def render_step(reasoning: Reasoning, step: str) -> str:
+    """One step without its tags: free text and labelled lines."""
+    lines = [label_line(label, reasoning.label(label), reasoning.language) for label in LABELS[step]]
+    return "\n".join([reasoning.text(step), *lines])
+
+
 def has_words(text: str) -> bool:
     """Whether there is anything to read: at least one letter, digit or Chinese character."""
     return any(character.isalnum() for character in text)

@@ -8,7 +8,7 @@ Cases are sent in pieces, a bounded number at a time. A piece without an answer 
 When the judge did answer, but not usably, the piece is halved, so that a case that cannot be judged (too large, or it
 makes the server fail) ends up alone and is given up once others were judged. While nothing at all is judged, the judge
 is the problem, and only the budget ends the attempts. What is not judged by then comes back with a `failure` that
-begins with its kind (`wire.FailureKind`), and is counted.
+begins with its kind (`FailureKind`), and is counted.
 
 A judge that was found dead does not cost the whole budget again: each later step first sends one small case, and the
 rest only when that is judged. So training continues with the first step in which the judge answers.
@@ -35,13 +35,21 @@ from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.models.request import FailureKind
 from compeer.reasoning.ontology import Language
-from compeer.reward import wire
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
-from compeer.reward.judge import Judge, Judgement, Orders
+from compeer.reward.judge import (
+    Judge,
+    JudgeError,
+    Judgement,
+    Orders,
+    failed_judgement,
+    failure_kind,
+    fingerprint,
+    missing_answer,
+    reply_problem,
+)
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind
-from compeer.reward.wire import fingerprint
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
@@ -162,7 +170,7 @@ class JudgeClient:
 
         `seen`: how many pieces had been judged when this one first failed.
         """
-        lacking: list[tuple[wire.JudgeError, list[int]]]
+        lacking: list[tuple[JudgeError, list[int]]]
         async with gate:
             step.retried += len(places) if tries else 0
             before = step.judged
@@ -170,7 +178,7 @@ class JudgeClient:
                 answers = await self._ask([step.cases[place] for place in places], min(self.attempt, step.left))
                 lacking = step.take(places, answers, self.judge.kind)
                 self.dead = self.dead if step.last_failed else None
-            except wire.JudgeError as error:
+            except JudgeError as error:
                 lacking, step.last_failed = [(error, places)], True
         seen = step.judged if seen is None else seen
         await asyncio.gather(*(self._judge_again(step, gate, *one, tries + 1, seen, before) for one in lacking))
@@ -179,7 +187,7 @@ class JudgeClient:
         self,
         step: _Step,
         gate: asyncio.Semaphore,
-        error: wire.JudgeError,
+        error: JudgeError,
         places: list[int],
         tries: int,
         seen: int,
@@ -209,16 +217,16 @@ class JudgeClient:
         try:
             async with asyncio.timeout(None if math.isinf(limit) else max(0.05, limit)):
                 answers = await self.judge.judge(cases, orders=orders or self.orders)
-        except wire.JudgeError:
+        except JudgeError:
             raise
         except TimeoutError:
-            raise wire.JudgeError("time", f"no answer within {limit:.3g} s") from None
+            raise JudgeError("time", f"no answer within {limit:.3g} s") from None
         except UserError as error:
-            raise wire.JudgeError("judge", str(error)) from error
+            raise JudgeError("judge", str(error)) from error
         except Exception as error:
-            raise wire.JudgeError("judge", f"{self.judge.name} failed: {type(error).__name__}: {error}") from error
-        if problem := wire.reply_problem(cases, answers):
-            raise wire.JudgeError("nonsense", f"{self.judge.name} gave {problem}")
+            raise JudgeError("judge", f"{self.judge.name} failed: {type(error).__name__}: {error}") from error
+        if problem := reply_problem(cases, answers):
+            raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
     async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> TrialResult:
@@ -226,15 +234,15 @@ class JudgeClient:
         began = time.monotonic()
         try:
             answer = (await self._ask([case], limit, orders))[0]
-        except wire.JudgeError as error:
-            raise wire.JudgeError(error.kind, f"The judge did not judge an easy case. {error}") from None
+        except JudgeError as error:
+            raise JudgeError(error.kind, f"The judge did not judge an easy case. {error}") from None
         if answer.failure is not None:
             why = f"{self.judge.name} could not judge an easy case: {answer.failure}"
-            raise wire.JudgeError(wire.failure_kind(answer.failure), why)
-        if wire.missing_answer(case, answer, self.judge.kind):
+            raise JudgeError(failure_kind(answer.failure), why)
+        if missing_answer(case, answer, self.judge.kind):
             reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
             example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
-            raise wire.JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
+            raise JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
         return TrialResult(case.id, answer.total, time.monotonic() - began, answer)
 
     async def _is_back(self, step: _Step) -> bool:
@@ -247,7 +255,7 @@ class JudgeClient:
             )
             self.dead = None
             return True
-        except wire.JudgeError as error:
+        except JudgeError as error:
             why = (error.kind, f"the judge is not back: {error}")
             step.failures = dict.fromkeys(range(len(step.cases)), why)
             return False
@@ -257,7 +265,7 @@ class JudgeClient:
         while True:
             try:
                 return dict(await self.judge.identity())
-            except wire.JudgeError as error:
+            except JudgeError as error:
                 if error.kind == "nonsense" or error.again != "later" or time.monotonic() > ends:
                     raise
                 await asyncio.sleep(0.5)
@@ -294,7 +302,7 @@ class JudgeClient:
             counts.seconds += time.monotonic() - step.began
             for judgement in result:
                 if judgement.failure is not None:
-                    kind = wire.failure_kind(judgement.failure)
+                    kind = failure_kind(judgement.failure)
                     counts.failed[kind] = counts.failed.get(kind, 0) + 1
             if step.died:
                 counts.outages += self.dead is None
@@ -349,11 +357,11 @@ class _Step:
 
     def take(
         self, places: Sequence[int], answers: Sequence[Judgement], kind: Kind
-    ) -> list[tuple[wire.JudgeError, list[int]]]:
+    ) -> list[tuple[JudgeError, list[int]]]:
         """Keep what was judged; what lacks an answer, by what is lacking."""
-        lacking: dict[str, tuple[wire.JudgeError, list[int]]] = {}
+        lacking: dict[str, tuple[JudgeError, list[int]]] = {}
         for place, answer in zip(places, answers, strict=True):
-            error = wire.missing_answer(self.cases[place], answer, kind)
+            error = missing_answer(self.cases[place], answer, kind)
             if error is None:
                 self.found[place] = answer
             else:
@@ -365,7 +373,7 @@ class _Step:
     def close(self) -> list[Judgement]:
         late: tuple[FailureKind, str] = ("time", f"the {self.budget:g} s for a step were over")
         self.result = [
-            self.found.get(place) or wire.failed_judgement(case, *self.failures.get(place, late))
+            self.found.get(place) or failed_judgement(case, *self.failures.get(place, late))
             for place, case in enumerate(self.cases)
         ]
         return self.result

@@ -3,8 +3,9 @@
     judgements = await judge.judge(cases, orders="both")
     judgements[0].total, judgements[0].parts()
 
-A judge that has no answer says so in `failure`; it never raises for a single case. The caller decides what a missing
-answer is worth: `total` counts it like a wrong step, policy training replaces it.
+A judge that has no answer says so in `failure`, as "KIND: what happened", readable as a sentence and countable as a
+category; it never raises for a single case. The caller decides what a missing answer is worth: `total` counts it like a
+wrong step, policy training replaces it.
 
 A judge is known by the hashes of its weights (`models.checkpoint.model_sha256`) and of these words, not by its place.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
 from compeer.cer.item import PastTurn, Preference, Question
+from compeer.models.request import FailureKind, NoAnswer
 from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
@@ -28,6 +30,10 @@ from compeer.reward.verdict import PAIR_WORDS, PREFERENCES, STEP_WORDS, Kind, pr
 #: `one`: an order drawn from the case's id; `both`: each pair is shown twice and the probabilities are averaged
 Orders = Literal["one", "both", "candidate_first", "reference_first"]
 PARTS: tuple[str, ...] = (*STEPS, "preference", "format")
+
+
+class JudgeError(NoAnswer):
+    """No answer to a whole request, which may help later or with fewer cases."""
 
 
 class StepVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,9 +65,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def preference_p(self) -> dict[Preference, float]:
         """Probabilities of the four preferences, averaged over the orders in which the pair was shown."""
         known = [pair.p for pair in self.pairs if pair.p]
-        if not known:
-            return {}
-        return {name: sum(p.get(name, 0.0) for p in known) / len(known) for name in PREFERENCES}
+        return {name: sum(p.get(name, 0.0) for p in known) / len(known) for name in PREFERENCES} if known else {}
 
     @property
     def preference(self) -> Preference | None:
@@ -85,19 +89,30 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def parts(self, soft: bool = False) -> dict[str, float]:
         """Each part of the reward, -1 to 1. `soft` uses probabilities instead of verdicts where they are known."""
-        found: dict[str, float] = {}
-        for name, step in zip(STEPS, self.steps, strict=True):
-            if soft and step.p is not None and step.value is not None:
-                found[name] = 2 * step.p - 1
-            else:
-                found[name] = 1.0 if step.value is True else -1.0
-        p = self.preference_p
-        if soft and p:
-            found["preference"] = 2 * sum(p[name] for name in GOOD) - 1
-        else:
-            found["preference"] = 1.0 if self.preference in GOOD else -1.0
-        found["format"] = 1.0 if self.complete else -1.0
+        good = [step.value is True for step in self.steps] + [self.preference in GOOD, self.complete]
+        found = {name: 1.0 if is_good else -1.0 for name, is_good in zip(PARTS, good, strict=True)}
+        if soft:
+            known = {name: step.p for name, step in zip(STEPS, self.steps, strict=True) if step.value is not None}
+            found |= {name: 2 * p - 1 for name, p in known.items() if p is not None}
+            if p := self.preference_p:
+                found["preference"] = 2 * sum(p[name] for name in GOOD) - 1
         return found
+
+
+class Scored(msgspec.Struct, frozen=True, kw_only=True):
+    """A judgement with its reward. Both parts and total are None for a judgement that failed."""
+
+    id: str
+    judgement: Judgement
+    parts: dict[str, float] | None
+    total: int | None
+
+
+def score_of(judgement: Judgement) -> Scored:
+    """The row that is written for a judgement."""
+    failed = judgement.failure is not None
+    parts, total = (None, None) if failed else (judgement.parts(), judgement.total)
+    return Scored(id=judgement.id, judgement=judgement, parts=parts, total=total)
 
 
 class OpenCase:
@@ -191,3 +206,59 @@ def prompts_sha256(kind: Kind) -> str:
         words = [*STEP_WORDS[language].values(), *PAIR_WORDS[language].values()]
         asked.append([words, [messages(thread, ["i"] * 4) for thread in threads(case, kind, candidate_first=True)]])
     return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
+
+
+def fingerprint(identity: Mapping[str, Any]) -> str:
+    """A short hash of a judge's identity, independent of the order of its fields.
+
+    >>> fingerprint({"kind": "prm", "weights": "ab"}) == fingerprint({"weights": "ab", "kind": "prm"})
+    True
+    """
+    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()[:16]
+
+
+def failed_judgement(case: Case, kind: FailureKind, why: str) -> Judgement:
+    return Judgement(id=case.id, complete=case.complete, failure=f"{kind}: {why}")
+
+
+def failure_kind(failure: str) -> FailureKind:
+    """The category of a failure.
+
+    >>> failure_kind("time: no answer within 60 s"), failure_kind("the history is too long")
+    ('time', 'judge')
+    """
+    named = failure.partition(":")[0]
+    return next((kind for kind in get_args(FailureKind) if kind == named), "judge")
+
+
+def missing_answer(case: Case, judgement: Judgement, kind: Kind) -> JudgeError | None:
+    """What a judgement lacks that asking again may bring: an answer from the model behind the judge, any verdict."""
+    if judgement.failure is not None:
+        reason = failure_kind(judgement.failure)
+        passing = reason in ("time", "connection", "nonsense") or "No answer from" in judgement.failure
+        return JudgeError(reason, judgement.failure.removeprefix(f"{reason}: ")) if passing else None
+    asked = (kind != "orm" and any(case.steps)) or (kind != "prm" and case.comparable)
+    given = [step.value for step in judgement.steps] + [pair.preference for pair in judgement.pairs]
+    return JudgeError("nonsense", "it gave no verdict at all") if asked and set(given) <= {None} else None
+
+
+def reply_problem(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str | None:
+    """Why these cannot be the judgements of these cases, or None.
+
+    Whether the format is complete is known before the judge is asked; a judge cannot change it.
+    """
+    if len(judgements) != len(cases):
+        return f"{len(judgements)} judgements for {len(cases)} cases"
+    for case, judgement in zip(cases, judgements, strict=True):
+        if judgement.id != case.id:
+            return f"a judgement of {judgement.id!r:.80} where {case.id!r:.80} was asked about"
+        if judgement.complete != case.complete:
+            return f"{case.id!r:.80}: another result on the format than the parser's"
+        known = [step.p for step in judgement.steps if step.p is not None]
+        known += [value for pair in judgement.pairs for value in pair.p.values()]
+        if not all(-1e-6 <= value <= 1 + 1e-6 for value in known):  # false for a NaN too
+            return f"{case.id!r:.80}: a probability outside of 0 to 1"
+        missing = [step is None for step in case.steps]
+        if any(gone and step.value is not None for gone, step in zip(missing, judgement.steps, strict=True)):
+            return f"{case.id!r:.80}: a verdict on a step that is not there"
+    return None

@@ -37,10 +37,9 @@ from compeer.pipeline.stage import Progress, Reject
 from compeer.pipeline.work import read_lines
 from compeer.reward.case import Case, case_of
 from compeer.reward.client import JudgeClient
-from compeer.reward.judge import Judge, Judgement, Orders
+from compeer.reward.judge import Judge, Judgement, Orders, Scored, failure_kind, score_of
 from compeer.reward.remote_judge import RemoteJudge
 from compeer.reward.verdict import Kind, choice_of
-from compeer.reward.wire import Scored, failure_kind, score_of
 from compeer.statistics import Figure, share_figure
 from compeer.typed import from_json
 

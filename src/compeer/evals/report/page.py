@@ -30,7 +30,7 @@ from compeer.evals.report.pictures import group_charts, judge_charts, training_c
 from compeer.evals.report.tables import named
 from compeer.evals.result import Transcript, TranscriptTurn
 from compeer.reasoning import LABELS, STEPS, parse, split_thinking
-from compeer.reasoning.render import chips, named_labels
+from compeer.reasoning.parse import chips, named_labels
 from compeer.statistics import Figure
 
 _PLAIN = " ,;:/$&()*+-=@[]^_{}|\\"

@@ -1,4 +1,4 @@
-"""What the service is made of: pictures on their way, pieces that keep groups together, answers that are usable."""
+"""Between a service and its clients: pictures on their way, pieces that keep groups together, answers that are usable."""
 
 from __future__ import annotations
 
@@ -15,16 +15,9 @@ from tests.reward.rule_judge import RuleJudge
 from compeer.cer.item import PastTurn
 from compeer.models.request import Patience, image_bytes
 from compeer.reward.case import Case, split_by_history, trial_case
-from compeer.reward.judge import Judgement
-from compeer.reward.remote_judge import RemoteJudge
-from compeer.reward.wire import (
-    JudgeRequest,
-    PictureRefused,
-    failed_judgement,
-    reply_problem,
-    with_checked_pictures,
-    with_embedded_pictures,
-)
+from compeer.reward.judge import Judgement, failed_judgement, reply_problem
+from compeer.reward.remote_judge import JudgeRequest, RemoteJudge, data_url, with_pictures
+from compeer.reward.service import Refused, checked_picture
 
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -56,10 +49,9 @@ class TestPictures:
 
     def test_they_travel_inside_the_request(self, tmp_path: Path) -> None:
         (tmp_path / "dot.png").write_bytes(DOT)
-        sent = with_embedded_pictures(self.shown(str(tmp_path / "dot.png")))
+        sent = with_pictures(self.shown(str(tmp_path / "dot.png")), data_url)
         assert sent.history[0].images[0].startswith("data:image/png;base64,")
-        (received,) = with_checked_pictures([sent], None)
-        assert image_bytes(received.history[0].images[0]) == DOT
+        assert image_bytes(checked_picture(sent.history[0].images[0], None)) == DOT
 
     def test_no_file_of_the_server_is_opened_by_name(self, server: JudgeProcess, tmp_path: Path) -> None:
         (tmp_path / "dot.png").write_bytes(DOT)
@@ -78,11 +70,8 @@ class TestPictures:
         (inside / "dot.png").write_bytes(DOT)
         (outside / "dot.png").write_bytes(DOT)
         (inside / "link.png").symlink_to(outside / "dot.png")
-
-        def opened(path: str) -> str:
-            return with_checked_pictures([self.shown(path)], inside)[0].history[0].images[0]
-
-        assert opened("dot.png") == opened(str(inside / "dot.png")) == str((inside / "dot.png").resolve())
+        found = str((inside / "dot.png").resolve())
+        assert checked_picture("dot.png", inside) == checked_picture(str(inside / "dot.png"), inside) == found
         for path in (
             "../secret/dot.png",
             str(outside / "dot.png"),
@@ -91,15 +80,15 @@ class TestPictures:
             "\0",
             "http://x/dot.png",
         ):
-            with pytest.raises(PictureRefused, match="There is no picture"):
-                opened(path)
+            with pytest.raises(Refused, match="There is no picture"):
+                checked_picture(path, inside)
 
     @pytest.mark.parametrize(
         "url", ["data:text/html;base64,QQ==", "data:image/png;base64,!!!", "data:image/svg;base64,QQ=="]
     )
     def test_data_that_is_no_picture_is_refused(self, url: str) -> None:
-        with pytest.raises(PictureRefused):
-            with_checked_pictures([self.shown(url)], None)
+        with pytest.raises(Refused, match=r"PNG, JPEG|not base64"):
+            checked_picture(url, None)
 
 
 class TestParts:
