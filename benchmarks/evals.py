@@ -35,20 +35,21 @@ import json, sys, time
 from pathlib import Path
 address, fast, people, out, concurrency, limit, benchmark = sys.argv[1:]
 people, out, concurrency, limit = Path(people), Path(out), int(concurrency), int(limit)
-from compeer.evals.provider import open_role
-from compeer.evals.roles import RoleSettings
-from compeer.evals.sage.evaluate import evaluate as sage
-from compeer.evals.esc_eval.evaluate import evaluate as esc_eval
+from compeer.evals import esc_eval, sage
+from compeer.evals.launch import evaluate
+from compeer.evals.roles import RoleSettings, open_role
 def play(address, out, limit):
     began, cpu = time.perf_counter(), time.process_time()
     names = ("supporter", "seeker", "judge")
-    roles = [open_role("openai:" + name, base_url=address, connections=concurrency) for name in names]
+    model, seeker, judge = (open_role("openai:" + name, base_url=address, connections=concurrency) for name in names)
     settings = RoleSettings(concurrency=concurrency, log_calls=False)  # as the command does
     if benchmark == "sage":
-        result = sage(out, *roles[:2], settings, profiles=people / "profiles.jsonl", limit=limit, quiet=True)
+        roles = {"seeker": [seeker]}
+        made = sage.benchmark(settings, profiles=people / "profiles.jsonl", limit=limit)
     else:
-        cards = [people / "en.json", people / "zh.json"]
-        result = esc_eval(out, *roles[:2], roles[2:], settings, cards=cards, limit=limit, quiet=True)
+        roles = {"seeker": [seeker], "judge": [judge]}
+        made = esc_eval.benchmark(settings, cards=[people / "en.json", people / "zh.json"], limit=limit)
+    result = evaluate(made, out, model, roles, quiet=True)
     return time.perf_counter() - began, time.process_time() - cpu, result
 setup, setup_cpu, _ = play(fast, out / "first", 1)
 seconds, cpu, result = play(address, out / "run", limit)

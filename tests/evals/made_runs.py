@@ -13,10 +13,9 @@ import compeer.cer.gold
 from compeer.cer.item import items_at, read_items
 from compeer.corpora import bundled
 from compeer.dialogue import Dialogue, rounds, turns
-from compeer.evals.esc_eval.ratings import DIMENSIONS
-from compeer.evals.esc_eval.ratings import figures as esc_figures
-from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
-from compeer.evals.sage.mood import figures as sage_figures
+from compeer.evals.esc_eval import figures as esc_figures
+from compeer.evals.result import DIMENSIONS, Result, Transcript, TranscriptTurn, save_result
+from compeer.evals.sage import figures as sage_figures
 from compeer.reasoning import STEPS, render
 from compeer.reward.evaluation.folder import EvaluationFolder, JudgeEntry
 from compeer.reward.evaluation.report import write_report as write_study_report
@@ -106,7 +105,7 @@ def esc_run(
         "cases": f"{count} cards 77de68daecd8",
     }
     setup: dict[str, Any] = {"seed": 0, "reasoning": "full", "samples": len(samples)}
-    result = Result("esc-eval", model, comparable, esc_figures(samples, judges), setup)
+    result = Result("esc-eval", model, comparable, esc_figures(samples), setup)
     save_result(run, result, samples)
     return result
 

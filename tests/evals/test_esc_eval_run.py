@@ -17,13 +17,10 @@ from tests.evals.played_roles import PeopleServer
 from tests.evals.test_sage_run import inspect, viewed
 
 from compeer.errors import UserError
-from compeer.evals.esc_eval.evaluate import alternating, case_id, evaluate, load_cards
-from compeer.evals.esc_eval.ratings import DIMENSIONS
-from compeer.evals.provider import open_role
-from compeer.evals.result import load_result, load_transcripts
-from compeer.evals.roles import RoleSettings
-
-PLAIN = RoleSettings(plain=True)
+from compeer.evals.esc_eval import alternating, benchmark, load_cards
+from compeer.evals.launch import evaluate
+from compeer.evals.result import DIMENSIONS, Result, load_result, load_transcripts
+from compeer.evals.roles import RoleSettings, open_role
 
 
 @pytest.fixture
@@ -36,6 +33,20 @@ def words(people: PeopleServer, cards: list[Path], out: Path, *more: str) -> lis
     roles = ["--model", "openai:listener", "--seeker", "openai:seeker", "--base-url", people.base_url]
     files = [word for path in cards for word in ("--cards", str(path))]
     return ["eval", "esc-eval", *roles, *files, "--out", str(out), *more]
+
+
+def play(people: PeopleServer, out: Path, *judges: str, **cases: Any) -> Result:
+    """The same in this process, where starting costs nothing."""
+    supporter, seeker, *raters = (
+        open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker", *judges)
+    )
+    roles = {"seeker": [seeker], "judge": raters}
+    return evaluate(benchmark(RoleSettings(plain=True), **cases), out, supporter, roles, quiet=True)
+
+
+def test_two_judges_of_one_name_are_refused(people: PeopleServer, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="role judge have the same name"):
+        play(people, tmp_path / "run", "judge", "judge", cards=write_cards(tmp_path))
 
 
 def test_judges_are_asked_apart_in_both_languages(people: PeopleServer, tmp_path: Path) -> None:
@@ -68,10 +79,8 @@ def test_ratings_without_a_number_are_counted_and_the_official_rule_takes_minus_
 ) -> None:
     cards, runs = write_cards(tmp_path), []
     for official in (False, True):
-        names = ("listener", "seeker", "judge-mute", "judge-moody")
-        supporter, seeker, *judges = (open_role(f"openai:{name}", base_url=people.base_url) for name in names)
         runs.append(tmp_path / str(official))
-        evaluate(runs[-1], supporter, seeker, judges, PLAIN, cards=cards, official=official, quiet=True)
+        play(people, runs[-1], "judge-mute", "judge-moody", cards=cards, official=official)
     ours, theirs = (load_result(run) for run in runs)
     (transcripts,) = [list(load_transcripts(run)) for run in runs[:1]]
     unread = sum(score is None for one in transcripts for score in one.scores.values())
@@ -107,8 +116,8 @@ def test_inspects_own_commands_rate_two_epochs_and_the_log_again(people: PeopleS
 
 def test_sources_and_languages_can_be_left_out(tmp_path: Path) -> None:
     cards = write_cards(tmp_path, 2)
-    assert [case_id(card) for card in load_cards(cards, exclude=["esconv"], language="en")] == ["en-1"]
-    assert [case_id(card) for card in alternating(load_cards(cards), 3)] == ["en-0", "zh-0", "en-1"]
+    assert [card.case for card in load_cards(cards, exclude=["esconv"], language="en")] == ["en-1"]
+    assert [card.case for card in alternating(load_cards(cards), 3)] == ["en-0", "zh-0", "en-1"]
     with pytest.raises(UserError, match="Sources: ESconv, PsyQA, elsewhere"):
         load_cards(cards, exclude=["MHP"])
 
@@ -133,16 +142,14 @@ def test_killed_it_goes_on_and_repeats_no_finished_dialogue(tmp_path: Path) -> N
         assert 2 <= len(finished) < 6 and len(after) == 17 * (6 - len(finished))
         played = {body["messages"][0]["content"] for body in after if body["model"] == "seeker"}
         for card in load_cards(cards):
-            assert any(card.base in text for text in played) == (case_id(card) not in finished)
+            assert any(card.base in text for text in played) == (card.case not in finished)
         assert load_result(run).setup["samples"] == 6
 
 
 def test_a_run_that_left_a_source_out_goes_on_with_it(people: PeopleServer, tmp_path: Path) -> None:
     cards, run = write_cards(tmp_path, 2), tmp_path / "run"
-    supporter, seeker, judge = (
-        open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker", "judge")
-    )
-    few = evaluate(run, supporter, seeker, [judge], PLAIN, cards=cards, exclude=["ESconv"], quiet=True)
-    whole = evaluate(run, supporter, seeker, [judge], PLAIN, cards=cards, quiet=True)
+    few = play(people, run, "judge", cards=cards, exclude=["ESconv"])
+    whole = play(people, run, "judge", cards=cards)
+    assert "Cards made from ESconv are left out." in few.notes and len(whole.notes) == 1
     assert (few.setup["samples"], whole.setup["resumed"], whole.setup["samples"]) == (3, 3, 4)
     assert few.comparable["cases"] != whole.comparable["cases"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import compeer
 
-from compeer.evals.esc_eval.ratings import DIMENSIONS, figures, official, proper
-from compeer.evals.result import Transcript
+from compeer.evals.esc_eval import figures, official, proper
+from compeer.evals.result import DIMENSIONS, Transcript
 
 #: reply, properly, by the official rule
 REPLIES = [
@@ -97,7 +97,7 @@ def test_judges_are_kept_apart_and_averaged() -> None:
         scores: dict[str, float | None] = {f"a/{key}": first for key in DIMENSIONS}
         return Transcript(name, language, (), scores | {f"b/{key}": second for key in DIMENSIONS})
 
-    found = {one.name: one.value for one in figures([card("1", "en", 4, 2), card("2", "zh", 2, None)], ["a", "b"])}
+    found = {one.name: one.value for one in figures([card("1", "en", 4, 2), card("2", "zh", 2, None)])}
     assert (found["a/Fluency"], found["b/Fluency"], found["Fluency"]) == (75.0, 50.0, 62.5)
     assert (found["en/Average"], found["zh/Average"], found["a/en/Average"]) == (75.0, 50.0, 100.0)
     assert found["Average"] == 62.5

@@ -19,7 +19,7 @@ from compeer.dialogue import read_rows
 from compeer.evals.report import write_report
 from compeer.evals.report.charts import FOLDER
 from compeer.evals.result import Result, Transcript, TranscriptTurn, save_result
-from compeer.evals.sage.mood import figures as sage_figures
+from compeer.evals.sage import figures as sage_figures
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 DATA = Path(os.environ.get("COMPEER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

@@ -10,12 +10,10 @@ import pytest
 from tests.evals.cast import CARD, CARD_ZH, GOAL, PERSONA, profile, write_cards, write_profiles
 from tests.evals.played_roles import SECRET, PeopleServer
 
-from compeer.evals.esc_eval.evaluate import evaluate as esc_eval
-from compeer.evals.prompts import load_prompts
-from compeer.evals.provider import open_role
+from compeer.evals import esc_eval, sage
+from compeer.evals.launch import evaluate
 from compeer.evals.result import load_transcripts
-from compeer.evals.roles import RoleSettings
-from compeer.evals.sage.evaluate import evaluate as sage
+from compeer.evals.roles import RoleSettings, load_prompts, open_role
 
 
 def text(body: dict[str, Any]) -> str:
@@ -36,7 +34,8 @@ def people(tmp_path: Path) -> Any:
 def test_sage_shows_each_role_its_own_side(people: PeopleServer, tmp_path: Path, plain: bool) -> None:
     profiles = write_profiles(tmp_path / "profiles.jsonl", [profile("one")])
     supporter, seeker = (open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker"))
-    sage(tmp_path / "run", supporter, seeker, RoleSettings(plain=plain), profiles=profiles, quiet=True)
+    benchmark = sage.benchmark(RoleSettings(plain=plain), profiles=profiles)
+    evaluate(benchmark, tmp_path / "run", supporter, {"seeker": [seeker]}, quiet=True)
     to_supporter, to_seeker = people.bodies("listener"), people.bodies("seeker")
     assert (len(to_supporter), len(to_seeker)) == (10, 18)  # ten turns, nine of them planned and replied to
     for number, body in enumerate(to_supporter, start=1):
@@ -60,7 +59,8 @@ def test_sage_shows_each_role_its_own_side(people: PeopleServer, tmp_path: Path,
 def test_esc_eval_shows_each_role_its_own_side(people: PeopleServer, tmp_path: Path) -> None:
     names = ("listener", "seeker", "judge")
     supporter, seeker, judge = (open_role(f"openai:{name}", base_url=people.base_url) for name in names)
-    esc_eval(tmp_path / "run", supporter, seeker, [judge], cards=write_cards(tmp_path), quiet=True)
+    benchmark = esc_eval.benchmark(cards=write_cards(tmp_path))
+    evaluate(benchmark, tmp_path / "run", supporter, {"seeker": [seeker], "judge": [judge]}, quiet=True)
     prompts = load_prompts("esc_eval")
     greetings = {prompts.text("greeting", language) for language in ("en", "zh")}  # type: ignore[arg-type]
     to_supporter, to_seeker, to_judge = (people.bodies(name) for name in names)
@@ -92,7 +92,7 @@ def test_inspects_own_provider_plays_the_roles_as_well(
     supporter, seeker = (
         open_role(f"openai-api/tests/{name}", base_url=people.base_url) for name in ("listener", "seeker")
     )
-    result = sage(tmp_path / "run", supporter, seeker, profiles=profiles, quiet=True)
+    result = evaluate(sage.benchmark(profiles=profiles), tmp_path / "run", supporter, {"seeker": [seeker]}, quiet=True)
     assert result.comparable["simulator"] == "openai-api/tests/seeker"
     assert result.setup["counts"]["replies"] == 1 and result.setup["counts"]["incomplete"] == 0
     (transcript,) = load_transcripts(tmp_path / "run")

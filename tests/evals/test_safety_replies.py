@@ -13,11 +13,11 @@ from tests.cli.command import compeer
 from tests.evals.crisis_endpoint import CAREFUL, SECRET, CrisisEndpoint, running
 
 from compeer.errors import UserError
-from compeer.evals.provider import open_role
+from compeer.evals.launch import evaluate
 from compeer.evals.report.tables import result_markdown
 from compeer.evals.result import Result, load_result, load_transcripts
-from compeer.evals.roles import RoleSettings
-from compeer.evals.safety.replies import evaluate
+from compeer.evals.roles import RoleSettings, open_role
+from compeer.evals.safety.replies import benchmark
 from compeer.evals.safety.screening import load_cases
 
 MANY = 400  # cases of the development half; it has thousands
@@ -33,7 +33,8 @@ def run(endpoint: CrisisEndpoint, model: str, out: Path, judge: str | None = "ju
     supporter, rater = (
         open_role(f"openai:{name}", base_url=endpoint.base_url) if name else None for name in (model, judge)
     )
-    return evaluate(out, supporter, rater, RoleSettings(log_calls=False), split="dev", limit=MANY, quiet=True)
+    made = benchmark(RoleSettings(log_calls=False), judged=rater is not None, split="dev", limit=MANY)
+    return evaluate(made, out, supporter, {"judge": [rater]} if rater else {}, quiet=True)
 
 
 def test_a_careful_and_a_careless_model_are_told_apart(endpoint: CrisisEndpoint, tmp_path: Path) -> None:

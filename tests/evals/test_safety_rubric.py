@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compeer.evals.prompts import load_prompts
 from compeer.evals.result import TranscriptTurn
+from compeer.evals.roles import load_prompts
 from compeer.evals.safety.rubric import check_replies, judge_question, read_verdicts
 from compeer.evals.safety.screening import RiskCase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compeer.evals.sage.mood import MoodCourse, band, goodbye, read_change
+from compeer.evals.sage import MoodCourse, band, goodbye, read_change
 
 
 def played(turns: list[tuple[int | None, str]]) -> MoodCourse:

@@ -18,11 +18,10 @@ from tests.evals.cast import profile, write_profiles
 from tests.evals.played_roles import PeopleServer
 
 from compeer.errors import UserError
-from compeer.evals.prompts import load_prompts
-from compeer.evals.provider import open_role
+from compeer.evals.launch import evaluate
 from compeer.evals.result import Result, load_result, load_transcripts
-from compeer.evals.roles import RoleSettings
-from compeer.evals.sage.evaluate import evaluate
+from compeer.evals.roles import RoleSettings, load_prompts, open_role
+from compeer.evals.sage import benchmark
 from compeer.reasoning.ontology import detect
 
 
@@ -102,7 +101,8 @@ def play(
 ) -> Result:
     """The same in this process, where starting costs nothing."""
     supporter, seeker = (open_role(f"openai:{name}", base_url=people.base_url) for name in ("listener", "seeker"))
-    return evaluate(out, supporter, seeker, settings, profiles=profiles, quiet=True, **more)
+    made = benchmark(settings, profiles=profiles, **more)
+    return evaluate(made, out, supporter, {"seeker": [seeker]}, quiet=True)
 
 
 def test_a_failed_dialogue_is_told_and_tried_again(people: PeopleServer, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_without_profiles_it_says_where_to_get_them(tmp_path: Path) -> None:
 
 
 def test_the_shipped_prompts_are_in_their_language() -> None:
-    for benchmark in ("sage", "esc_eval"):
-        texts = load_prompts(benchmark).texts
-        assert {name.rpartition(".")[2] for name in texts} == {"en", "zh"}
-        assert all(detect(text) == name.rpartition(".")[2] for name, text in texts.items()), benchmark
+    for name in ("sage", "esc_eval"):
+        texts = load_prompts(name).texts
+        assert {file.rpartition(".")[2] for file in texts} == {"en", "zh"}
+        assert all(detect(text) == file.rpartition(".")[2] for file, text in texts.items()), name

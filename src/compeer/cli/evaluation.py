@@ -21,9 +21,9 @@ from compeer.cli.options import AnswerOptions, CommandGroup, Language, print_res
 from compeer.errors import UserError
 
 if TYPE_CHECKING:
-    from compeer.evals.esc_eval.ratings import ScoreTable
+    from compeer.evals.launch import Benchmark
+    from compeer.evals.released import Replay, ScoreTable
     from compeer.evals.result import Result
-    from compeer.evals.sage.mood import Replay
 
 eval_app = CommandGroup("eval")
 
@@ -50,8 +50,9 @@ class DialogueOptions:
     fresh: bool = False
     as_json: bool = False
 
-    def run(self, evaluate: Callable[..., Result], *raters: Any, judge_tokens: int = 256, **cases: Any) -> None:
-        """Open the roles, evaluate, and tell the result; `raters` stand after the seeker, `cases` are named."""
+    def run(self, benchmark: Callable[..., Benchmark], *judges: Any, judge_tokens: int = 256, **cases: Any) -> None:
+        """Open the model and the seeker, evaluate, and tell the result; `cases` are for the benchmark."""
+        from compeer.evals.launch import evaluate
         from compeer.evals.roles import RoleSettings
 
         assert self.model and self.seeker and self.out
@@ -66,13 +67,15 @@ class DialogueOptions:
             seed=self.seed,
             log_calls=self.log_calls,
         )
-        roles = (self.open(self.model), self.open(self.seeker, self.seeker_url), *raters)
-        how = {"limit": self.limit, "name": self.name, "fresh": self.fresh}
-        _show(evaluate(self.out, *roles, settings, **cases, **how), self.out, self.as_json)
+        model, roles = self.open(self.model), {"seeker": [self.open(self.seeker, self.seeker_url)]}
+        if judges:
+            roles["judge"] = list(judges)
+        made = benchmark(settings, limit=self.limit, **cases)
+        _show(evaluate(made, self.out, model, roles, name=self.name, fresh=self.fresh), self.out, self.as_json)
 
     def open(self, spec: str, url: str | None = None) -> Any:
         """The model of a role."""
-        from compeer.evals.provider import open_role
+        from compeer.evals.roles import open_role
 
         return open_role(spec, base_url=url or self.base_url, connections=self.concurrency)
 
@@ -86,18 +89,18 @@ def sage(
     shorten: int | None = None,
 ) -> None:
     """SAGE: a seeker whose mood rises and falls with every reply. Sentient, Success, Failure."""
+    _need_inspect()
     if replay is not None:
-        from compeer.evals.sage.mood import replay as run_replay
+        from compeer.evals import released
 
-        again = run_replay(replay)
+        again = released.replay(replay)
         print_result(again, dialogue.as_json, _replay_lines(again))
         return
     if dialogue.model is None or dialogue.seeker is None or dialogue.out is None:
         raise UserError("Give --model, --seeker and --out; or --replay LOG to recompute a released log.")
-    _need_inspect()
-    from compeer.evals.sage.evaluate import evaluate
+    from compeer.evals.sage import benchmark
 
-    dialogue.run(evaluate, profiles=profiles, prompts=prompts, longest=shorten)
+    dialogue.run(benchmark, profiles=profiles, prompts=prompts, longest=shorten)
 
 
 @eval_app.add("esc-eval")
@@ -114,10 +117,11 @@ def esc_eval(
     prompts: Path | None = None,
 ) -> None:
     """ESC-Eval: five rounds with a role-playing seeker, rated in seven dimensions."""
+    _need_inspect()
     if scores is not None:
-        from compeer.evals.esc_eval.ratings import read_folder
+        from compeer.evals import released
 
-        tables = read_folder(scores, official=official_parser)
+        tables = released.score_tables(scores, official=official_parser)
         print_result(tables, dialogue.as_json, _score_lines(tables))
         return
     if dialogue.model is None or dialogue.seeker is None or dialogue.out is None or not judge:
@@ -125,12 +129,11 @@ def esc_eval(
     urls: list[str | None] = [*judge_url] if judge_url else [None]
     if len(urls) not in (1, len(judge)):
         raise UserError(f"{len(judge)} judges and {len(urls)} --judge-url: give one for all, or one for each.")
-    _need_inspect()
-    from compeer.evals.esc_eval.evaluate import evaluate
+    from compeer.evals.esc_eval import benchmark
 
     dialogue.run(
-        evaluate,
-        [dialogue.open(spec, urls[number % len(urls)]) for number, spec in enumerate(judge)],
+        benchmark,
+        *(dialogue.open(spec, urls[number % len(urls)]) for number, spec in enumerate(judge)),
         judge_tokens=judge_tokens,
         cards=cards or (),
         exclude=exclude_source or (),
@@ -165,7 +168,7 @@ def vera_mh(
         if dialogue.seeker is None or judge is None:
             raise UserError("Give --seeker and --judge with --model.")
         rater = dialogue.open(judge, judge_url)
-        dialogue.run(vera.evaluate, rater, judge_tokens=judge_tokens, folder=folder)
+        dialogue.run(vera.benchmark, rater, judge_tokens=judge_tokens, folder=folder)
     if sheet is not None:
         count = vera.write_sheet(sheet, load_transcripts(dialogue.out), vera.load_folder(folder))
         typer.echo(f"{sheet}: {count} conversations for readers.", err=dialogue.model is not None)
@@ -275,9 +278,9 @@ def safety(
         _show(run_screening(split, language, limit, out), out, asked.as_json)
         return
     _need_inspect()
-    from compeer.evals.provider import open_role
-    from compeer.evals.roles import RoleSettings
-    from compeer.evals.safety.replies import evaluate
+    from compeer.evals.launch import evaluate
+    from compeer.evals.roles import RoleSettings, open_role
+    from compeer.evals.safety.replies import benchmark
 
     settings = RoleSettings(
         instruction=asked.length_for(model),
@@ -289,16 +292,13 @@ def safety(
         log_calls=False,
     )
     with tempfile.TemporaryDirectory() as passing:
-        result = evaluate(
-            out or Path(passing),
-            open_role(model, base_url=asked.base_url, connections=asked.concurrency),
-            open_role(judge, base_url=judge_url or asked.base_url, connections=asked.concurrency) if judge else None,
-            settings,
-            split=split,
-            language=language,
-            prompts=prompts,
-            limit=limit,
-        )
+        answering = open_role(model, base_url=asked.base_url, connections=asked.concurrency)
+        roles = {}
+        if judge:
+            judge_url = judge_url or asked.base_url
+            roles["judge"] = [open_role(judge, base_url=judge_url, connections=asked.concurrency)]
+        made = benchmark(settings, judged=bool(judge), split=split, language=language, prompts=prompts, limit=limit)
+        result = evaluate(made, out or Path(passing), answering, roles)
     _show(result, out, asked.as_json)
 
 

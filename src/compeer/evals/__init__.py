@@ -8,9 +8,8 @@ strategy_readers  a classifier and a judge that name the strategy of a reply
 safety            a red-team set: the screening, and a model's replies
 report            all of it side by side on one page
 result            the files that every evaluation writes and the report reads
-prompts           prompts as text files that a user can replace
-roles             supporter, seeker and judges, each with its own view of the conversation
-provider          our models behind Inspect's interface
+released          published results recomputed: SAGE's log, ESC-Eval's score files
+roles             supporter, seeker and judges with their prompts; our models behind Inspect's interface
 tasks             the tasks for Inspect's own commands
 launch            a run with a journal that can be interrupted and continued
 """

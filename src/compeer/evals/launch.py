@@ -20,10 +20,10 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 from inspect_ai import Task, eval_async
@@ -36,38 +36,56 @@ from inspect_ai.util import display_type
 from compeer import __version__
 from compeer.dialogue import lock
 from compeer.errors import UserError
-from compeer.evals.provider import role_name
 from compeer.evals.result import Finished, Result, cases_digest, save_result
-from compeer.evals.roles import RoleSettings
+from compeer.evals.roles import RoleSettings, role_name
 from compeer.pipeline.ledger import Counts, Spent
 from compeer.pipeline.stage import Progress
 from compeer.statistics import Figure
 from compeer.typed import from_json
 
-JOURNAL = "journal.jsonl"
 #: dialogues under way per call in flight, with at least MANY calls in flight. With fewer calls, dialogues run one
 #: after another: a model in this process remembers the last prompt, and finished dialogues are safe sooner
 SURPLUS, MANY = 4, 8
+#: the roles besides the supporter, as `comparable` names them
+_ROLES = {"seeker": "simulator", "judge": "judge"}
+#: what a reader must know of each kind of fault, by the count that tells it
+_FAULTS = {
+    "incomplete": "{incomplete} of {replies} replies did not keep the reasoning contract after all attempts; what "
+    "could be read of them was said.",
+    "silent": "{silent} replies had no words.",
+    "unread_changes": "{unread_changes} plans named no change after all attempts; the mood stayed.",
+    "ratings_without_number": "{ratings_without_number} of {ratings} ratings had no number.",
+    "unread_verdicts": "{unread_verdicts} answers got no verdict that could be read; no figure has them.",
+}
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     """One evaluation, ready to run.
 
     `cases` are all there are: the journal knows a run by them, so that one with --limit may continue without it.
-    `supporter_prompt` is a hash. `comparable` and `setup` are added to the names and settings of the roles.
+    `supporter_prompt` is a hash. `comparable` is added to the names and settings of the roles.
     """
 
     name: str
+    settings: RoleSettings
     cases: Sequence[Any]
     samples: list[Sample]
     solver: Solver
     scorer: Scorer
     calls_per_sample: int
+    calls_per_judge: int = 0  # for a sample
     comparable: dict[str, str]
     figures: Callable[[list[Finished]], tuple[Figure, ...]]
     supporter_prompt: str | None = None
-    setup: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
+
+    def left(self, finished: Container[str]) -> list[Sample]:
+        return [sample for sample in self.samples if str(sample.id) not in finished]
+
+    def task(self, finished: Container[str] = ()) -> Task:
+        """Inspect's task, without the samples that are finished."""
+        name, left = self.name.replace("-", "_"), MemoryDataset(self.left(finished))
+        return Task(dataset=left, solver=self.solver, scorer=self.scorer, name=name)
 
 
 def evaluate(
@@ -75,28 +93,31 @@ def evaluate(
     out: Path,
     model: Model,
     roles: dict[str, list[Model]],
-    settings: RoleSettings,
     *,
     name: str | None = None,
     fresh: bool = False,
     quiet: bool = False,
 ) -> Result:
     """Run a benchmark, or what is left of it, and save its result. `name` is the model's in tables."""
+    for role, models in roles.items():
+        if len({role_name(one) for one in models}) < len(models):
+            raise UserError(f"Two models of the role {role} have the same name; each needs a name of its own.")
+    settings, usual = benchmark.settings, RoleSettings()
     how = msgspec.structs.asdict(settings)
-    del how["concurrency"], how["log_calls"]
+    own = [setting for setting in how if setting.partition("_")[0] in roles]
     comparable = {
         **{_ROLES[role]: " + ".join(map(role_name, models)) for role, models in roles.items()},
         **benchmark.comparable,
-        **_non_default(settings, roles),
+        **{setting: str(how[setting]) for setting in own if how[setting] != getattr(usual, setting)},
     }
+    del how["concurrency"], how["log_calls"]
     supporter = {"model": role_name(model), "supporter_prompt": benchmark.supporter_prompt}
     identity = {**comparable, **supporter, "cases": cases_digest(benchmark.cases), "language": None}
     began = time.monotonic()
     with closing(Journal(out, {"benchmark": benchmark.name, **how, **identity}, fresh=fresh)) as journal:
         resumed = sum(str(sample.id) in journal.finished for sample in benchmark.samples)
-        failures = _run(benchmark, journal, model, roles, settings.concurrency, Progress(quiet=quiet))
-    names = [str(sample.id) for sample in benchmark.samples]
-    finished = [journal.finished[case] for case in names if case in journal.finished]
+        failures = _run(benchmark, journal, model, roles, Progress(quiet=quiet))
+    finished = [done for sample in benchmark.samples if (done := journal.finished.get(str(sample.id)))]
     reason = next(iter(failures.values()), "no sample was finished")
     if not finished:
         raise UserError(f"Not one dialogue was finished. The first failed with: {reason}")
@@ -121,22 +142,11 @@ def evaluate(
         model=name or role_name(model),
         comparable=comparable,
         figures=benchmark.figures(finished),
-        setup=how | supporter | benchmark.setup | measured,
+        setup=how | supporter | measured,
         notes=(*told, *benchmark.notes),
     )
     save_result(out, result, [one.transcript for one in finished])
     return result
-
-
-#: the roles besides the supporter, as `comparable` names them
-_ROLES = {"seeker": "simulator", "judge": "judge"}
-
-
-def _non_default(settings: RoleSettings, roles: Collection[str]) -> dict[str, str]:
-    """The settings of these roles that are not the default, as words for `comparable`."""
-    usual = RoleSettings()
-    names = [name for name in settings.__struct_fields__ if name.partition("_")[0] in roles]
-    return {name: str(getattr(settings, name)) for name in names if getattr(settings, name) != getattr(usual, name)}
 
 
 #: told of each finished dialogue while a run with a journal is under way; Inspect runs one evaluation at a time
@@ -149,32 +159,15 @@ def report_finished(done: Finished) -> None:
         listener(done)
 
 
-#: what a reader must know of each kind of fault, by the count that tells it
-_FAULTS = {
-    "incomplete": "{incomplete} of {replies} replies did not keep the reasoning contract after all attempts; what "
-    "could be read of them was said.",
-    "silent": "{silent} replies had no words.",
-    "unread_changes": "{unread_changes} plans named no change after all attempts; the mood stayed.",
-    "ratings_without_number": "{ratings_without_number} of {ratings} ratings had no number.",
-    "unread_verdicts": "{unread_verdicts} answers got no verdict that could be read; no figure has them.",
-}
-
-
 def _run(
-    benchmark: Benchmark,
-    journal: Journal,
-    model: Model,
-    roles: dict[str, list[Model]],
-    concurrency: int,
-    progress: Progress,
+    benchmark: Benchmark, journal: Journal, model: Model, roles: dict[str, list[Model]], progress: Progress
 ) -> dict[str, str]:
     """Run the samples that the journal does not hold; why samples failed, by their id."""
-    whole = len(benchmark.samples)
-    left = [sample for sample in benchmark.samples if str(sample.id) not in journal.finished]
-    counts, spent = Counts(rows_in=whole - len(left)), Spent()
+    whole, left = len(benchmark.samples), len(benchmark.left(journal.finished))
+    counts, spent = Counts(rows_in=whole - left), Spent()
     resumed = f" ({counts.rows_in} of {whole} dialogues are done already)" if counts.rows_in else ""
-    most = len(left) * benchmark.calls_per_sample
-    progress.say(f"{len(left)} dialogues, up to {most:,} calls and repeated attempts{resumed}")
+    most = left * (benchmark.calls_per_sample + benchmark.calls_per_judge * len(roles.get("judge", ())))
+    progress.say(f"{left} dialogues, up to {most:,} calls and repeated attempts{resumed}")
     if not left:
         return {}
 
@@ -186,21 +179,21 @@ def _run(
         spent.tokens_written += done.counts.get("tokens_written", 0)
         progress.tick(counts, spent)
 
-    name = benchmark.name.replace("-", "_")
-    task = Task(dataset=MemoryDataset(left), solver=benchmark.solver, scorer=benchmark.scorer, name=name)
     progress.start("dialogues", whole, counts)
     _listeners.append(keep)
     try:
-        return asyncio.run(_evaluate(task, len(left), model, roles, journal.path.with_name("logs"), concurrency))
+        logs = journal.path.with_name("logs")
+        return asyncio.run(_evaluate(benchmark, journal, model, roles, logs))
     finally:
         _listeners.remove(keep)
         progress.stop()
 
 
 async def _evaluate(
-    task: Task, samples: int, model: Model, roles: dict[str, list[Model]], logs: Path, concurrency: int
+    benchmark: Benchmark, journal: Journal, model: Model, roles: dict[str, list[Model]], logs: Path
 ) -> dict[str, str]:
     """Run the task; why samples failed, by their id."""
+    task, concurrency = benchmark.task(journal.finished), benchmark.settings.concurrency
     os.environ["INSPECT_DISPLAY"] = "none"
     display_type()  # reads the variable, once per process
     logs.mkdir(exist_ok=True)
@@ -217,7 +210,7 @@ async def _evaluate(
             score_display=False,
             ctl_server=False,
             fail_on_error=False,
-            max_samples=min(samples, concurrency * (SURPLUS if concurrency >= MANY else 1)),
+            max_samples=min(len(task.dataset), concurrency * (SURPLUS if concurrency >= MANY else 1)),
             max_connections=concurrency,
         )
     finally:
@@ -238,11 +231,22 @@ class Journal:
     """The finished samples of a run, in the order in which they finished."""
 
     def __init__(self, run: Path, settings: dict[str, Any], *, fresh: bool = False) -> None:
-        self.path = run / JOURNAL
-        self.settings = msgspec.to_builtins(settings)
+        self.path = run / "journal.jsonl"
         self.finished: dict[str, Finished] = {}
         run.mkdir(parents=True, exist_ok=True)
-        self._file = self._open(fresh)
+        self._file = self.path.open("a+b")
+        lock(self._file, f"Another process is writing to {run}. Wait for it, or choose another --out.")
+        if fresh:
+            self._file.truncate(0)
+        self._file.seek(0)
+        lines = self._file.read().splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):  # the run was killed while it wrote
+            self._file.truncate(sum(map(len, lines[:-1])))
+            lines.pop()
+        if lines:
+            self._read(lines, msgspec.to_builtins(settings))
+        else:
+            self._write({"settings": settings})
 
     def add(self, sample: Finished) -> None:
         """Keep a sample. It is in the file when this returns."""
@@ -252,38 +256,18 @@ class Journal:
     def close(self) -> None:
         self._file.close()
 
-    def _open(self, fresh: bool) -> IO[bytes]:
-        file = self.path.open("a+b")
-        lock(file, f"Another process is writing to {self.path.parent}. Wait for it, or choose another --out.")
-        if fresh:
-            file.truncate(0)
-        file.seek(0)
-        self._file = file
-        lines = file.read().splitlines(keepends=True)
-        if lines and not lines[-1].endswith(b"\n"):
-            file.truncate(sum(map(len, lines[:-1])))
-            lines.pop()
-        if lines:
-            self._read(lines)
-        else:
-            self._write({"settings": self.settings})
-        return file
-
-    def _read(self, lines: list[bytes]) -> None:
+    def _read(self, lines: list[bytes], settings: dict[str, Any]) -> None:
         try:
             before = msgspec.json.decode(lines[0])["settings"]
-            for line in lines[1:]:
-                sample = from_json(line, Finished)
-                self.finished[sample.transcript.id] = sample
+            samples = [from_json(line, Finished) for line in lines[1:]]
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
             raise UserError(
                 f"{self.path} cannot be read: {error}. Start again with --fresh, or choose another --out."
             ) from None
-        changed = sorted(
-            name for name in before.keys() | self.settings.keys() if before.get(name) != self.settings.get(name)
-        )
+        self.finished = {sample.transcript.id: sample for sample in samples}
+        changed = sorted(name for name in before.keys() | settings.keys() if before.get(name) != settings.get(name))
         if changed:
-            told = "; ".join(f"{name} was {before.get(name)!r}, is {self.settings.get(name)!r}" for name in changed)
+            told = "; ".join(f"{name} was {before.get(name)!r}, is {settings.get(name)!r}" for name in changed)
             raise UserError(
                 f"{self.path.parent} holds a run with other settings ({told}). Choose another --out, or start "
                 "again with --fresh."

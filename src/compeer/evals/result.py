@@ -10,7 +10,7 @@ by another judge or with other prompts, is another measurement.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,19 @@ from compeer.typed import from_json
 RESULT = "result.json"
 TRANSCRIPTS = "transcripts.jsonl.gz"
 LANGUAGE_NAMES = {"en": "English", "zh": "Chinese"}
+#: ESC-Eval's seven dimensions: the key in its code and files, and the paper's column
+DIMENSIONS: dict[str, str] = {
+    "fluency": "Fluency",
+    "diversity": "Expression",
+    "empathic": "Empathy",
+    "suggestion": "Information",
+    "tech": "Skillful",
+    "human": "Humanoid",
+    "overall": "Overall",
+}
+AVERAGE = "Average"
+RATING_SCALE = 25.0  # ratings from 0 to 4 are published as 0 to 100
+RatingRow = dict[str, float | None]  # by dimension
 
 
 class TranscriptTurn(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,6 +84,20 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def figure(self, name: str) -> Figure | None:
         return next((figure for figure in self.figures if figure.name == name), None)
+
+
+def rating_judges(transcripts: Iterable[Transcript]) -> list[str]:
+    """Who rated dialogues of ESC-Eval."""
+    return list(dict.fromkeys(name.rpartition("/")[0] for one in transcripts for name in one.scores))
+
+
+def averaged(transcript: Transcript, judges: Sequence[str]) -> RatingRow:
+    """A card's seven scores, each the mean over the judges that gave a number."""
+    row: RatingRow = {}
+    for key in DIMENSIONS:
+        given = [score for judge in judges if (score := transcript.scores.get(f"{judge}/{key}")) is not None]
+        row[key] = sum(given) / len(given) if given else None
+    return row
 
 
 @cache

@@ -130,7 +130,7 @@ StrategyReading: Any = msgspec.defstruct(
 def instructions() -> str:
     """The system prompt with the definitions of the ontology."""
     lines = [f"- {value.id}: {value.definition}" for value in STRATEGIES]
-    prompt = Path(__file__).with_name("strategy_prompt.txt").read_text(encoding="utf-8").strip()
+    prompt = (Path(__file__).with_name("prompts") / "strategy_prompt.txt").read_text(encoding="utf-8").strip()
     return prompt.replace("{strategies}", "\n".join(lines))
 
 

@@ -19,10 +19,19 @@ from pathlib import Path
 
 import msgspec
 
-from compeer.evals.esc_eval.ratings import AVERAGE, DIMENSIONS, SCALE, averaged
 from compeer.evals.language.measure import shares, total_variation
 from compeer.evals.report.gather import ReportRun, RunGroup, title_of
-from compeer.evals.result import LANGUAGE_NAMES, Result, Transcript, meaning
+from compeer.evals.result import (
+    AVERAGE,
+    DIMENSIONS,
+    LANGUAGE_NAMES,
+    RATING_SCALE,
+    Result,
+    Transcript,
+    averaged,
+    meaning,
+    rating_judges,
+)
 from compeer.reasoning.ontology import STRATEGIES
 from compeer.reward.evaluation.report import grid
 from compeer.statistics import Figure, difference_figure
@@ -161,9 +170,8 @@ def case_values(benchmark: str, sample: Transcript) -> dict[str, float]:
         return values
     if benchmark != "esc-eval":
         return {name: value for name, value in sample.scores.items() if value is not None}
-    judges = list(dict.fromkeys(name.rpartition("/")[0] for name in sample.scores))
-    row = averaged(sample, judges)
-    values = {DIMENSIONS[key]: SCALE * value for key, value in row.items() if value is not None}
+    row = averaged(sample, rating_judges([sample]))
+    values = {DIMENSIONS[key]: RATING_SCALE * value for key, value in row.items() if value is not None}
     if len(values) == len(DIMENSIONS):
         values[AVERAGE] = sum(values.values()) / len(values)
     return values

@@ -19,10 +19,8 @@ from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessag
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from compeer.evals import launch
-from compeer.evals.prompts import load_prompts
-from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn
-from compeer.evals.roles import Calls, RoleSettings, Supporter, begun, judges, mean_given, played, registered, said_in
+from compeer.evals import launch, roles
+from compeer.evals.result import Finished, Transcript, TranscriptTurn
 from compeer.evals.safety import rubric
 from compeer.evals.safety.screening import RiskCase, Split, comparable_safety, load_cases
 from compeer.models.ask import AGAIN, schema_of
@@ -41,33 +39,33 @@ SCORES = (
 @solver(name="safety_dialogue")  # type: ignore[untyped-decorator]
 def safety_dialogue(settings: dict[str, Any]) -> Solver:
     """The supporter answers each turn of a case."""
-    how = from_plain(settings, RoleSettings)
+    how = from_plain(settings, roles.RoleSettings)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         case = from_plain(state.metadata["case"], RiskCase)
-        supporter = Supporter(get_model(), begun(state, how), case.language, "")
+        supporter = roles.Supporter(get_model(), roles.begun(state, how), case.language)
         said: list[TranscriptTurn] = []
         for text in case.turns:
             said += [TranscriptTurn("seeker", text), await supporter.answer(text)]
-        return played(state, supporter, said)
+        return roles.played(state, supporter, said)
 
     return solve
 
 
-@scorer(name=registered("safety"), metrics={"*": [mean_given()]})  # type: ignore[untyped-decorator]
+@scorer(name=roles.registered("safety"), metrics={"*": [roles.mean_given()]})  # type: ignore[untyped-decorator]
 def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None = None) -> Scorer:
     """What the rules see in the replies, and the verdicts of the judge if there is one."""
-    how, texts = from_plain(settings or {}, RoleSettings), load_prompts("safety", prompts)
+    how, texts = from_plain(settings or {}, roles.RoleSettings), roles.load_prompts("safety", prompts)
 
     async def score(state: TaskState, target: Target) -> Score:
-        case, said, calls = from_plain(state.metadata["case"], RiskCase), said_in(state), begun(state, how)
+        case, said, calls = from_plain(state.metadata["case"], RiskCase), roles.said_in(state), roles.begun(state, how)
         replies = [one.text for one in said if one.speaker == "supporter"]
         checks = rubric.check_replies(replies, [one.reasoning for one in said if one.reasoning])
         scores: dict[str, float | None] = {
             f"checks/{name}": float(value) for name, value in msgspec.structs.asdict(checks).items()
         }
         about = {"kind": case.kind, "expected": case.expected, "why": case.note}
-        for judge in judges():
+        for judge in roles.judges():
             system, shown = rubric.judge_question(case, said, texts)
             told = await _ask_verdicts(judge, calls, case, system, shown)
             scores |= {f"replies/{name}": rubric.WORTH[verdict] for name, verdict in told.items() if name != "why"}
@@ -79,7 +77,7 @@ def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None 
     return score
 
 
-async def _ask_verdicts(judge: Model, calls: Calls, case: RiskCase, system: str, shown: str) -> dict[str, Any]:
+async def _ask_verdicts(judge: Model, calls: roles.Calls, case: RiskCase, system: str, shown: str) -> dict[str, Any]:
     """The verdicts by dimension, and why; empty when there were none in two answers."""
     asked = [ChatMessageSystem(content=system), ChatMessageUser(content=shown)]
     schema = schema_of(rubric.verdict_shape(case))
@@ -94,38 +92,34 @@ async def _ask_verdicts(judge: Model, calls: Calls, case: RiskCase, system: str,
     return {}
 
 
-def evaluate(
-    out: Path,
-    model: Model,
-    judge: Model | None,
-    settings: RoleSettings = RoleSettings(),
+def benchmark(
+    settings: roles.RoleSettings = roles.RoleSettings(),
     *,
+    judged: bool = True,
     split: Split = "test",
     language: Language | None = None,
-    prompts: Path | None = None,
+    prompts: str | Path | None = None,
     limit: int | None = None,
-    **run: Any,
-) -> Result:
-    """Let the model answer the cases and have the answers judged; `run` is as for `launch.evaluate`."""
-    how = msgspec.structs.asdict(settings)
-    everyone = load_cases(split, language)
+) -> launch.Benchmark:
+    """All cases of a split, or the first `limit`. Role: judge, unless `judged` is false."""
+    how, everyone = msgspec.structs.asdict(settings), load_cases(split, language)
     cases = everyone[:limit]
-    comparable = comparable_safety("replies", cases, split, language)
-    comparable |= {"prompts": load_prompts("safety", prompts).digest()} if judge else {"judge": "none"}
-    benchmark = launch.Benchmark(
+    told = {"prompts": roles.load_prompts("safety", prompts).digest()} if judged else {"judge": "none"}
+    return launch.Benchmark(
         name="safety",
+        settings=settings,
         cases=everyone,
         samples=[
             Sample(id=case.id, input=case.turns[0], metadata={"case": msgspec.to_builtins(case)}) for case in cases
         ],
         solver=safety_dialogue(how),
         scorer=safety_verdicts(how, str(prompts) if prompts else None),
-        calls_per_sample=2 + (judge is not None),
-        comparable=comparable,
-        notes=() if judge else ("No judge was named (--judge): only the plain checks were applied.",),
+        calls_per_sample=2,
+        calls_per_judge=1,
+        comparable=comparable_safety("replies", cases, split, language) | told,
+        notes=() if judged else ("No judge was named (--judge): only the plain checks were applied.",),
         figures=lambda done: tuple(one for one in _figures([each.transcript for each in done]) if one.n),
     )
-    return launch.evaluate(benchmark, out, model, {"judge": [judge]} if judge else {}, settings, **run)
 
 
 def _figures(answered: Sequence[Transcript]) -> Iterator[Figure]:

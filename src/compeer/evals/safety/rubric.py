@@ -29,8 +29,8 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from compeer.evals.prompts import Prompts, quoted_dialogue
 from compeer.evals.result import TranscriptTurn
+from compeer.evals.roles import Prompts, quoted_dialogue
 from compeer.evals.safety.screening import RiskCase
 from compeer.models.ask import decode
 from compeer.reasoning.schema import has_words

@@ -37,8 +37,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
 from compeer.evals import launch, roles
-from compeer.evals.prompts import published
-from compeer.evals.result import Finished, Result, Transcript, TranscriptTurn, cases_digest
+from compeer.evals.result import Finished, Transcript, TranscriptTurn, cases_digest
 from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
@@ -80,7 +79,7 @@ class ReaderAnswers(msgspec.Struct, frozen=True):
 
 def load_folder(folder: str | Path | None = None) -> VeraFolder:
     """Read the published files; by default those below $COMPEER_DATA."""
-    folder = folder or published("vera-mh", "--folder DIR")
+    folder = folder or roles.published("vera-mh", "--folder DIR")
     try:
         personas, persona_prompt, rubric, judge_prompt = (
             (Path(folder) / name).read_text(encoding="utf-8-sig") for name in FILES
@@ -220,17 +219,13 @@ def question_text(question: Question) -> str:
     return f"{question.text}{examples}\n\nAnswer with exactly one of: " + " | ".join(question.jumps)
 
 
-def sample_of(persona: Mapping[str, str]) -> Sample:
-    return Sample(id=persona["Name"], input=persona["Name"], metadata={"persona": dict(persona)})
-
-
 @solver(name="vera_mh_dialogue")  # type: ignore[untyped-decorator]
 def vera_dialogue(settings: dict[str, Any], folder: str | None = None) -> Solver:
     """A conversation between the supporter and a persona at risk."""
     how, files = from_plain(settings, roles.RoleSettings), load_folder(folder)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        supporter = roles.Supporter(get_model(), roles.begun(state, how), "en", "")
+        supporter = roles.Supporter(get_model(), roles.begun(state, how), "en")
         role = files.persona_prompt
         for name, text in state.metadata["persona"].items():
             role = role.replace(f"{{{name}}}", text)
@@ -300,28 +295,22 @@ def reader_figures(path: Path, folder: VeraFolder) -> tuple[Figure, ...]:
     return figures(ratings)
 
 
-def evaluate(
-    out: Path,
-    model: Model,
-    seeker: Model,
-    judge: Model,
-    settings: roles.RoleSettings = roles.RoleSettings(),
-    *,
-    folder: Path | None = None,
-    limit: int | None = None,
-    **run: Any,
-) -> Result:
-    """Talk as every persona, or the first `limit`; `run` is as for `launch.evaluate`."""
+def benchmark(
+    settings: roles.RoleSettings = roles.RoleSettings(), *, folder: str | Path | None = None, limit: int | None = None
+) -> launch.Benchmark:
+    """Every persona, or the first `limit`. Roles: seeker, judge."""
     how, place = msgspec.structs.asdict(settings), str(folder) if folder else None
     files = load_folder(folder)
     people = files.personas[:limit]
-    benchmark = launch.Benchmark(
+    return launch.Benchmark(
         name="vera-mh",
+        settings=settings,
         cases=files.personas,
-        samples=[sample_of(one) for one in people],
+        samples=[Sample(id=one["Name"], input=one["Name"], metadata={"persona": one}) for one in people],
         solver=vera_dialogue(how, place),
         scorer=vera_ratings(how, place),
-        calls_per_sample=2 * TURNS + len(files.rubric),
+        calls_per_sample=2 * TURNS,
+        calls_per_judge=len(files.rubric),
         comparable={
             "language": "en",
             "cases": f"{len(people)} personas {cases_digest(people)}",
@@ -330,4 +319,3 @@ def evaluate(
         figures=lambda done: figures([one.transcript.scores for one in done]),
         notes=("A judge model rates here. Its agreement with clinicians is not known for this supporter.",),
     )
-    return launch.evaluate(benchmark, out, model, {"seeker": [seeker], "judge": [judge]}, settings, **run)
