@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from compeer.cli.options import CommandGroup, Language, Length, check_choice, print_json, print_result
+from compeer.cli.options import CommandGroup, Language, Length, check_choice, print_json, print_result, print_table
 from compeer.errors import UserError
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
@@ -252,7 +252,6 @@ def export(
     from collections import Counter
 
     from compeer.cer.item import read_items
-    from compeer.cli.options import print_result
     from compeer.dialogue import write_rows
     from compeer.policy.bridges.datasets import FORMATS
     from compeer.policy.bridges.datasets import export as rows
@@ -293,14 +292,11 @@ def build(
     if as_json:
         print_json(steps)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("step", "rows", "rejected", "file", box=None)
+    rows = []
     for step in steps:
         rejected = ", ".join(f"{reason} {count}" for reason, count in step.rejected.items())
-        table.add_row(step.name, f"{step.rows:,}", rejected, step.output)
-    Console().print(table)
+        rows.append((step.name, f"{step.rows:,}", rejected, step.output))
+    print_table(rows, ("step", "rows", "rejected", "file"))
 
 
 def _roles(stage: Stage, models: list[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compeer.cli.options import CommandGroup, print_json
+from compeer.cli.options import CommandGroup, print_json, print_table
 from compeer.errors import UserError
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
@@ -130,56 +130,40 @@ def _progress(name: str) -> Iterator[Callable[[ImportSummary], None] | None]:
 
 
 def _print_summary(summary: ImportSummary, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     to_stderr = summary.out == "-"  # standard output holds the records
     if as_json:
         print_json(summary, err=to_stderr)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    table.add_row("imported", f"{summary.imported:,}", Text(summary.out))
-    table.add_row("rejected", f"{summary.rejected:,}", Text(summary.rejects or ""))
-    for reason, count in sorted(summary.reasons.items(), key=lambda item: -item[1]):
-        table.add_row("", f"{count:,}", Text(f"{reason} (first: {summary.examples[reason]})"))
-    table.add_row("strategies", f"{summary.strategies_mapped:,}", "mapped")
-    unmapped = sum(summary.strategies_unmapped.values())
     names = ", ".join(f"{name} {count}" for name, count in summary.strategies_unmapped.items())
-    table.add_row("", f"{unmapped:,}", Text("unmapped" + (f": {names}" if names else "")))
-    Console(stderr=to_stderr, highlight=False).print(table)
+    rows = [("imported", summary.imported, summary.out), ("rejected", summary.rejected, summary.rejects or "")]
+    for reason, count in sorted(summary.reasons.items(), key=lambda item: -item[1]):
+        rows.append(("", count, f"{reason} (first: {summary.examples[reason]})"))
+    rows.append(("strategies", summary.strategies_mapped, "mapped"))
+    rows.append(("", sum(summary.strategies_unmapped.values()), "unmapped" + (f": {names}" if names else "")))
+    print_table([(name, f"{count:,}", about) for name, count, about in rows], numbers=(1,), err=to_stderr)
 
 
 def _print_statistics(statistics: Statistics) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("dialogues", f"{statistics.dialogues:,}")
-    table.add_row("utterances", f"{statistics.utterances:,}")
-    rounds = statistics.rounds
-    table.add_row("rounds", f"mean {rounds.mean:.1f}, {rounds.least} to {rounds.most}")
+    rounds, plain = statistics.rounds, statistics.to_dict()
+    rows = [
+        ("dialogues", f"{statistics.dialogues:,}"),
+        ("utterances", f"{statistics.utterances:,}"),
+        ("rounds", f"mean {rounds.mean:.1f}, {rounds.least} to {rounds.most}"),
+    ]
     for language, speakers in statistics.lengths.items():
         unit = "words" if language == "en" else "characters"
         for speaker, spread in speakers.items():
             text = f"{language}: mean {spread.mean:.1f} {unit}, {spread.least} to {spread.most}"
-            table.add_row(f"{speaker} utterances", text)
-    plain = statistics.to_dict()
+            rows.append((f"{speaker} utterances", text))
     for key in ("languages", "sources", "licences", "strategies", "unmapped_strategies", "problems", "emotions"):
-        if plain[key]:
-            table.add_row(key.replace("_", " "), Text(_ranked(plain[key])))
-    if statistics.utterance_emotions:
-        table.add_row("emotions by utterance", Text(_ranked(plain["utterance_emotions"])))
-    for key in ("crises", "unhelpful", "images", "described", "reasoned"):
-        if plain[key]:
-            table.add_row(key, f"{plain[key]:,}")
-    Console(highlight=False).print(table)
+        rows.append((key.replace("_", " "), _ranked(plain[key])))
+    rows.append(("emotions by utterance", _ranked(plain["utterance_emotions"])))
+    rows += [
+        (key, f"{plain[key]:,}") for key in ("crises", "unhelpful", "images", "described", "reasoned") if plain[key]
+    ]
+    print_table([row for row in rows if row[1]])
 
 
-def _ranked(table: dict[str, int], most: int = 12) -> str:
-    shown = [f"{name} {count:,}" for name, count in list(table.items())[:most]]
-    return ", ".join(shown) + (f", {len(table) - most} more" if len(table) > most else "")
+def _ranked(table: dict[str, int]) -> str:
+    shown = [f"{name} {count:,}" for name, count in list(table.items())[:12]]
+    return ", ".join(shown) + (f", {len(table) - 12} more" if len(table) > 12 else "")

@@ -228,31 +228,21 @@ def doctor(as_json: bool = False, quick: bool = False) -> None:
 def _show(findings: list[Finding]) -> None:
     """One line per finding. What is wrong is said in full, with the command that fixes it below."""
     from rich.console import Console
-    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     from compeer.conversation.display import plain
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000
     left = 4 + max(len(finding.what) for finding in findings)
-    room = console.width - left if console.is_terminal else 1000
     for finding in findings:
         mark, style = ("✓", "green") if finding.ok else ("✗", "red") if finding.needed else ("–", "yellow")
-        found = plain(finding.found).replace(str(Path.home()), "~")
-        head = Text.assemble((mark, style), f" {finding.what}".ljust(left - 1))
-        if finding.ok:
-            console.print(head + Text(_shortened(found, room)), soft_wrap=True)
-            continue
-        lines = Text(found).wrap(console, max(room, 20)) if console.is_terminal else [Text(found)]
-        console.print(head + lines[0], soft_wrap=True)
-        for line in lines[1:]:
-            console.print(Padding(line, (0, 0, 0, left)))
-        if finding.fix:
+        found = Text(plain(finding.found).replace(str(Path.home()), "~"), overflow="ellipsis", no_wrap=finding.ok)
+        row = Table.grid()
+        row.add_column(width=left)
+        row.add_row(Text.assemble((mark, style), f" {finding.what}"), found)
+        console.print(row)
+        if finding.fix and not finding.ok:
             console.print(Text(" " * left) + Text(finding.fix, style="bold"), soft_wrap=True)
-
-
-def _shortened(text: str, room: int) -> str:
-    """At most `room` characters: the end of a path, the beginning of a list."""
-    if len(text) <= room:
-        return text
-    return "…" + text[1 - room :] if text.startswith(("/", "~")) else text[: room - 1] + "…"

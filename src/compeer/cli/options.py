@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -164,6 +164,22 @@ def print_result(result: Any, as_json: bool, text: str | Iterable[str] | None = 
     else:
         words = (f"{name}: {value}" for name, value in result.items()) if text is None else text
         typer.echo(words if isinstance(words, str) else "\n".join(words))
+
+
+def print_table(
+    rows: Iterable[Sequence[str]], heads: Sequence[str] = (), numbers: Sequence[int] = (), *, err: bool = False
+) -> None:
+    """Rows as a table without lines; `numbers`: the columns that stand to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*heads, show_header=bool(heads), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    for column in numbers:
+        table.columns[column].justify = "right"
+    Console(stderr=err, highlight=False).print(table)
 
 
 def leave_cores_to_the_model() -> None:
