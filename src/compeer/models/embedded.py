@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import re
 import sys
 import threading
@@ -40,7 +39,7 @@ import msgspec
 
 from compeer.models.llama_server import WITHOUT_ADAPTER, LlamaServer, Prompt, Slots
 from compeer.models.lora_gguf import check_base, control_tokens, converted
-from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, images_of
+from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, first_token, images_of
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
 from compeer.models.weights import BASE, SMALL, Weights, as_floats, file_sha256, identify, locate, remembered_sha256
@@ -92,7 +91,8 @@ class Embedded:
         self._template: OwnTemplate | None = None
         self._server: LlamaServer | None = None
         self._starting = threading.Lock()
-        self._workers = Workers(slots)
+        self._closed = False
+        self._side_by_side = threading.Semaphore(slots)
         self._budget = ContextBudget(context)
         self._identity: str | None = None
 
@@ -102,7 +102,7 @@ class Embedded:
         body, prompt = await self._prepared(request)
         async for chunk in self._chunks(body, prompt):
             pieces.append(chunk["choices"][0]["text"])
-            end = chunk | {"first": end.get("first") or _first_token(chunk)}
+            end = chunk | {"first": end.get("first") or first_token(chunk["choices"][0])}
         return Answer(
             text=request.beginning + "".join(pieces),
             finish="length" if end["choices"][0]["finish_reason"] == "length" else "stop",
@@ -157,7 +157,7 @@ class Embedded:
 
     async def close(self) -> None:
         """Stop llama.cpp; answers that are being written end at their next token."""
-        self._workers.close()
+        self._closed = True
         await asyncio.to_thread(self._stop)
 
     def _stop(self) -> None:
@@ -169,7 +169,7 @@ class Embedded:
     def load(self) -> LlamaServer:
         """The llama.cpp server, opened on first use."""
         with self._starting:
-            if self._workers.closed:
+            if self._closed:
                 raise ModelError(f"{self.name} is closed.")
             if self._server is None:
                 file = self.file()
@@ -269,7 +269,7 @@ class Embedded:
         def work() -> None:
             failure = None
             try:
-                with self._budget.taken(prompt.text, body["max_tokens"], abandoned):
+                with self._side_by_side, self._budget.taken(prompt.text, body["max_tokens"], abandoned):
                     if not abandoned.is_set():
                         self._complete(body, prompt, deliver)
             except BaseException as error:
@@ -277,7 +277,9 @@ class Embedded:
             with contextlib.suppress(RuntimeError):  # a closed event loop: nobody waits any more
                 loop.call_soon_threadsafe(arrived.put_nowait, failure)
 
-        self._workers.run(work)
+        # not a ThreadPoolExecutor's thread, which is joined at exit: after Ctrl-C a program would wait until llama.cpp
+        # has read a long prompt to its end
+        threading.Thread(target=work, name="embedded", daemon=True).start()
         try:
             while (chunks := await arrived.get()) is not None:
                 if isinstance(chunks, BaseException):
@@ -360,36 +362,6 @@ class ContextBudget:
                 self._change.notify_all()
 
 
-class Workers:
-    """At most `size` threads that run one job after another and do not keep the program from ending.
-
-    The threads of a ThreadPoolExecutor are joined at exit: after Ctrl-C a program would wait until llama.cpp has read
-    a long prompt to its end.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.closed = False
-        self._size, self._started = size, 0
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-
-    def run(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-        if self._started < self._size:
-            self._started += 1
-            threading.Thread(target=self._work, name=f"embedded-{self._started}", daemon=True).start()
-
-    def close(self) -> None:
-        """End each thread once the jobs that wait now have run."""
-        self.closed = True
-        for _ in range(self._started):
-            self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            del job  # it holds the request until the next one comes
-
-
 def _refusal(error: dict[str, Any]) -> ModelError:
     if error.get("type") == "exceed_context_size_error":
         return TooLong(
@@ -403,14 +375,6 @@ def _usage(chunk: dict[str, Any]) -> Usage:
     timings = chunk.get("timings") or {}
     cached = int(timings.get("cache_n") or 0)
     return Usage(int(timings.get("prompt_n") or 0) + cached, int(timings.get("predicted_n") or 0), cached)
-
-
-def _first_token(chunk: dict[str, Any]) -> tuple[tuple[str, float], ...]:
-    tokens = (chunk["choices"][0].get("logprobs") or {}).get("content") or []
-    if not tokens:
-        return ()
-    found = [(str(entry["token"]), float(entry["logprob"])) for entry in tokens[0]["top_logprobs"]]
-    return tuple(sorted(found, key=lambda pair: -pair[1]))
 
 
 Messages = Sequence[dict[str, Any]]

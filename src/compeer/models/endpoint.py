@@ -15,7 +15,7 @@ import contextlib
 import mimetypes
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -38,6 +38,7 @@ from compeer.models.request import (
     Tries,
     Usage,
     by_content,
+    first_token,
     image_bytes,
     never_collect,
     retry_after,
@@ -294,7 +295,7 @@ class Endpoint(JsonServer):
                 text=f"<think>{reasoning}</think>{content}" if reasoning else content,
                 finish=str(choice.get("finish_reason") or "stop"),
                 usage=_usage(reply.get("usage") or {}),
-                first=_first_token(choice),
+                first=first_token(choice),
                 places=_places(choice),
                 model=str(reply.get("model") or self.model),
             )
@@ -411,15 +412,6 @@ def _usage(used: dict[str, Any]) -> Usage:
 def _thinking(message: dict[str, Any]) -> str:
     """The thinking, where a server keeps it apart from the content."""
     return str(message.get("reasoning") or message.get("reasoning_content") or "")
-
-
-def _first_token(choice: dict[str, Any]) -> tuple[tuple[str, float], ...]:
-    tokens: Sequence[dict[str, Any]] = (choice.get("logprobs") or {}).get("content") or []
-    if not tokens:
-        return ()
-    alternatives = tokens[0].get("top_logprobs") or [tokens[0]]
-    found = [(str(entry["token"]), float(entry["logprob"])) for entry in alternatives]
-    return tuple(sorted(found, key=lambda pair: -pair[1]))
 
 
 def _places(choice: dict[str, Any]) -> tuple[Place, ...]:

@@ -17,10 +17,6 @@ all layers; a layer whose scale differs from it carries the rest in its B.
 Only what llama.cpp can add to its weights is written: matrices A and B on the seven linear layers of a block. Anything
 else in an adapter (DoRA, biases, embeddings, whole modules) is refused: leaving it out would give another model. So is
 an adapter that was trained for another base than the one at hand: it carries the hash of its base (`check_base`).
-
-`read_tensors` reads safetensors files with numpy alone, because a light installation has neither torch nor safetensors
-and must read the shipped adapters. The file is a length (eight bytes), a header in JSON with the kind, shape and place
-of every tensor, and the bytes. bfloat16, which numpy does not have, is the upper half of a float32.
 """
 
 from __future__ import annotations
@@ -37,50 +33,27 @@ import msgspec
 from compeer.models.request import ModelError
 from compeer.models.shipped import CONFIG, WEIGHTS, base_of, sha256
 from compeer.models.weights import KNOWN, cache_dir, cannot_keep, finish_gguf, remembered_sha256, whole_file
-from compeer.typed import from_json
 
+#: numpy's names of the kinds that adapters have; bfloat16, which it lacks, is the upper half of a float32
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
-class Damaged(ValueError):
-    """The file is not what it says it is."""
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    """What the header says of a tensor."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
-
-
 def read_tensors(path: Path) -> dict[str, Any]:
-    """All tensors of a file by name, as float32. OSError when it cannot be read, Damaged when it is torn."""
+    """All tensors of a safetensors file by name, as float32, without torch. ModelError when it is torn."""
     import numpy as np
+    from safetensors import SafetensorError, deserialize
 
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > len(data) - 8:
-        raise Damaged(f"{path.name} ends before its header does")
-    try:
-        header = from_json(data[8 : 8 + length], dict[str, msgspec.Raw])
-        header.pop("__metadata__", None)
-        entries = {name: from_json(raw, _Entry) for name, raw in header.items()}
-    except msgspec.MsgspecError as error:
-        raise Damaged(f"{path.name} has no header that can be read ({error})") from None
-    body = memoryview(data)[8 + length :]
     found: dict[str, Any] = {}
-    for name, entry in entries.items():
-        first, last = entry.data_offsets
-        kind = _KINDS.get(entry.dtype)
-        if kind is None:
-            raise Damaged(f"{path.name}: {name} is of the kind {entry.dtype}, which adapters do not use")
-        if not 0 <= first <= last <= len(body) or last - first != math.prod(entry.shape) * np.dtype(kind).itemsize:
-            raise Damaged(f"{path.name}: {name} is not where the header says")
-        values = np.frombuffer(body[first:last], dtype=kind)
-        if entry.dtype == "BF16":  # the upper half of a float32
-            values = (values.astype(np.uint32) << 16).view(np.float32)
-        found[name] = values.astype(np.float32).reshape(entry.shape)
+    try:
+        for name, tensor in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
+            values = np.frombuffer(tensor["data"], dtype=_KINDS[tensor["dtype"]])
+            if tensor["dtype"] == "BF16":
+                values = (values.astype(np.uint32) << 16).view(np.float32)
+            found[name] = values.astype(np.float32).reshape(tensor["shape"])
+    except SafetensorError as error:
+        raise ModelError(f"{path.name} is damaged ({error})") from None
+    except KeyError as kind:
+        raise ModelError(f"{path.name} has tensors of the kind {kind}, which adapters do not use") from None
     return found
 
 
@@ -142,7 +115,7 @@ def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
     try:
         settings = msgspec.json.decode((folder / CONFIG).read_bytes())
         tensors = read_tensors(folder / WEIGHTS)
-    except (OSError, msgspec.DecodeError, Damaged) as error:
+    except (OSError, msgspec.DecodeError, ModelError) as error:
         raise ModelError(
             f"{folder} holds no adapter that can be read: {error}. "
             "Give the folder with adapter_config.json and adapter_model.safetensors."
@@ -162,7 +135,8 @@ def converted(folder: Path, weights: Path) -> Path:
     try:
         return convert_adapter(folder, target, weights=weights)
     except ImportError:
-        raise ModelError('Adapters for llama.cpp need the package gguf: pip install "compeer-esc[embedded]".') from None
+        needed = 'Adapters for llama.cpp need the packages gguf and safetensors: pip install "compeer-esc[embedded]".'
+        raise ModelError(needed) from None
     except OSError as error:
         raise cannot_keep(f"The adapter {folder}, converted for llama.cpp,", error) from error
 

@@ -117,6 +117,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     from_cache: bool = False
 
 
+def first_token(choice: dict[str, Any]) -> tuple[tuple[str, float], ...]:
+    """`Answer.first` of a choice as OpenAI's protocol and llama.cpp report it."""
+    tokens: Sequence[dict[str, Any]] = (choice.get("logprobs") or {}).get("content") or []
+    alternatives = (tokens[0].get("top_logprobs") or tokens[:1]) if tokens else ()
+    found = [(str(entry["token"]), float(entry["logprob"])) for entry in alternatives]
+    return tuple(sorted(found, key=lambda pair: -pair[1]))
+
+
 class Ending(msgspec.Struct):
     """How a stream ended, filled in by the home that was handed it: `finish` is "" until it is known, and stays so when
     a server never says; `usage` None likewise."""
