@@ -12,7 +12,7 @@ when a figure is drawn. The same content gives the same file.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ from compeer.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from compeer import statistics
 
 INK, ACCENT, WARM, PAPER, QUIET = "#25221E", "#2F6F6A", "#B8683F", "#FAF8F5", "#8A847B"
 LINE, QUIET_TEXT = "#E6E0D8", "#6B645B"
@@ -71,3 +73,33 @@ def frame(axes: Any, title: str, below: str = "", beside: str = "") -> None:
     for side in ("left", "bottom"):
         axes.spines[side].set_color(QUIET)
     axes.tick_params(length=0)
+
+
+def bars(
+    path: Path,
+    title: str,
+    below: str,
+    beside: str,
+    values: Sequence[tuple[str, statistics.Figure, str]],
+    form: Callable[[float], str],
+) -> None:
+    """One bar with its interval per named figure, each with a note above it; `form` writes the numbers of the axis."""
+    colours = (WARM, ACCENT, *SERIES[2:])
+    with drawing(path, max(4.6, 1.7 * len(values) + 1.6), 4.2) as figure:
+        axes = figure.subplots()
+        frame(axes, title, below, beside)
+        highest = 0.0
+        for place, (_, value, note) in enumerate(values):
+            at = value.value or 0.0
+            top = max(at, value.high or 0.0)
+            highest = max(highest, top)
+            axes.bar(place, at, width=0.55, color=colours[place % len(colours)])
+            if value.low is not None and value.high is not None:
+                axes.plot([place, place], [value.low, value.high], color=INK, linewidth=1.2)
+            axes.annotate(note, (place, top), (0, 5), textcoords="offset points", ha="center", fontsize=10)
+        axes.set_xticks(range(len(values)), [name for name, _, _ in values])
+        axes.set_xlim(-0.6, len(values) - 0.4)
+        axes.set_ylim(0, 1.16 * highest or 1.0)
+        axes.yaxis.set_major_formatter(lambda value, _: form(value))
+        axes.grid(axis="y", color=QUIET, alpha=0.2, linewidth=0.8)
+        axes.set_axisbelow(True)

@@ -20,6 +20,7 @@ from compeer.errors import UserError
 
 if TYPE_CHECKING:
     from compeer.cer.item import Item
+    from compeer.reward.evaluation.report import EvaluationReport
     from compeer.reward.judge import Judge
 
 app = CommandGroup("reward")
@@ -178,10 +179,12 @@ def evaluate(
                 ask_judge(study.open(spec), folder, name, orders=study.shown)
             for name, path in _by_name(probe or []).items():
                 add_probe(folder, name, _items(path, None))
-        report = write_report(folder, where, rounds=rounds, seed=seed, figures=kept)
+        report = write_report(folder, where, rounds=rounds, seed=seed)
+    if kept:
+        _write_page(report, where)
     print_result(report, study.as_json, markdown(report, brief=kept))
     if kept and not study.as_json:
-        typer.echo(f"Full report: {where / 'report.md'}, report.json, report.png")
+        typer.echo(f"Full report: {where / 'report.md'}, report.html, report.json")
 
 
 @app.add("consistency")
@@ -303,6 +306,19 @@ def _judges(words: Sequence[str]) -> dict[str, str]:
             raise UserError(f"Two judges are called {name}; name them: --model NAME=SPEC.")
         found[name] = spec
     return found
+
+
+def _write_page(report: EvaluationReport, folder: Path) -> None:
+    """report.html of a study, as `compeer eval report` writes it: its figures with their numbers to download."""
+    try:
+        from compeer.evals.report.gather import ReportRuns
+        from compeer.evals.report.page import page
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("jinja2", "markupsafe"):
+            raise
+        raise UserError('The page of the report needs jinja2: pip install "compeer-esc[data]".') from None
+    shown = ReportRuns((), judging=((folder.name, report),))
+    (folder / "report.html").write_text(page(shown, "Evaluation of judges"), encoding="utf-8")
 
 
 def _by_name(paths: Sequence[Path]) -> dict[str, Path]:

@@ -396,8 +396,6 @@ def write_attacks(report: AttackReport, out: Path) -> None:
 
 def draw_attacks(report: AttackReport, path: Path) -> None:
     """The change of the total under each attack, with the threshold."""
-    from compeer.reward.evaluation.plot import draw_dot
-
     shown = [effect for effect in report.effects if effect.total.value is not None]
     shown.sort(key=lambda effect: effect.total.value or 0.0)
     with drawing(path, 9, 0.27 * len(shown) + 1.6) as figure:
@@ -407,7 +405,10 @@ def draw_attacks(report: AttackReport, path: Path) -> None:
         axes.axvline(report.threshold, color=WARM, linewidth=1.0, linestyle="--")
         for row, effect in enumerate(shown):
             colour = WARM if effect.broken else ACCENT if effect.counted else QUIET
-            draw_dot(axes, effect.total, row, colour, "o", PAPER if effect.breaks_format else colour)
+            total, filled = effect.total, PAPER if effect.breaks_format else colour
+            if total.low is not None:
+                axes.plot([total.low, total.high], [row, row], color=colour, linewidth=1.4, alpha=0.75)
+            axes.plot([total.value], [row], "o", color=colour, markerfacecolor=filled, markersize=6)
         axes.set_yticks(range(len(shown)), [effect.name for effect in shown])
         for label, effect in zip(axes.get_yticklabels(), shown, strict=True):
             label.set_color(WARM if effect.broken else QUIET if not effect.counted else label.get_color())

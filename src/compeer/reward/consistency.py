@@ -49,6 +49,7 @@ from compeer.models.request import Request, instructed
 from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.pipeline.work import ModelSpec
+from compeer.plotting import bars
 from compeer.reasoning import STEPS, render_step
 from compeer.reasoning.ontology import Language
 from compeer.reward.conversation import quote
@@ -370,8 +371,6 @@ def _compared(entry: ModelComparison, pair: PairedShares) -> str:
 
 def write_consistency(report: ConsistencyReport, out: Path) -> None:
     """consistency.md, consistency.json and consistency.png (Figure 5a) in a folder."""
-    from compeer.reward.evaluation.plot import bars
-
     write_study(out, "consistency", report, markdown(report))
     rows = [(one.name, one.ratio, f"{one.ratio.value:.1%}") for one in report.results if one.ratio.value is not None]
     below = f"{report.samples:,} samples of {report.dialogues:,} dialogues"

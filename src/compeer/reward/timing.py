@@ -19,6 +19,7 @@ import numpy as np
 
 from compeer import __version__
 from compeer.errors import UserError
+from compeer.plotting import bars
 from compeer.reward.case import Case, split_by_history
 from compeer.reward.evaluation.folder import write_study
 from compeer.reward.evaluation.report import grid
@@ -145,8 +146,6 @@ def markdown(timing: Timing) -> str:
 
 def write_timing(timing: Timing, out: Path) -> None:
     """timing.md, timing.json and timing.png in a folder."""
-    from compeer.reward.evaluation.plot import bars
-
     write_study(out, "timing", timing, markdown(timing))
     rows = []
     for place, pace in enumerate(timing.paces):

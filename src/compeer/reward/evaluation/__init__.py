@@ -5,5 +5,4 @@ measure     one judge on one set: figures with intervals, position of the reply
 baselines   always True, majority, and a linear probe over sentence embeddings
 signatures  failure signatures in words
 report      sections, differences, judges against sets; Markdown, JSON
-plot        figures
 """

@@ -3,7 +3,7 @@
     run.json                      the judges, the sets, and the settings
     sets/NAME.jsonl               the items, as they were
     judgements/SET/JUDGE.jsonl    one judgement per line, in the order in which they came
-    report.md, report.json, report.png
+    report.md, report.json        and report.html, by the command
 
 Judgements are written as they arrive, in portions cut where the history changes, so that a judge can encode a history
 once per group. A run that was stopped continues: known judgements are not asked again, failed ones are. Another judge

@@ -1,4 +1,4 @@
-"""The report of an evaluation: what a folder holds, measured and written as Markdown, JSON and figures.
+"""The report of an evaluation: what a folder holds, measured and written as Markdown and JSON.
 
 Each set and each origin of its labels is a section. Judges of a section are measured with the same resamples, so their
 differences have intervals of their own: each judge against the first one, and against the probes. Baselines are
@@ -106,17 +106,10 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     matrices: list[JudgeMatrix]
 
 
-def write_report(
-    folder: EvaluationFolder, out: Path, *, rounds: int = ROUNDS, seed: int = 0, figures: bool = True
-) -> EvaluationReport:
-    """Measure what a folder holds, and write report.md, report.json and a figure per section."""
+def write_report(folder: EvaluationFolder, out: Path, *, rounds: int = ROUNDS, seed: int = 0) -> EvaluationReport:
+    """Measure what a folder holds, and write report.md and report.json."""
     made = measure_folder(folder, rounds=rounds, seed=seed)
     write_study(out, "report", made, markdown(made))
-    if figures:
-        from compeer.reward.evaluation.plot import draw_section
-
-        for number, section in enumerate(made.sections):
-            draw_section(section, out / ("report.png" if number == 0 else f"report-{number + 1}.png"))
     return made
 
 
