@@ -23,7 +23,6 @@ from compeer.people.invitations import invite
 from compeer.people.labelling import AssignedItem, LabellingQueue, as_shown, create_project
 from compeer.people.labelling_results import (
     agreement,
-    audit,
     confusion,
     disagreements,
     labelling_progress,
@@ -326,7 +325,7 @@ def test_the_audit_goes_to_newcomers_and_stands_beside_a_judge(store: Store) -> 
                         pairs=(PairVerdict(candidate_first=True, preference="candidate"),))
         for name in names.values()
     }  # fmt: skip
-    found = audit(store, project.id, judged)
+    found = agreement(store, project.id, judged).audit
     odd = sum((key - 1) % 2 for key in audited)
     assert (found["history"].audited, found["history"].confirmed) == (len(drawn), len(drawn) - odd)
     assert (found["history"].judge_agrees, found["history"].judged) == (len(drawn), len(drawn))

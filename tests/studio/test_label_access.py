@@ -22,8 +22,7 @@ from compeer.people import tables as known
 from compeer.people.invitations import invite, new_link, pause
 from compeer.people.labelling import create_project
 from compeer.people.store import Store, open_store
-from compeer.reward.judge import Judgement, PairVerdict, StepVerdict
-from compeer.reward.wire import Scored
+from compeer.reward.judge import Judgement, PairVerdict, Scored, StepVerdict
 from compeer.studio.settings import RateLimit, StudioLimits
 
 ALL = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}

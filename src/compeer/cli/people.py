@@ -282,13 +282,13 @@ def _decide(at: ProjectOptions, people: list[str], work: Callable[[Store, int, s
 def labelling_agreement(at: ProjectOptions, judgements: Path | None = None) -> None:
     """Agreement between people. Also how often the audit and a judge confirm the labels."""
     store, project = at.open("labelling")
-    from compeer.people.labelling_results import agreement, audit, pair_agreement, read_judgements
+    from compeer.people.labelling_results import agreement, pair_agreement, read_judgements
     from compeer.people.terminal_tables import agreement_tables
 
-    found, pairs = agreement(store, project.id), pair_agreement(store, project.id)
-    confirmed = audit(store, project.id, read_judgements(judgements)) if judgements else found.audit
-    result = {"questions": found.questions, "labels": found.labels, "pairs": pairs, "audit": confirmed}
-    at.print_tables(result, lambda: agreement_tables(found, pairs, confirmed))
+    found = agreement(store, project.id, read_judgements(judgements) if judgements else None)
+    pairs = pair_agreement(store, project.id)
+    result = {"questions": found.questions, "labels": found.labels, "pairs": pairs, "audit": found.audit}
+    at.print_tables(result, lambda: agreement_tables(found, pairs))
 
 
 @annotate_app.add("export")

@@ -48,9 +48,8 @@ from compeer.people.store import Store
 from compeer.people.tables import annotators, audit_draws, items, leases, refusals, skips, votes
 from compeer.people.work_queue import PersonProgress
 from compeer.reasoning import STEPS
-from compeer.reward.judge import Judgement
+from compeer.reward.judge import Judgement, Scored
 from compeer.reward.verdict import PREFERENCES
-from compeer.reward.wire import Scored
 from compeer.statistics import ROUNDS, Figure, estimate, share_figure
 from compeer.statistics.agreement import ac1, alpha, kappa, percent_agreement
 from compeer.typed import from_json
@@ -75,7 +74,6 @@ class AnswerCount(msgspec.Struct, frozen=True):
     first: Answer
     second: Answer
     third: Answer | None
-    audit: Answer | None
     count: int
     people: tuple[int, int] = (0, 0)  # the two of the first pass, by number, where asked for
 
@@ -91,14 +89,14 @@ def count_answers(
     rows = pivot(project)
     if question is not None:
         rows = rows.where(rows.selected_columns["question"] == question)
-    left_out = {"item"} if people else {"item", "a1", "a2"}
+    left_out = {"item", "p4"} if people else {"item", "p4", "a1", "a2"}
     by = [column for column in rows.selected_columns if column.name not in left_out]
     found = []
     for row in db.execute(rows.with_only_columns(*by, func.count().label("n")).group_by(*by)):
         first, second = answer_of(row.question, row.p1), answer_of(row.question, row.p2)
-        third, audit = (None if text is None else answer_of(row.question, text) for text in (row.p3, row.p4))
+        third = None if row.p3 is None else answer_of(row.question, row.p3)
         both = (row.a1, row.a2) if people else (0, 0)
-        found.append(AnswerCount(row.question, first, second, third, audit, row.n, both))
+        found.append(AnswerCount(row.question, first, second, third, row.n, both))
     return found
 
 
@@ -248,8 +246,8 @@ class PairAgreement(msgspec.Struct, frozen=True):
     table: list[list[int]]
 
 
-def agreement(store: Store, project: int) -> Agreement:
-    """Agreement without regard to who voted, from the votes as they are now."""
+def agreement(store: Store, project: int, judgements: Mapping[str, Judgement] | None = None) -> Agreement:
+    """Agreement without regard to who voted, from the votes as they are now; with a judge beside the audit."""
     values = answer_values(store, project)
     with store.read() as db:
         found = count_answers(db, project)
@@ -257,7 +255,7 @@ def agreement(store: Store, project: int) -> Agreement:
     return Agreement(
         {name: question_agreement(_first_votes(by[name]), values[name]) for name in values},
         {name: _labels(by[name], values[name]) for name in values},
-        {name: _confirmed(by[name]) for name in values},
+        _audit(store, project, judgements),
     )
 
 
@@ -300,18 +298,19 @@ def confusion(pairs: Iterable[PairAgreement], question: Question) -> list[list[i
     return [[cell(row, column) for column in places] for row in places]
 
 
-def audit(store: Store, project: int, judgements: Mapping[str, Judgement]) -> dict[Question, Confirmed]:
-    """How often auditors and a judge agree with the labels. Questions without a label take no part."""
+def _audit(store: Store, project: int, judgements: Mapping[str, Judgement] | None) -> dict[Question, Confirmed]:
+    """How often auditors, and a judge if there is one, agree with the labels. Without a label there is no count."""
     counts: dict[Question, Counter[str]] = {name: Counter() for name in answer_values(store, project)}
     rows = pivot(project).add_columns(items.c.name).subquery()
+    wanted = select(rows).where(rows.c.p4.is_not(None)) if judgements is None else select(rows)
     with store.read() as db:
-        for row in db.execute(select(rows)):
+        for row in db.execute(wanted):
             first, second = answer_of(row.question, row.p1), answer_of(row.question, row.p2)
             third = None if row.p3 is None else answer_of(row.question, row.p3)
             label, count = decide((first, second), third).value, counts[row.question]
             if label is None:
                 continue
-            verdict = _verdict(judgements.get(row.name), row.question)
+            verdict = _verdict((judgements or {}).get(row.name), row.question)
             count["judged_all"] += verdict is not None
             count["judge_agrees_all"] += verdict == label
             if row.p4 not in (None, UNSURE):
@@ -319,7 +318,7 @@ def audit(store: Store, project: int, judgements: Mapping[str, Judgement]) -> di
                 count["confirmed"] += answer_of(row.question, row.p4) == label
                 count["judged"] += verdict is not None
                 count["judge_agrees"] += verdict == label
-    fields = Confirmed.__struct_fields__
+    fields = ("audited", "confirmed") if judgements is None else Confirmed.__struct_fields__
     return {question: Confirmed(**{name: count[name] for name in fields}) for question, count in counts.items()}
 
 
@@ -402,12 +401,6 @@ def _labels(found: Iterable[AnswerCount], values: Sequence[Answer]) -> dict[str,
         if (label := one.verdict.value) is not None:
             counts[answer_text(label)] += one.count
     return {answer_text(value): counts[answer_text(value)] for value in values}
-
-
-def _confirmed(found: Iterable[AnswerCount]) -> Confirmed:
-    labelled = [one for one in found if one.audit not in (None, UNSURE) and one.verdict.value is not None]
-    confirmed = sum(one.count for one in labelled if one.audit == one.verdict.value)
-    return Confirmed(sum(one.count for one in labelled), confirmed)
 
 
 Standing = Literal["counts", "changed", "withheld", "discarded"]

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from rich.box import HEAVY_HEAD
 from rich.table import Table
 
-from compeer.cer.item import Question
 from compeer.people.arena import ArenaProgress
 from compeer.people.arena_results import OUTCOMES, ArenaResults
-from compeer.people.labelling_results import Agreement, Confirmed, LabellingProgress, PairAgreement
+from compeer.people.labelling_results import Agreement, LabellingProgress, PairAgreement
 from compeer.people.protocol import STATUSES
 from compeer.people.quality import PersonQuality
 from compeer.people.work_queue import PersonProgress
@@ -49,9 +48,7 @@ def _people_table(people: Sequence[PersonProgress], more: Mapping[str, Sequence[
     return table
 
 
-def agreement_tables(
-    found: Agreement, pairs: Sequence[PairAgreement], audit: Mapping[Question, Confirmed]
-) -> list[Table | str]:
+def agreement_tables(found: Agreement, pairs: Sequence[PairAgreement]) -> list[Table | str]:
     """What `compeer annotate agreement` prints."""
     figures = Table("question", "items", "unsure", "percent", "kappa", "alpha", "AC1", "votes", "labels", box=None)
     for name, one in found.questions.items():
@@ -67,7 +64,7 @@ def agreement_tables(
         row = (" and ".join(pair.people), pair.question, f"{pair.items:,}", _percent(pair.percent), _number(pair.kappa))
         between.add_row(*row)
     audits = Table("question", "audited", "confirmed", "judge, same items", "judge, all items", box=None)
-    for name, seen in audit.items():
+    for name, seen in found.audit.items():
         judged = (_share(seen.judge_agrees, seen.judged), _share(seen.judge_agrees_all, seen.judged_all))
         audits.add_row(name, f"{seen.audited:,}", _share(seen.confirmed, seen.audited), *judged)
     shown: list[Table | str] = ["First-pass votes, with 95 % intervals:", figures, "\nPerson by person:", between]

@@ -53,14 +53,13 @@ def add(router: APIRouter, coordinator: CoordinatorPages) -> None:
         wrong: str | None = None,
     ) -> Response:
         def count() -> tuple[Any, ...]:
-            measured = results.agreement(store, found.id)
+            measured = results.agreement(store, found.id, judgements)
             pairs = sorted(results.pair_agreement(store, found.id, question), key=lambda one: one.percent)
-            audits = measured.audit if judgements is None else results.audit(store, found.id, judgements)
             shares = {
                 name: (bar_parts(one.values), bar_parts(measured.labels[name]))
                 for name, one in measured.questions.items()
             }
-            return measured, shares, pairs, audits
+            return measured, shares, pairs
 
         return pages(request).flow(
             request,
