@@ -11,7 +11,7 @@ as half a win for either side; "neither" also says that both were poor, which a 
 
 The stacked bars of Figure 6 read from left to right: the first model better, both good, neither acceptable, the other
 better. The thin marks are the 95 % intervals of the two ends: where the first model's wins may end, and where the
-other's may begin. matplotlib draws them as SVG or PNG; the studio's page draws the same `bars` by itself.
+other's may begin. matplotlib draws them as SVG or PNG; the studio's page draws the same `parts` and `marks` by itself.
 """
 
 from __future__ import annotations
@@ -82,13 +82,19 @@ class PairOutcome(msgspec.Struct, frozen=True):
     shares: dict[Outcome, Figure]
     net: Figure
 
-    def seen_from(self, model: str) -> PairOutcome:
-        """The same pair with this model first."""
-        if self.one == model:
-            return self
-        shares = {name: msgspec.structs.replace(self.shares[MIRRORED[name]], name=name) for name in OUTCOMES}
-        counts = {name: self.counts[MIRRORED[name]] for name in OUTCOMES}
-        return PairOutcome(self.two, self.one, self.votes, self.cases, counts, shares, self.net.scaled(-1))
+    @property
+    def parts(self) -> list[BarPart]:
+        """The pair as a bar."""
+        return bar_parts(self.counts)
+
+    @property
+    def marks(self) -> list[tuple[float, float]]:
+        """(low, high) of where the wins end and where the losses begin on the bar, as far as they are known."""
+        won, lost = self.shares["one"], self.shares["two"]
+        ends = [(won.low, won.high)]
+        if lost.low is not None and lost.high is not None:
+            ends.append((1 - lost.high, 1 - lost.low))
+        return [(low, high) for low, high in ends if low is not None and high is not None]
 
 
 class ModelRank(msgspec.Struct, frozen=True):
@@ -146,15 +152,9 @@ def results(
 ) -> ArenaResults:
     """The results of votes. With `focus` every pair is seen from that model; else from the stronger one."""
     counted = count_votes(votes, models)
-    drawn = counted.resampled(Resamples(counted.cases, draws, seed))
-    pairs, ranked = outcomes(counted, drawn), ranking(counted, drawn)
-    rank = {one.model: one.rank for one in ranked}
-
-    def first(pair: PairOutcome) -> str:
-        return focus if focus in (pair.one, pair.two) and focus else min(pair.one, pair.two, key=lambda one: rank[one])
-
-    pairs = [pair.seen_from(first(pair)) for pair in pairs]
-    pairs.sort(key=lambda pair: (rank[pair.one], rank[pair.two]))
+    resamples = Resamples(counted.cases, draws, seed)
+    ranked = ranking(counted, counted.resampled(resamples))
+    seen = count_votes(votes, list(dict.fromkeys([*([focus] if focus else []), *(one.model for one in ranked)])))
     decided = [vote.choice == "first" for vote in votes if vote.choice in ("first", "second")]
     return ArenaResults(
         arena=name,
@@ -163,7 +163,7 @@ def results(
         cases=len(counted.cases),
         votes=len(votes),
         people=len({vote.annotator for vote in votes}),
-        pairs=pairs,
+        pairs=outcomes(seen, seen.resampled(resamples)),
         ranking=ranked,
         sides=_sides(votes, models),
         left_won=share_figure("left_won", decided) if decided else Figure("left_won", 0.5),
@@ -384,48 +384,24 @@ def bar_parts(counts: Mapping[Any, int]) -> list[BarPart]:
     return parts
 
 
-class Bar(msgspec.Struct, frozen=True):
-    """A pair as a bar. Marks are (low, high) of where the wins end and where the losses begin, if they are known."""
-
-    one: str
-    two: str
-    votes: int
-    parts: list[BarPart]
-    marks: list[tuple[float, float]]
-
-
-def bars(results: ArenaResults) -> list[Bar]:
-    """The pairs as bars."""
-    found = []
-    for pair in results.pairs:
-        marks = []
-        won, lost = pair.shares["one"], pair.shares["two"]
-        if won.low is not None and won.high is not None:
-            marks.append((won.low, won.high))
-        if lost.low is not None and lost.high is not None:
-            marks.append((1 - lost.high, 1 - lost.low))
-        found.append(Bar(pair.one, pair.two, pair.votes, bar_parts(pair.counts), marks))
-    return found
-
-
 def draw(results: ArenaResults, path: Path) -> None:
     """The figure as a file, .svg or .png."""
-    shown = bars(results)
+    shown = results.pairs
     with drawing(path, 8, 1.4 + 0.5 * len(shown)) as figure:
         axes = figure.subplots()
-        for row, bar in enumerate(shown):
-            for part in bar.parts:
+        for row, pair in enumerate(shown):
+            for part in pair.parts:
                 label = LEGEND[part.kind] if row == 0 else None
                 axes.barh(row, part.width, left=part.start, color=COLOURS[part.kind], height=0.62, label=label)
                 if part.width >= _LEAST:
                     ink = "white" if part.kind in ("one", "two") else INK
                     middle = part.start + part.width / 2
                     axes.text(middle, row, f"{100 * part.width:.0f}", ha="center", va="center", color=ink, fontsize=9)
-            for (low, high), kind, under in zip(bar.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
+            for (low, high), kind, under in zip(pair.marks, (OUTCOMES[0], OUTCOMES[-1]), (0.36, 0.44), strict=False):
                 middle, half, ink = (low + high) / 2, (high - low) / 2, COLOURS[kind]
                 axes.errorbar(middle, row + under, xerr=half, color=ink, capsize=2, linewidth=1.2)
-            axes.text(1.01, row, bar.two, va="center")
-        axes.set_yticks(range(len(shown)), [bar.one for bar in shown])
+            axes.text(1.01, row, pair.two, va="center")
+        axes.set_yticks(range(len(shown)), [pair.one for pair in shown])
         axes.set_xlim(0, 1)
         axes.set_xticks([])
         axes.invert_yaxis()

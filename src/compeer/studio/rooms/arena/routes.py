@@ -231,7 +231,7 @@ def chart(results: arena_results.ArenaResults) -> dict[str, Any]:
         (one, *(place(end or 0.0, min(ends), max(ends)) for end in span))
         for one, span in zip(results.ranking, spans, strict=True)
     ]
-    return {"results": results, "bars": arena_results.bars(results), "ranked": ranked}
+    return {"results": results, "ranked": ranked}
 
 
 def place(value: float, least: float, most: float) -> float:
