@@ -26,7 +26,7 @@ from sqlalchemy import Connection, Row, Select, Table, case, func, insert, or_, 
 from compeer.errors import UserError
 from compeer.people.invitations import Person, lock_person, read_people
 from compeer.people.projects import PROJECTS, Project, picture_file
-from compeer.people.store import BadAnswers, Refused, Store, refuse
+from compeer.people.store import BadAnswers, Refused, Store, refuse, transaction
 from compeer.people.tables import annotators, projects
 
 Key = TypeVar("Key", int, str)
@@ -83,27 +83,27 @@ class WorkQueue(ABC, Generic[Key, Work]):
     viewable: ClassVar[tuple[str, ...]]  # states in which a lease can be looked at
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self.write = store, store.write
 
     def next(self, person: Person) -> Work | None:
         """The next thing for this person, leased to them; None when there is nothing for them now."""
         self.return_expired()
+        return self._shown(self._next(person))
 
-        def work(db: Connection) -> int | None:
-            me = lock_person(self.store, db, person)
-            project = self._project(db, me)
-            if me.paused or me.role != "annotator" or project.closed is not None:
-                return None
-            now = self.store.clock()
-            if (held := db.execute(self._in_state(me, "held")).first()) is not None:
-                self._change(db, held.id, expires=now + project.lease_seconds)
-                return int(held.id)
-            for lease in db.execute(self._resumable(me)).all():
-                if self._resume(db, lease, project, now):
-                    return int(lease.id)
-            return self._assign(db, me, project, now) if self._within_quota(db, me, project) else None
-
-        return self._shown(self.store.write(work))
+    @transaction
+    def _next(self, db: Connection, person: Person) -> int | None:
+        me = lock_person(self.store, db, person)
+        project = self._project(db, me)
+        if me.paused or me.role != "annotator" or project.closed is not None:
+            return None
+        now = self.store.clock()
+        if (held := db.execute(self._in_state(me, "held")).first()) is not None:
+            self._change(db, held.id, expires=now + project.lease_seconds)
+            return int(held.id)
+        for lease in db.execute(self._resumable(me)).all():
+            if self._resume(db, lease, project, now):
+                return int(lease.id)
+        return self._assign(db, me, project, now) if self._within_quota(db, me, project) else None
 
     def view(self, person: Person, key: Key) -> Work:
         """Something that was given to this person; anything else is refused."""
@@ -113,88 +113,88 @@ class WorkQueue(ABC, Generic[Key, Work]):
                 return self._show(db, lease)
         raise self._logged(self._not_yours(person, key))
 
+    @transaction
     def submit(
-        self, person: Person, key: Key, answers: Any, *, seconds: float | None = None, note: str = "", form: str = ""
+        self,
+        db: Connection,
+        person: Person,
+        key: Key,
+        answers: Any,
+        *,
+        seconds: float | None = None,
+        note: str = "",
+        form: str = "",
     ) -> None:
         """Hand in the answers, or change them while that is possible. When this returns they are on the disk."""
-        note = clean_note(note)
-
-        def work(db: Connection) -> None:
-            me, lease, project = self._open(db, person, key, form)
-            now = self.store.clock()
-            if me.paused:
-                raise refuse(me, "paused", "Your coordinator has paused your work. Your draft is kept.")
-            if lease.state == "lapsed":
-                if not self._resume(db, lease, project, now):
-                    message = f"You were away for a long time, and somebody else has this {self.thing} now."
-                    raise refuse(me, "lapsed", message, f"{self.thing} {key}")
-                lease = self._lease(db, lease.id)
-            elif lease.state == "done" and (why := self._why_final(db, lease, project, undo=False)):
-                raise refuse(me, "closed", why, f"{self.thing} {key}")
-            revision = int(lease.revision) + 1
-            row = {"lease": lease.id, "revision": revision, "at": now, "seconds": clean_seconds(seconds)}
-            self._record(db, lease, project, answers, row)
-            self._change(db, lease.id, state="done", revision=revision, finished=now, note=note)
-            self._settle(db, lease, now)
-
-        self.store.write(work)
+        me, lease, project = self._open(db, person, key, form)
+        now, note = self.store.clock(), clean_note(note)
+        if me.paused:
+            raise refuse(me, "paused", "Your coordinator has paused your work. Your draft is kept.")
+        if lease.state == "lapsed":
+            if not self._resume(db, lease, project, now):
+                message = f"You were away for a long time, and somebody else has this {self.thing} now."
+                raise refuse(me, "lapsed", message, f"{self.thing} {key}")
+            lease = self._lease(db, lease.id)
+        elif lease.state == "done" and (why := self._why_final(db, lease, project, undo=False)):
+            raise refuse(me, "closed", why, f"{self.thing} {key}")
+        revision = int(lease.revision) + 1
+        row = {"lease": lease.id, "revision": revision, "at": now, "seconds": clean_seconds(seconds)}
+        self._record(db, lease, project, answers, row)
+        self._change(db, lease.id, state="done", revision=revision, finished=now, note=note)
+        self._settle(db, lease, now)
 
     def undo(self, person: Person, *, form: str = "") -> Work | None:
         """Take back what this person handed in last; it is theirs again, with their answers. None: there is nothing."""
         self.return_expired()
+        return self._shown(self._take_back(person, form))
 
-        def work(db: Connection) -> int | None:
-            last = db.execute(self._in_state(person, "done")).first()
-            if last is None:
-                return None
-            me, lease, project = self._open(db, person, getattr(last, self.key), form)
-            if me.paused:
-                raise refuse(me, "paused", "Your coordinator has paused your work.")
-            why = self._why_final(db, lease, project, undo=True)
-            if lease.state != "done" or why:
-                message = why or "This was taken back already."
-                raise refuse(me, "closed", message, f"undo of {self.thing} {getattr(lease, self.key)}")
-            now = self.store.clock()
-            self._keep_answers(db, lease, now)
-            until = now + project.lease_seconds
-            self._change(db, lease.id, state="held", opened=now, expires=until, finished=None)
-            self._settle(db, lease, now)
-            return int(lease.id)
+    @transaction
+    def _take_back(self, db: Connection, person: Person, form: str) -> int | None:
+        last = db.execute(self._in_state(person, "done")).first()
+        if last is None:
+            return None
+        me, lease, project = self._open(db, person, getattr(last, self.key), form)
+        if me.paused:
+            raise refuse(me, "paused", "Your coordinator has paused your work.")
+        why = self._why_final(db, lease, project, undo=True)
+        if lease.state != "done" or why:
+            message = why or "This was taken back already."
+            raise refuse(me, "closed", message, f"undo of {self.thing} {getattr(lease, self.key)}")
+        now = self.store.clock()
+        self._keep_answers(db, lease, now)
+        until = now + project.lease_seconds
+        self._change(db, lease.id, state="held", opened=now, expires=until, finished=None)
+        self._settle(db, lease, now)
+        return int(lease.id)
 
-        return self._shown(self.store.write(work))
-
-    def skip(self, person: Person, key: Key, reason: str, *, distress: bool = False, form: str = "") -> None:
+    @transaction
+    def skip(
+        self, db: Connection, person: Person, key: Key, reason: str, *, distress: bool = False, form: str = ""
+    ) -> None:
         """Give something back for good, with a reason; `distress` when it was too hard to read. Others get it."""
+        me, lease, _ = self._open(db, person, key, form)
+        if lease.state not in ("held", "lapsed"):
+            raise refuse(me, "closed", f"This {self.thing} was handed in already.", f"{self.thing} {key}")
+        now = self.store.clock()
+        self._change(db, lease.id, state="skipped", finished=now, **{self.place: None})
+        said = reason.replace("\x00", "").strip()[:_LONGEST_REASON]
+        db.execute(insert(self.skips).values(lease=lease.id, at=now, reason=said, distress=distress))
+        self._settle(db, lease, now)
 
-        def work(db: Connection) -> None:
-            me, lease, _ = self._open(db, person, key, form)
-            if lease.state not in ("held", "lapsed"):
-                raise refuse(me, "closed", f"This {self.thing} was handed in already.", f"{self.thing} {key}")
-            now = self.store.clock()
-            self._change(db, lease.id, state="skipped", finished=now, **{self.place: None})
-            said = reason.replace("\x00", "").strip()[:_LONGEST_REASON]
-            db.execute(insert(self.skips).values(lease=lease.id, at=now, reason=said, distress=distress))
-            self._settle(db, lease, now)
-
-        self.store.write(work)
-
-    def keep(self, person: Person, key: Key, draft: Draft | None = None) -> bool:
+    @transaction
+    def keep(self, db: Connection, person: Person, key: Key, draft: Draft | None = None) -> bool:
         """Renew the lease of somebody who is still at it, and save the draft. False: the lease has expired."""
-
-        def work(db: Connection) -> bool:
-            me = lock_person(self.store, db, person)
-            lease = self._find(db, me, key)
-            if lease is None or lease.state == "skipped":
-                raise self._not_yours(me, key)
-            if me.paused or lease.state == "done":
-                return False
-            now = self.store.clock()
-            if draft is not None:
-                self._save_draft(db, lease, draft, now)
-            held = update(self.leases).where(self.leases.c.id == lease.id, self.leases.c.state == "held")
-            return bool(db.execute(held.values(expires=now + self._project(db, me).lease_seconds)).rowcount)
-
-        return self.store.write(work)
+        me = lock_person(self.store, db, person)
+        lease = self._find(db, me, key)
+        if lease is None or lease.state == "skipped":
+            raise self._not_yours(me, key)
+        if me.paused or lease.state == "done":
+            return False
+        now = self.store.clock()
+        if draft is not None:
+            self._save_draft(db, lease, draft, now)
+        held = update(self.leases).where(self.leases.c.id == lease.id, self.leases.c.state == "held")
+        return bool(db.execute(held.values(expires=now + self._project(db, me).lease_seconds)).rowcount)
 
     def picture(self, person: Person, key: Key, number: int) -> Path:
         """The file of a picture (0 is the first) of something that was given to this person."""
