@@ -1,26 +1,26 @@
 """What runs on the GPU machine: de-quantise the base, train LoRA adapters, sample, and read next-word probabilities.
 
     python device.py dequantise GGUF TOKENIZER OUT [SIZE]
-    python device.py train JOB.json     {"base", "rows", "out", "rank", "rate", "epochs", "batch", "seed", "save_at"}
-    python device.py sample JOB.json    {"engine", "base", "sets": [{"name", "prompts", "most", "adapter"}], "out"}
-    python device.py prefer JOB.json    {"base", "pairs", "rows", "out", "beta", "likelihood", …}: DPO, rows beside it
+    python device.py train JOB.json     {"base", "rows", "out", "rank", "rate", "epochs", "batch", "seed"}
+    python device.py prefer JOB.json    {"base", "pairs", "out", "beta", "likelihood", …}: DPO
+    python device.py sample JOB.json    {"base", "sets": [{"name", "prompts", "most", "adapter"}], "out"}
     python device.py score JOB.json     {"base", "adapter", "prompts": […], "answers", "out"}
     python device.py judge JOB.json     {"base", "adapter", "cases": […], "out"}: verdicts turn by turn
 
-Every job may have `seconds`: it stops itself 20 s before they are over (`spare`), with what is there saved. `sample`
-appends to `out`/NAME.jsonl after every batch and, started again, leaves out what is there. A set whose adapter is still
-in training comes later; one whose training failed (`adapter`.failed) is left out. `engine`: `vllm`, or `hf` where there
-is none (a regular expression in a prompt is then not kept). `remote.py` says when what runs.
+Every job may have `seconds`: it stops itself 20 s before they are over (`spare`), with what is there saved; and `gib`,
+the memory that it may take. `sample` appends to `out`/NAME.jsonl after every batch and, started again, leaves out what
+is there; a set whose adapter is not there is left out. `remote.py` says when what runs.
 
 It needs torch, transformers, peft, and the `gguf` package beside it, and nothing of compeer.
 Rows are {"messages": […], "answer": text}, or {"messages": […]} with several assistant turns marked `"learn": true`;
-prompts are {"id", "messages", "temperature", "n", "prefix", "regex"}; what else stands in them comes back with the
-output, `n` outputs have the ids ID~0, ID~1 and so on. Everything is ChatML.
+pairs are {"messages", "chosen", "rejected"}; prompts are {"id", "messages", "temperature", "n", "prefix"}; what else
+stands in them comes back with the output, `n` outputs have the ids ID~0, ID~1 and so on. Everything is ChatML.
 
 Why not the package's own trainer: a vocabulary of 152,000 words makes the loss the largest part of a step, and half of
 the tokens are prompt. Here the head sees learnt tokens only, rows of like length stand together, and there is no
 attention mask (padding stands behind, where a causal model cannot see it), which also avoids the losses that were not
-numbers. Measured on an H200 beside plain transformers: see README.md.
+numbers. A step of a few thousand tokens is too small for an H200: most of its time went into starting some 9,000 small
+kernels, and `Learner` starts a third of them. Measured on an H200 beside plain transformers: see README.md.
 """
 
 from __future__ import annotations
@@ -190,46 +190,136 @@ def encoded(pieces: list[tuple[str, bool]], tokenizer: Any) -> tuple[list[int], 
 # --- training ------------------------------------------------------------------------------------------------------
 
 
-def train(job: dict[str, Any]) -> None:
-    """LoRA on all linear layers; rows of like length together, the loss over learnt tokens only."""
+def adapted(job: dict[str, Any]) -> tuple[Any, Any]:
+    """The base with a LoRA of peft on all linear layers, in bfloat16 and without peft's and autocast's detours."""
+    import peft
     import torch
-    from peft import LoraConfig, PeftModel, get_peft_model
+    from torch.nn import functional
 
-    clock, seed = Clock(job), job.get("seed", 0)
-    random.seed(seed)
-    torch.manual_seed(seed)
+    random.seed(job.get("seed", 0))
+    torch.manual_seed(job.get("seed", 0))
+    if torch.cuda.is_available() and "gib" in job:  # who takes more than was said fails alone
+        torch.cuda.set_per_process_memory_fraction(min(1.0, job["gib"] / (torch.cuda.mem_get_info()[1] / 2**30)))
     model, tokenizer = open_base(job["base"])
-    device = model.device
-    if job.get("start"):
-        model = PeftModel.from_pretrained(model, job["start"], is_trainable=True)
-    else:
-        rank = job.get("rank", 16)
-        model = get_peft_model(
-            model,
-            LoraConfig(r=rank, lora_alpha=job.get("alpha", 2 * rank), lora_dropout=job.get("dropout", 0.05),
-                       target_modules="all-linear", task_type="CAUSAL_LM"),
-        )  # fmt: skip
+    rank = job.get("rank", 8)
+    shape = peft.LoraConfig(r=rank, lora_alpha=job.get("alpha", 2 * rank), target_modules="all-linear",
+                            lora_dropout=job.get("dropout", 0.0), task_type="CAUSAL_LM")  # fmt: skip
+    model = peft.get_peft_model(model, shape, autocast_adapter_dtype=False)
+
+    def linear(layer: Any) -> Any:
+        base, scale, drop = layer.base_layer, layer.scaling["default"], job.get("dropout", 0.0)
+        down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+
+        def forward(x: Any) -> Any:
+            small = functional.linear(functional.dropout(x, drop, layer.training) if drop else x, down)
+            out = functional.linear(x, base.weight, base.bias)
+            return torch.addmm(out.flatten(0, -2), small.flatten(0, -2), up.T, alpha=scale).view_as(out)
+
+        return forward
+
+    def norm(layer: Any) -> Any:
+        return lambda x: functional.rms_norm(x, x.shape[-1:], layer.weight, layer.variance_epsilon)
+
     for module in model.modules():
-        if hasattr(
-            module, "cast_input_dtype_enabled"
-        ):  # autocast sees to it; a copy in float32 costs a third of a step
-            module.cast_input_dtype_enabled = False
-    model.train()
-    weights = [one for one in model.parameters() if one.requires_grad]
-    rows = []
-    for row in rows_of(job["rows"]):
-        messages = (
-            [*row["messages"], {"role": "assistant", "content": row["answer"], "learn": True}]
-            if "answer" in row
-            else row["messages"]
+        if isinstance(module, peft.tuners.lora.Linear):
+            module.forward = linear(module)
+        elif type(module).__name__.endswith("RMSNorm"):
+            module.forward = norm(module)
+    return model, tokenizer
+
+
+class Learner:
+    """AdamW over one flat tensor: the weights in bfloat16, and their gradients, are parts of two others."""
+
+    def __init__(self, model: Any, job: dict[str, Any], steps: int, clock: Clock) -> None:
+        import torch
+
+        weights = [one for one in model.parameters() if one.requires_grad]
+        self.live = torch.cat([one.detach().flatten() for one in weights])
+        self.slope = torch.zeros_like(self.live)
+        at = 0
+        for one in weights:
+            part = slice(at, at := at + one.numel())
+            one.data, one.grad = self.live[part].view_as(one), self.slope[part].view_as(one)
+        self.master = torch.nn.Parameter(self.live.float())
+        self.optimiser = torch.optim.AdamW([self.master], weight_decay=0.0, betas=(0.9, 0.98), fused=self.live.is_cuda)
+        self.rate, self.steps, self.clock, self.skipped = job.get("rate", 5e-5), steps, clock, 0
+        self.began = self.clock.taken()  # the rate falls with the steps or with the time, whichever is nearer its end
+        self.budget = job.get("tokens", 6000)
+
+    def step(self, step: int) -> None:
+        """One step with what `learn` has left; a gradient that is not a number is thrown away."""
+        done = max(step / self.steps, self.past())
+        falling = max(0.05, 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+        self.optimiser.param_groups[0]["lr"] = (
+            self.rate * min(1.0, (step + 1) / max(1, int(0.06 * self.steps))) * falling
         )
-        ids, learnt = encoded(rendered(messages, ask=False), tokenizer)
-        if len(ids) <= job.get("longest", 1600):
-            rows.append((ids, learnt, row.get("weight", 1.0)))
-    epochs, batch, budget = job.get("epochs", 2), job.get("batch", 32), job.get("tokens", 12000)
+        self.master.grad = self.slope.float()
+        if math.isfinite(norm := float(self.master.grad.norm())):
+            self.master.grad /= max(1.0, norm)
+            self.optimiser.step()
+            self.live.copy_(self.master.data)
+        else:
+            self.skipped += 1
+
+    def past(self) -> float:
+        """The share of the time that is over."""
+        return (self.clock.taken() - self.began) / max(1.0, self.clock.limit - self.began)
+
+    def learn(self, units: list[Any], length: Any, loss: Any) -> list[float]:
+        """The gradient of the summed `loss` of these units, as many at a time as `budget` tokens (`length` each); gives
+        what `loss` tells beside it, summed. Where the memory is too small, with fewer at a time from here on."""
+        import torch
+
+        while True:
+            self.slope.zero_()
+            parts: list[list[Any]] = [[]]
+            for unit in sorted(units, key=length):
+                if parts[-1] and (len(parts[-1]) + 1) * length(unit) > self.budget:
+                    parts.append([])
+                parts[-1].append(unit)
+            try:
+                told = []
+                for part in parts:
+                    value, shown = loss(part)
+                    value.backward()
+                    told.append(torch.stack([value.detach(), *shown]))
+                return torch.stack(told).sum(0).tolist()  # type: ignore[no-any-return]
+            except torch.OutOfMemoryError:
+                if self.budget < 500:
+                    raise
+                self.budget //= 2
+                say("out of memory: from here on", self.budget, "tokens at a time")
+            torch.cuda.empty_cache()
+
+
+def batched(rows: list[tuple[list[int], list[bool]]], model: Any, pad: int) -> tuple[Any, Any]:
+    """The log-probability of each learnt token, and its row's number."""
+    import torch
+
+    longest = max(len(row[0]) for row in rows)
+    ids = torch.tensor([tokens + [pad] * (longest - len(tokens)) for tokens, _ in rows]).to(model.device)
+    mark = torch.tensor([learnt + [False] * (longest - len(learnt)) for _, learnt in rows]).to(model.device)
+    core, place = model.base_model.model, mark[:, 1:]
+    hidden = core.model(input_ids=ids, use_cache=False).last_hidden_state
+    logits = core.lm_head(hidden[:, :-1][place])
+    owner = torch.arange(len(rows), device=model.device)[:, None].expand_as(place)[place]
+    return -torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][place], reduction="none"), owner
+
+
+def encoded_answer(row: dict[str, Any], tokenizer: Any, side: str = "answer") -> tuple[list[int], list[bool]]:
+    answer = [{"role": "assistant", "content": row[side], "learn": True}] if side in row else []
+    return encoded(rendered([*row["messages"], *answer], ask=False), tokenizer)
+
+
+def train(job: dict[str, Any]) -> None:
+    """Rows of like length together, the loss over learnt tokens only."""
+    clock = Clock(job)
+    model, tokenizer = adapted({"dropout": 0.05} | job)
+    rows = [encoded_answer(row, tokenizer) for row in rows_of(job["rows"])]
+    rows = [row for row in rows if len(row[0]) <= job.get("longest", 1600)]
+    epochs, batch = job.get("epochs", 2), job.get("batch", 32)
     steps = math.ceil(epochs * len(rows) / batch)
-    rate, warm = job.get("rate", 5e-5), max(1, int(0.06 * steps))
-    optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0, betas=(0.9, 0.98))
     order: list[int] = []
     while len(order) < steps * batch:
         one = list(range(len(rows)))
@@ -239,58 +329,37 @@ def train(job: dict[str, Any]) -> None:
             chunks = [window[at : at + batch] for at in range(0, len(window), batch)]
             random.shuffle(chunks)
             order += [at for chunk in chunks for at in chunk]
-    say("rows", len(rows), "steps", steps, "tokens", sum(len(row[0]) for row in rows))
-    began, seen, skipped, told = time.time(), 0, 0, 0.0
-    saves = {max(1, int(share * steps)): share for share in job.get("save_at", [])}
-    core = model.base_model.model
-    waited = clock.taken()  # the rate falls with the steps or with the time, whichever is nearer its end
-    step = 0
+    say("rows", len(rows), "steps", steps, "tokens", sum(len(row[0]) for row in rows), f"{clock.taken():.0f} s")
+    learner, began, seen, step, told = Learner(model, job, steps, clock), time.time(), 0, 0, [0.0]
+    model.train()
     for step in range(steps):
-        done = max(step / steps, (clock.taken() - waited) / max(1.0, clock.limit - waited))
-        if done >= 1:
+        if learner.past() >= 1:
             say("out of time after", step, "steps")
             break
-        for group in optimiser.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / warm) * max(0.05, 0.5 * (1 + math.cos(math.pi * done)))
-        chosen = sorted((rows[at] for at in order[step * batch : (step + 1) * batch]), key=lambda row: len(row[0]))
-        total = sum(sum(row[1]) * row[2] for row in chosen)
-        micro: list[list[Any]] = [[]]
-        for row in chosen:
-            if micro[-1] and (len(micro[-1]) + 1) * len(row[0]) > budget:
-                micro.append([])
-            micro[-1].append(row)
-        told = 0.0
-        for part in micro:
-            longest = max(len(row[0]) for row in part)
-            ids = torch.full((len(part), longest), tokenizer.pad_token_id)
-            mark = torch.zeros((len(part), longest), dtype=torch.bool)
-            weight = torch.zeros((len(part), longest))
-            for at, (tokens, learnt, scale) in enumerate(part):
-                ids[at, : len(tokens)] = torch.tensor(tokens)
-                mark[at, : len(tokens)] = torch.tensor(learnt)
-                weight[at, : len(tokens)] = scale
-            ids, mark, weight = ids.to(device), mark.to(device), weight.to(device)
-            with torch.autocast(device.type, torch.bfloat16):
-                hidden = core.model(input_ids=ids, use_cache=False).last_hidden_state
-                place = mark[:, 1:]
-                logits = core.lm_head(hidden[:, :-1][place])
-            loss = torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][place], reduction="none")
-            loss = (loss * weight[:, 1:][place]).sum() / total
-            loss.backward()
-            told += loss.item()
-            seen += int(sum(len(row[0]) for row in part))
-        norm = torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        if math.isfinite(float(norm)):
-            optimiser.step()
-        else:
-            skipped += 1
-        optimiser.zero_grad(set_to_none=True)
+        chosen = [rows[at] for at in order[step * batch : (step + 1) * batch]]
+        total = sum(sum(row[1]) for row in chosen)
+
+        def loss(part: list[Any], total: int = total) -> tuple[Any, list[Any]]:
+            return -batched(part, model, tokenizer.pad_token_id)[0].sum() / total, []
+
+        told = learner.learn(chosen, lambda row: len(row[0]), loss)
+        learner.step(step)
+        seen += sum(len(row[0]) for row in chosen)
         if step % 10 == 0 or step + 1 == steps:
-            say(f"step {step + 1}/{steps} loss {told:.4f} {seen / (time.time() - began):.0f} tokens/s")
-        if step + 1 in saves:
-            save(model, f"{job['out']}-{saves[step + 1]:g}", {**job, "step": step + 1, "steps": steps})
-    numbers = {"rows_used": len(rows), "not_finite": skipped, "last_loss": told, "step": step + 1, "steps": steps}
-    save(model, job["out"], {**job, **numbers, "seconds_taken": round(time.time() - began, 1)})
+            say(f"step {step + 1}/{steps} loss {told[0]:.4f} {seen / (time.time() - began):.0f} tokens/s", memory())
+    numbers = {"rows_used": len(rows), "last_loss": told[0], "step": step + 1, "tokens_seen": seen}
+    close(model, job | numbers, learner, began)
+
+
+def memory() -> str:
+    import torch
+
+    return f"{torch.cuda.max_memory_reserved() / 2**30:.1f} GiB" if torch.cuda.is_available() else ""
+
+
+def close(model: Any, job: dict[str, Any], learner: Learner, began: float) -> None:
+    told = {"not_finite": learner.skipped, "steps": learner.steps, "budget": learner.budget, "memory": memory()}
+    save(model, job["out"], job | told | {"seconds_taken": round(time.time() - began, 1)})
 
 
 def save(model: Any, out: str, job: dict[str, Any]) -> None:
@@ -314,123 +383,66 @@ def save(model: Any, out: str, job: dict[str, Any]) -> None:
 # --- preferences ----------------------------------------------------------------------------------------------------
 
 
-def log_likelihoods(core: Any, rows: list[tuple[list[int], list[bool]]], pad: int, device: Any) -> Any:
-    """The sum of the log-probabilities of the learnt tokens of each row."""
-    import torch
-
-    longest = max(len(row[0]) for row in rows)
-    ids = torch.full((len(rows), longest), pad)
-    mark = torch.zeros((len(rows), longest), dtype=torch.bool)
-    for at, (tokens, learnt) in enumerate(rows):
-        ids[at, : len(tokens)] = torch.tensor(tokens)
-        mark[at, : len(tokens)] = torch.tensor(learnt)
-    ids, place = ids.to(device), mark[:, 1:].to(device)
-    with torch.autocast(device.type, torch.bfloat16):
-        hidden = core.model(input_ids=ids, use_cache=False).last_hidden_state
-        logits = core.lm_head(hidden[:, :-1][place])
-    told = -torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][place], reduction="none")
-    owner = torch.arange(len(rows), device=device)[:, None].expand_as(place)[place]
-    return torch.zeros(len(rows), device=device).index_add(0, owner, told)
-
-
 def prefer(job: dict[str, Any]) -> None:
-    """Direct preference optimisation of a LoRA from the base, with the likelihood of the chosen answer beside it, and
-    with further rows to learn as they are (`rows`) in every step.
+    """Direct preference optimisation of a LoRA from the base, with the likelihood of the chosen answer beside it.
 
     loss = -log sigmoid(beta ((chosen - rejected) - (the same under the base))) - likelihood / length of chosen
     The base's values are taken before the first step, when the LoRA still changes nothing.
     """
     import torch
-    from peft import LoraConfig, get_peft_model
+    from torch.nn import functional
 
-    clock, seed = Clock(job), job.get("seed", 0)
-    random.seed(seed)
-    torch.manual_seed(seed)
-    model, tokenizer = open_base(job["base"])
-    rank = job.get("rank", 8)
-    model = get_peft_model(
-        model,
-        LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"),
-    )
-    for module in model.modules():
-        if hasattr(module, "cast_input_dtype_enabled"):
-            module.cast_input_dtype_enabled = False
-    core, device, pad = model.base_model.model, model.device, tokenizer.pad_token_id
-    weights = [one for one in model.parameters() if one.requires_grad]
+    clock = Clock(job)
+    model, tokenizer = adapted(job)
+    pad = tokenizer.pad_token_id
 
-    def encode(messages: list[dict[str, Any]], answer: str) -> tuple[list[int], list[bool]]:
-        whole = [*messages, {"role": "assistant", "content": answer, "learn": True}]
-        return encoded(rendered(whole, ask=False), tokenizer)
+    def values(part: list[Any]) -> Any:
+        """By pair the log-probabilities of both answers."""
+        told, owner = batched([side for one in part for side in one[:2]], model, pad)
+        return torch.zeros(2 * len(part), device=told.device).index_add(0, owner, told).view(-1, 2)
 
-    pairs = []
-    for row in rows_of(job["pairs"]):
-        one = [encode(row["messages"], row[side]) for side in ("chosen", "rejected")]
-        if max(len(ids) for ids, _ in one) <= job.get("longest", 1200):
-            pairs.append(one)
-    rows = [encode(row["messages"], row["answer"]) for row in rows_of(job["rows"])] if job.get("rows") else []
-    micro = job.get("micro", 8)
-    pairs.sort(key=lambda one: len(one[0][0]))
-    base: list[Any] = []
-    with torch.no_grad():
-        for at in range(0, len(pairs), micro * 2):
-            part = pairs[at : at + micro * 2]
-            base.append(log_likelihoods(core, [side for one in part for side in one], pad, device).view(-1, 2))
-    reference = torch.cat(base)
-    epochs, batch, rate = job.get("epochs", 1), job.get("batch", 16), job.get("rate", 5e-5)
+    def length(one: Any) -> int:
+        return 2 * max(len(one[0][0]), len(one[1][0]))
+
+    pairs: list[Any] = [
+        [encoded_answer(row, tokenizer, "chosen"), encoded_answer(row, tokenizer, "rejected")]
+        for row in rows_of(job["pairs"])
+    ]
+    pairs = sorted((one for one in pairs if length(one) <= 2 * job.get("longest", 1400)), key=length)
+    epochs, batch = job.get("epochs", 1), job.get("batch", 16)
     steps = math.ceil(epochs * len(pairs) / batch)
-    few = math.ceil(job.get("row_epochs", 1) * len(rows) / steps) if rows else 0
+    learner = Learner(model, job, steps, clock)
+    rest = list(pairs)
+    while rest:  # the longest first: what is too much fails at once
+        few = max(1, learner.budget // length(rest[-1]))
+        with torch.no_grad():
+            for one, told in zip(rest[-few:], values(rest[-few:]), strict=True):
+                one.append(told)
+        rest = rest[:-few]
     order = [at for _ in range(math.ceil(epochs) + 1) for at in random.sample(range(len(pairs)), len(pairs))]
-    others = [at for _ in range(9) for at in random.sample(range(len(rows)), len(rows))]
-    optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0, betas=(0.9, 0.98))
     beta, likelihood = job.get("beta", 0.1), job.get("likelihood", 0.2)
-    say("pairs", len(pairs), "rows", len(rows), "steps", steps, "rows a step", few, f"{clock.taken():.0f} s")
+    say("pairs", len(pairs), "steps", steps, f"{clock.taken():.0f} s")
     model.train()
-    began, waited, step, skipped = time.time(), clock.taken(), 0, 0
+    began, step, shown = time.time(), 0, [0.0] * 3
     for step in range(steps):
-        done = max(step / steps, (clock.taken() - waited) / max(1.0, clock.limit - waited))
-        if done >= 1:
+        if learner.past() >= 1:
             say("out of time after", step, "steps")
             break
-        for group in optimiser.param_groups:
-            group["lr"] = (
-                rate * min(1.0, (step + 1) / max(1, 0.08 * steps)) * max(0.1, 0.5 * (1 + math.cos(math.pi * done)))
-            )
-        chosen = sorted(order[step * batch : (step + 1) * batch])
-        told = {"margin": 0.0, "right": 0.0, "loss": 0.0, "rows": 0.0}
-        for at in range(0, len(chosen), micro):
-            part = chosen[at : at + micro]
-            values = log_likelihoods(core, [side for one in part for side in pairs[one]], pad, device).view(-1, 2)
-            gap = (values - reference[part])[:, 0] - (values - reference[part])[:, 1]
-            lengths = torch.tensor([float(sum(pairs[one][0][1])) for one in part], device=device)
-            loss = -torch.nn.functional.logsigmoid(beta * gap) - likelihood * values[:, 0] / lengths
-            (loss.sum() / len(chosen)).backward()
-            told["margin"] += float(gap.sum()) / len(chosen)
-            told["right"] += float((gap > 0).sum()) / len(chosen)
-            told["loss"] += float(loss.sum()) / len(chosen)
-        extra = sorted((rows[at] for at in others[step * few : (step + 1) * few]), key=lambda row: len(row[0]))
-        for at in range(0, len(extra), micro * 2):
-            group_rows = extra[at : at + micro * 2]
-            total = sum(sum(row[1]) for row in extra)
-            loss = -log_likelihoods(core, group_rows, pad, device).sum() / total * job.get("row_weight", 1.0)
-            loss.backward()
-            told["rows"] += float(loss)
-        norm = torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        if math.isfinite(float(norm)):
-            optimiser.step()
-        else:
-            skipped += 1
-        optimiser.zero_grad(set_to_none=True)
+        chosen = [pairs[at] for at in order[step * batch : (step + 1) * batch]]
+
+        def loss(part: list[Any], count: int = len(chosen)) -> tuple[Any, list[Any]]:
+            now = values(part)
+            gap = (now - torch.stack([one[2] for one in part])) @ torch.tensor([1.0, -1.0], device=now.device)
+            lengths = torch.tensor([float(sum(one[0][1])) for one in part], device=now.device)
+            whole = (-functional.logsigmoid(beta * gap) - likelihood * now[:, 0] / lengths).sum() / count
+            return whole, [gap.detach().sum() / count, (gap > 0).sum() / count]
+
+        shown = learner.learn(chosen, length, loss)
+        learner.step(step)
         if step % 10 == 0 or step + 1 == steps:
-            shown = " ".join(f"{key} {value:.3f}" for key, value in told.items())
-            say(f"step {step + 1}/{steps} {shown} {time.time() - began:.0f} s")
-    numbers = {
-        "pairs_used": len(pairs),
-        "rows_used": len(rows),
-        "not_finite": skipped,
-        "step": step + 1,
-        "steps": steps,
-    }
-    save(model, job["out"], {**job, **numbers, "seconds_taken": round(time.time() - began, 1)})
+            told = "loss {:.4f} margin {:.3f} right {:.3f}".format(*shown)
+            say(f"step {step + 1}/{steps} {told} {time.time() - began:.0f} s", memory())
+    close(model, job | {"pairs_used": len(pairs), "last_loss": shown[0], "step": step + 1}, learner, began)
 
 
 # --- sampling ------------------------------------------------------------------------------------------------------
@@ -439,22 +451,17 @@ def prefer(job: dict[str, Any]) -> None:
 def sample(job: dict[str, Any]) -> None:
     """Outputs for each set, batch by batch; what is written stays, and a second run goes on behind it."""
     clock = Clock(job)
-    tell = json.loads(Path(job["regexes"]).read_text("utf-8")) if job.get("regexes") else {}
-    engine = {"vllm": VllmEngine, "hf": TransformersEngine}[job.get("engine", "vllm")](job, tell)
+    engine = Engine(job)
     say("engine ready after", round(clock.taken()), "s")
-    out = Path(job["out"])
+    out, last = Path(job["out"]), 0.0
     out.mkdir(parents=True, exist_ok=True)
-    waiting, last = list(job["sets"]), 0.0
-    while waiting and not clock.over(last):
-        ready = [one for one in waiting if not one.get("adapter") or (Path(one["adapter"]) / "job.json").exists()]
-        if not ready:
-            waiting = [one for one in waiting if not Path(f"{one['adapter']}.failed").exists()]
-            time.sleep(0.5)
+    for one in job["sets"]:
+        if one.get("adapter") and not (Path(one["adapter"]) / "job.json").exists():
+            say("without", one["name"])
             continue
-        one = ready[0]
         path = out / f"{one['name']}.jsonl"
         rows = unanswered(one["prompts"], path)
-        batch, began, written = one.get("batch", job.get("batch", 512)), time.time(), 0
+        batch, began, written = job.get("batch", 256), time.time(), 0
         with path.open("a", encoding="utf-8") as file:
             for at in range(0, len(rows), batch):
                 if clock.over(last):
@@ -476,10 +483,6 @@ def sample(job: dict[str, Any]) -> None:
                 last = time.time() - started
                 rate = written / (time.time() - began)
                 say(f"{one['name']} {at + len(part)}/{len(rows)} {rate:.0f} tokens/s, {clock.taken():.0f} s")
-        waiting.remove(one)
-    say("sampled" if not waiting else f"without {[one['name'] for one in waiting]}")
-    if waiting:
-        raise SystemExit(4)
     (out / "done").touch()
 
 
@@ -499,48 +502,11 @@ def unanswered(prompts: str, path: Path) -> list[dict[str, Any]]:
     return [row for row in every if row["id"] not in done]
 
 
-class VllmEngine:
-    """vLLM with adapters switched per batch. Eager, because capturing CUDA graphs takes two minutes of a lent machine;
-    a fixed cache, because a training beside it changes the free memory that vLLM would measure."""
-
-    def __init__(self, job: dict[str, Any], regexes: dict[str, str]) -> None:
-        from vllm import LLM, SamplingParams
-        from vllm.lora.request import LoRARequest
-        from vllm.sampling_params import StructuredOutputsParams
-
-        self.params, self.lora, self.structured, self.regexes = (
-            SamplingParams, LoRARequest, StructuredOutputsParams, regexes,
-        )  # fmt: skip
-        self.min_p, self.numbers = job.get("min_p", 0.02), {}
-        self.model = LLM(
-            model=job["base"], dtype="bfloat16", enable_lora=True, max_lora_rank=job.get("rank", 8), max_loras=2,
-            enforce_eager=True, gpu_memory_utilization=job.get("memory", 0.25), max_model_len=4096, max_num_seqs=1024,
-            kv_cache_memory_bytes=job.get("cache", 24_000_000_000), seed=job.get("seed", 0),
-        )  # fmt: skip
-        self.tokenizer = self.model.get_tokenizer()
-
-    def write(self, rows: list[dict[str, Any]], adapter: str | None, most: int) -> list[tuple[str, bool, int]]:
-        prompts, params = [], []
-        for row in rows:
-            ids = encoded(rendered(row["messages"], row.get("prefix", "")), self.tokenizer)[0]
-            prompts.append({"prompt_token_ids": ids})
-            kept = self.structured(regex=self.regexes[row["regex"]]) if row.get("regex") else None
-            params.append(
-                self.params(temperature=row.get("temperature", 0.7), min_p=self.min_p, max_tokens=most,
-                            structured_outputs=kept)
-            )  # fmt: skip
-        number = self.numbers.setdefault(adapter, len(self.numbers) + 1)
-        lora = self.lora(Path(adapter).name, number, adapter) if adapter else None
-        made = self.model.generate(prompts, params, lora_request=lora, use_tqdm=False)
-        first = [one.outputs[0] for one in made]
-        return [(one.text, one.finish_reason == "stop", len(one.token_ids)) for one in first]
-
-
-class TransformersEngine:
+class Engine:
     """`generate` of transformers: slow, everywhere. Words with less than a fiftieth of the likeliest one's probability
     are left out; a sorted nucleus over 152,000 words took most of the time of a step."""
 
-    def __init__(self, job: dict[str, Any], regexes: dict[str, str]) -> None:
+    def __init__(self, job: dict[str, Any]) -> None:
         import torch
 
         self.base, self.loaded = job["base"], None

@@ -21,11 +21,9 @@ fails tells so in its summary and ends with an error; nobody waits for it.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +32,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+try:
+    from runs.supporter.remote import end, members, query
+except ImportError:  # there, beside it
+    from remote import end, members, query  # type: ignore[import-not-found, no-redef]
 
 LENT = Path(os.environ.get("LENT", Path.home() / "lent"))
 ECO = LENT / "eco"
@@ -112,7 +115,8 @@ class Job:
             self.look()
             time.sleep(1.5)
         late = process.poll() is None
-        end(process)
+        end(process.pid)
+        process.poll()
         self.follow(part, run, read)
         code = 124 if late else int(process.returncode)
         seconds = round(time.time() - self.since.get(process.pid, began), 1)  # not since the wait: others came first
@@ -169,7 +173,7 @@ class Job:
 
     def close(self, ok: bool) -> None:
         for process in self.started:
-            end(process)
+            end(process.pid)
         self.told |= {"ok": ok, "seconds": round(time.time() - self.began, 1)}
         self.row("summary", self.told)
         (LENT / "results" / f"ecosystem-{self.name}.json").write_text(json.dumps(self.told, indent=1), "utf-8")
@@ -182,45 +186,6 @@ SHOWN = ("reward", "loss", "step_time", "sampling/importance_sampling_ratio/mean
          "completions/clipped_ratio")  # fmt: skip
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """A process that we have started, with its children: they share its session."""
-    for how, pause in ((signal.SIGTERM, 6.0), (signal.SIGKILL, 3.0)):
-        if not members(process.pid):
-            break
-        for one in members(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(one, how)
-        until = time.time() + pause
-        while members(process.pid) and time.time() < until:
-            process.poll()
-            time.sleep(0.2)
-    process.poll()
-
-
-def members(first: int) -> list[int]:
-    """The processes of a session that we have begun, and those that descend from them (a launcher gives its workers
-    sessions of their own), without those that have ended."""
-    known: dict[int, tuple[int, int, str]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            known[int(folder.name)] = (int(fields[1]), int(fields[3]), fields[0])
-    ours = {one for one, (_, session, _) in known.items() if one == first or session == first}
-    while more := {one for one, (parent, _, _) in known.items() if parent in ours} - ours:
-        ours |= more
-    return [one for one in ours if known[one][2] != "Z"]
-
-
-def query(*words: str) -> str:
-    try:
-        return subprocess.run(["nvidia-smi", *words], capture_output=True, text=True, timeout=10, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
 def memory_of(session: int) -> int:
     """MiB of GPU memory that the processes of a session hold."""
     ours = set(members(session))
@@ -228,17 +193,6 @@ def memory_of(session: int) -> int:
             .splitlines())  # fmt: skip
     return sum(int(row[1]) for row in rows if len(row) == 2 and row[0].strip().isdigit() and int(row[0]) in ours
                and row[1].strip().isdigit())  # fmt: skip
-
-
-def room(gib: float, job: Job) -> None:
-    """Waits a while for this much free memory: trainings beside come and go."""
-    until = time.time() + min(90, job.left() / 3)
-    while time.time() < until:
-        free = query("--query-gpu=memory.free", "--format=csv,noheader,nounits").strip()
-        if not free.isdigit() or int(free) > gib * 1024:
-            return
-        say("waits for", gib, "GiB;", free, "MiB are free")
-        time.sleep(3)
 
 
 def gpu() -> dict[str, Any]:
@@ -267,30 +221,22 @@ def start_folder() -> str:
     return str(folder) if folder.exists() else str(LENT / "base")
 
 
-def judge_of(job: Job) -> str:
-    """A judge adapter that was trained in this session, where it is there in time; else the base, only asked."""
-    base, adapter = LENT / "base", Path(job.values.get("judge") or "-")
-    until = time.time() + job.values.get("judge_wait", 0)
-    while not (adapter / "adapter_config.json").exists() and time.time() < until:
-        time.sleep(1)
-    return f"hf:{base}+{adapter}" if (adapter / "adapter_config.json").exists() else f"hf:{base}"
-
-
 def grpo(job: Job, name: str, **changes: Any) -> dict[str, Any]:
-    """The settings that all arms share."""
-    start = start_folder()
+    """The settings of all. The judge is an adapter of this session, where it is there; else rules judge."""
+    start, adapter = start_folder(), Path(job.values.get("judge") or "-")
+    judged = (adapter / "adapter_config.json").exists()
     values = {
         "out": str(ECO / "runs" / f"{job.name}-{name}"),
         "name": f"H200, {name}",
         "model": start,
         "data": [str(FILES / "train.jsonl")],
         **(
-            {"reward": {"source": "rules"}, "judge": None}
-            if job.values.get("rules")
-            else {
+            {
                 "reward": {"source": "unified", "soft": True, "whole": True},
-                "judge": {"spec": judge_of(job), "budget": 120},
+                "judge": {"spec": f"hf:{LENT / 'base'}+{adapter}", "budget": 120},
             }
+            if judged
+            else {"reward": {"source": "rules"}, "judge": None}
         ),
         "length": "brief",
         "max_prompt": 512,
@@ -300,7 +246,7 @@ def grpo(job: Job, name: str, **changes: Any) -> dict[str, Any]:
         "micro_batch": 16,
         "steps": job.values["steps"],
         "learning_rate": 1e-5,
-        "gradient_checkpointing": True,  # other trainings need the memory
+        "gradient_checkpointing": False,
         "save_every": 1000,
         "seed": 1,
         **({} if start.endswith("start") else {"lora": {"r": 8, "alpha": 16, "dropout": 0.0}}),
@@ -313,7 +259,6 @@ def grpo(job: Job, name: str, **changes: Any) -> dict[str, Any]:
 def in_variants(job: Job, name: str, variants: dict[str, dict[str, Any]]) -> bool:
     """GRPO in the first of these ways that works; a way that fails at once leaves time for the next."""
     for variant, changes in variants.items():
-        room(30, job)
         values = grpo(job, variant, **changes)
         code = job.compeer(variant, "policy", "grpo", job.config(variant, values), *AGAIN, run=Path(values["out"]))
         job.record(variant, Path(values["out"]))
@@ -328,21 +273,12 @@ def in_variants(job: Job, name: str, variants: dict[str, dict[str, Any]]) -> boo
 
 def colocate(job: Job) -> bool:
     """GRPO with vLLM in the same process, weights handed over in every step."""
-    engine = {"kv_cache_memory_bytes": CACHE, "compilation_config": GRAPHS}
+    fixed = {"kv_cache_memory_bytes": CACHE}
     way = {"rollout": "vllm-colocate"}
-    return in_variants(job, "colocate", {
-        "colocate": way | {"vllm": {"memory": 0.08, "engine": engine}},
-        "colocate-eager": way | {"vllm": {"memory": 0.08, "engine": {"kv_cache_memory_bytes": CACHE,
-                                                                     "enforce_eager": True}}},
-        "colocate-rules": way | {"vllm": {"memory": 0.08, "engine": {"kv_cache_memory_bytes": CACHE,
-                                                                     "enforce_eager": True}},
-                                 "reward": {"source": "rules"}, "judge": None},
-    })  # fmt: skip
-
-
-def plain(job: Job) -> bool:
-    """The same by transformers alone."""
-    return in_variants(job, "transformers", {"transformers": {"rollout": "transformers"}})
+    graphs, eager = (way | {"vllm": {"memory": 0.08, "engine": fixed | more}}
+                     for more in ({"compilation_config": GRAPHS}, {"enforce_eager": True}))  # fmt: skip
+    variants = {"graphs": graphs, "eager": eager | {"gradient_checkpointing": True}}
+    return in_variants(job, "colocate", variants)
 
 
 SERVE = ["-m", "vllm.entrypoints.cli.main", "serve"]
@@ -370,7 +306,6 @@ def server(job: Job) -> bool:
     """GRPO with vLLM as a server, both on one GPU: the flags are those of docs/cluster.md, and small memory."""
     flags = ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1", "--weight-transfer-config",
              '{"backend": "nccl"}']  # fmt: skip
-    room(30, job)
     ways = {"graphs": ["--compilation-config", json.dumps(GRAPHS)], "eager": ["--enforce-eager"]}
     for number, (way, words) in enumerate(ways.items()):
         port = 8011 + number
@@ -385,7 +320,7 @@ def server(job: Job) -> bool:
             code = job.compeer(way, "policy", "grpo", path, *AGAIN, run=out, NCCL_HOSTID="trainer", NCCL_DEBUG="WARN")
         else:
             code = 1
-        end(vllm)
+        end(vllm.pid)
         job.wait(f"serve-{way}", vllm)
         job.record(way, out)
         job.told["variant"] = way
@@ -398,9 +333,10 @@ def server(job: Job) -> bool:
 
 def lora(job: Job) -> bool:
     """An adapter on its base by `vllm serve --enable-lora`, asked by our client and by the chat command."""
-    room(12, job)
     port = 8021
-    flags = ["--enable-lora", "--max-lora-rank", "32", "--lora-modules", f"policy={start_folder()}", "--enforce-eager"]
+    wide = ECO / "rank-32"
+    job.wait("widen", job.start("widen", [__file__, "widen", start_folder(), str(wide)]))
+    flags = ["--enable-lora", "--max-lora-rank", "32", "--lora-modules", f"policy={wide}", "--enforce-eager"]
     vllm = job.start("serve", [*SERVE, str(LENT / "base"), *serving(port, flags)])
     address, ok = f"http://127.0.0.1:{port}/v1", False
     if up(job, vllm, port):
@@ -416,9 +352,25 @@ def lora(job: Job) -> bool:
         mine = [row for row in rows if row["model"] == "policy"]
         job.told["answers"] = {"asked": len(rows), "complete": sum(row["complete"] for row in mine)}
         ok = asked == 0 and chat == 0 and bool(mine) and job.told["answers"]["complete"] > 0
-    end(vllm)
+    end(vllm.pid)
     job.wait("serve", vllm)
     return ok
+
+
+def widen(adapter: str, out: str, rank: int = 32) -> None:
+    """The same adapter with rank 32, filled up with zeros: what it answers stays as it is."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shape = json.loads((Path(adapter) / "adapter_config.json").read_text("utf-8"))
+    more, wide = rank - shape["r"], {}
+    for name, one in load_file(Path(adapter) / "adapter_model.safetensors").items():
+        size = (more, one.shape[1]) if "lora_A" in name else (one.shape[0], more)
+        wide[name] = torch.cat([one, one.new_zeros(size)], 0 if "lora_A" in name else 1).contiguous()
+    shape |= {"r": rank, "lora_alpha": shape["lora_alpha"] * rank / shape["r"]}
+    Path(out).mkdir(parents=True, exist_ok=True)
+    save_file(wide, Path(out) / "adapter_model.safetensors", metadata={"format": "pt"})
+    (Path(out) / "adapter_config.json").write_text(json.dumps(shape), "utf-8")
 
 
 def ask(address: str, items: str, out: str) -> None:
@@ -637,7 +589,7 @@ def watched(words: list[str]) -> None:
 
 
 JOBS: dict[str, Callable[[Job], bool]] = {
-    "colocate": colocate, "server": server, "transformers": plain, "lora": lora, "vision": vision, "sharded": sharded,
+    "colocate": colocate, "server": server, "lora": lora, "vision": vision, "sharded": sharded,
 }  # fmt: skip
 
 
@@ -645,7 +597,12 @@ def run(path: Path) -> None:
     values = json.loads(path.read_text("utf-8"))
     job = Job(path.stem.removeprefix("eco-"), values)
     ok = False
-    watch = threading.Timer(job.left() + 20, lambda: os._exit(3))  # whatever hangs here
+
+    def late() -> None:  # whatever hangs here
+        job.close(False)
+        os._exit(3)
+
+    watch = threading.Timer(job.left() + 15, late)
     watch.daemon = True
     watch.start()
     try:
@@ -705,38 +662,45 @@ LEFT_OUT = ("models/shipped/judge/adapter_model.safetensors", "models/shipped/su
 
 
 def steps(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The steps for the manifest. `plan["ecosystem"]` may say `judge` (an adapter's name, or None for the rules),
-    `judge_wait`, `steps`, `server_after` (steps that the server waits for, because they need the memory), and `only`:
-    the jobs to run, without `eco-`; the others are left out."""
-    wanted = {"judge": "unified", "judge_wait": 0, "steps": 30} | plan.get("ecosystem", {})
-    judge = {"judge": f"{{lent}}/adapters/{wanted['judge']}"} if wanted["judge"] else {"rules": True}
-    ready = ["eco-env", "gguf", "base"]
+    """The steps for the manifest: small ones beside the trainings, one after the other; then GRPO, which has the GPU
+    for itself. `plan["ecosystem"]` may say `steps` (of GRPO), `judge` (an arm's name, for the last step), and `only`:
+    the steps to run, without `eco-`; the others are left out."""
+    wanted = {"steps": 30, "judge": None} | plan.get("ecosystem", {})
+    arms = [arm["name"] for arm in plan.get("arms", [])]
+    judge = {"judge": f"{{lent}}/adapters/{wanted['judge']}"} if wanted["judge"] else {}
     made = [
         {"name": "eco-wheels", "run": ["remote.py", "overlay", "eco", "{lent}/eco-overlay"],
          "makes": ["{lent}/eco-overlay.whole"]},
         {"name": "eco-env", "run": ["ecosystem.py", "env"], "after": ["wheels", "eco-wheels"],
          "makes": ["{lent}/eco/site-packages/done"]},
-        {"name": "eco-colocate", "after": ready, "seconds": 640, "job": judge | {
-            "do": "colocate", "steps": wanted["steps"], "judge_wait": wanted["judge_wait"]}},
-        {"name": "eco-server", "after": [*ready, *wanted.get("server_after", [])], "lane": "eco-heavy", "seconds": 330,
-         "job": judge | {"do": "server", "steps": 3}},
-        {"name": "eco-lora", "after": ready, "lane": "eco", "seconds": 240, "job": {"do": "lora"}},
-        {"name": "eco-vision", "after": ["eco-env"], "lane": "eco", "seconds": 300, "job": {"do": "vision"}},
-        {"name": "eco-transformers", "after": ready, "lane": "eco-heavy", "seconds": 300, "job": judge | {
-            "do": "transformers", "steps": 3}},
-        {"name": "eco-fsdp2", "after": ["eco-env"], "lane": "eco", "seconds": 200, "job": {
-            "do": "sharded", "kind": "fsdp2", "port": 29611}},
-        {"name": "eco-zero3", "after": ["eco-env"], "lane": "eco", "seconds": 200, "job": {
-            "do": "sharded", "kind": "zero3", "port": 29612}},
+        {"name": "eco-fsdp2", "seconds": 200, "gib": 6, "job": {"do": "sharded", "kind": "fsdp2", "port": 29611}},
+        {"name": "eco-zero3", "seconds": 200, "gib": 6, "job": {"do": "sharded", "kind": "zero3", "port": 29612}},
+        {"name": "eco-lora", "seconds": 200, "gib": 14, "job": {"do": "lora"}},
+        {"name": "eco-vision", "seconds": 220, "gib": 14, "job": {"do": "vision"}},
+        {"name": "eco-colocate", "seconds": 560, "least": 180, "gib": 90, "once_over": arms,
+         "job": {"do": "colocate", "steps": wanted["steps"]}},
+        {"name": "eco-server", "seconds": 330, "least": 120, "gib": 90, "once_over": [*arms, "eco-colocate"],
+         "job": {"do": "server", "steps": 4}},
+        {"name": "eco-judged", "seconds": 260, "least": 120, "gib": 100, "once_over": [*arms, "eco-server"],
+         "job": judge | {"do": "colocate", "steps": 4}},
     ]  # fmt: skip
-    names = [one["name"].removeprefix("eco-") for one in made if "job" in one]
+    jobs = [one for one in made if "job" in one]
+    for at in (1, 2, 3):
+        jobs[at]["once_over"] = [jobs[at - 1]["name"]]
+    names = [str(one["name"]).removeprefix("eco-") for one in jobs]
     only = wanted.get("only", names)
     if unknown := set(only) - set(names):
         raise SystemExit(f"plan.json, ecosystem, only: {', '.join(sorted(unknown))} is none of {', '.join(names)}")
-    return [
-        {"run": ["ecosystem.py", "run"], "tries": 1} | one if "job" in one else one
-        for one in made if "job" not in one or one["name"].removeprefix("eco-") in only
-    ]  # fmt: skip
+    left_out = {f"eco-{one}" for one in names if one not in only}
+    for one in jobs:
+        tiny = one["job"]["do"] in ("sharded", "vision")
+        one |= {
+            "run": ["ecosystem.py", "run"],
+            "tries": 1,
+            "after": ["eco-env"] if tiny else ["eco-env", "gguf", "base"],
+        }
+        one["once_over"] = [name for name in one.get("once_over", []) if name not in left_out]
+    return [one for one in made if one["name"] not in left_out]
 
 
 def rows(out: Path) -> dict[str, int]:
@@ -852,8 +816,10 @@ def pack() -> None:
         del manifest["pieces"][name]
     manifest["pieces"] |= part["pieces"]
     manifest["parts"]["eco"] = part | {"pieces": list(part["pieces"])}
-    manifest["lanes"] |= {"eco": 1, "eco-heavy": 1}
-    manifest["steps"] = [one for one in manifest["steps"] if not one["name"].startswith("eco-")] + steps(plan)
+    kept = [one for one in manifest["steps"] if not one["name"].startswith("eco-")]
+    known = {one["name"] for one in kept}
+    plan["arms"] = [arm for arm in plan["arms"] if arm["name"] in known]
+    manifest["steps"] = kept + steps(plan)
     (files / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     with tarfile.open(pieces / "head.tar.gz", "w:gz", compresslevel=6) as tar:
         tar.add(files, ".")
@@ -889,6 +855,8 @@ def main() -> None:
         ask(*words)
     elif do == "watched":
         watched(words)
+    elif do == "widen":
+        widen(*words)
     elif do in ("tiny-vl", "tiny-text"):
         {"tiny-vl": tiny_vl, "tiny-text": tiny_text}[do](words[0])
     elif do == "pack":

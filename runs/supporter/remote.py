@@ -1,16 +1,22 @@
 """On the lent machine: pieces arrive, steps run in the background, results are copied to $OUT while they are made.
 
-    python3 remote.py take PIECE… [--seconds N]      moves pieces out of the tree; the piece `head` starts the conductor
-    python3 remote.py wait --seconds N [STEP…]       copies results to $OUT until the steps are over or the time is
-    python3 remote.py fetch ADAPTER…                 adapters as pieces of 15 MB in $OUT, at most 60 MB a call
-    python3 remote.py retry STEP…                    starts failed steps again
+    python3 remote.py take PIECE… [--seconds N]    moves pieces out of the tree; the piece `head` starts the conductor
+    python3 remote.py wait --seconds N             copies results to $OUT; ends with an adapter that was not brought
+                                                   yet, and brings it, or when all steps are over, or the time is
+    python3 remote.py fetch ADAPTER…               adapters as pieces of 15 MB in $OUT, at most 60 MB a call
+    python3 remote.py retry STEP…                  starts failed steps again
 
 Everything lies in one folder (`LENT`, ~/lent): pieces/, files/ (the unpacked head, with this program), base.gguf,
 base/, overlay/, adapters/, results/, steps/. The conductor is one process in a session of its own, so that it outlives
-the call: it reads files/manifest.json and starts each step once those that it needs are done and its lane has room.
-Steps are processes; the state of each is steps/NAME.json (running, done, failed; with return code and times) and its
-output steps/NAME.log. A step that fails is tried again once; one with `instead_of` runs only if that one has failed. A
-conductor that is started twice goes on where the first one was.
+the call. It reads files/manifest.json and starts a step, in the order of that file, once
+
+- the steps named in `after` are done and those in `once_over` are done or failed,
+- the memory it declares (`gib`) is free: beside what the running steps have declared, and in fact. Where the
+  accounts allow it and the memory is not free in fact, it is started after a minute all the same,
+- there is time for it: `least` seconds before the deadline, 30 if it does not say.
+
+A step is ended, with its children, after `seconds`. One that fails is tried again once (`tries`). The state of each is
+steps/NAME.json, its output steps/NAME.log. A conductor that is started twice goes on where the first one was.
 
 Standard library only: nothing is installed there before the pieces have come.
 """
@@ -18,11 +24,13 @@ Standard library only: nothing is installed there before the pieces have come.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -36,6 +44,7 @@ LENT = Path(os.environ.get("LENT", Path.home() / "lent"))
 HERE = Path(__file__).resolve().parent
 MOST_BYTES = 15_000_000  # of a file that comes back
 PAUSE = float(os.environ.get("LENT_PAUSE", "0.5"))
+GRACE = float(os.environ.get("LENT_GRACE", "30"))  # a step should end itself before it is ended
 
 
 def manifest() -> dict[str, Any]:
@@ -166,6 +175,51 @@ def overlay(part: str, out: Path) -> None:
             one.result()
 
 
+# --- processes and memory -------------------------------------------------------------------------------------------
+
+
+def members(first: int) -> list[int]:
+    """The processes of a session that we have begun, and those that descend from them (a launcher gives its workers
+    sessions of their own), without those that have ended."""
+    known: dict[int, tuple[int, int, str]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            known[int(folder.name)] = (int(fields[1]), int(fields[3]), fields[0])
+    ours = {one for one, (_, session, _) in known.items() if one == first or session == first}
+    while more := {one for one, (parent, _, _) in known.items() if parent in ours} - ours:
+        ours |= more
+    return [one for one in ours if known[one][2] != "Z"]
+
+
+def end(process: int) -> None:
+    """A process that we have started, with its children."""
+    ours = members(process)  # once: when a launcher has ended, its workers are nobody's children
+    for how, pause in ((signal.SIGTERM, 6.0), (signal.SIGKILL, 3.0)):
+        for one in filter(alive, ours):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, how)
+        until = time.time() + pause
+        while any(map(alive, ours)) and time.time() < until:
+            time.sleep(0.2)
+
+
+def query(*words: str) -> str:
+    try:
+        return subprocess.run(["nvidia-smi", *words], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def gib(what: str) -> float:
+    """`free` or `total` memory of the GPU; where there is none, what LENT_GIB says."""
+    told = query(f"--query-gpu=memory.{what}", "--format=csv,noheader,nounits").strip()
+    return int(told) / 1024 if told.isdigit() else float(os.environ.get("LENT_GIB", "1e9"))
+
+
 # --- the conductor -------------------------------------------------------------------------------------------------
 
 
@@ -181,60 +235,66 @@ def conduct_in_background() -> None:
     written(known, {"pid": one.pid})
 
 
+def left() -> float:
+    return float(json.loads((LENT / "deadline.json").read_text("utf-8"))["at"]) - time.time()
+
+
 def conduct() -> None:
     """Starts steps until all are over. Steps of a conductor that was killed are found by their process ids."""
-    steps = {one["name"]: one for one in manifest()["steps"]}
-    running: dict[str, subprocess.Popen[bytes] | int] = {}
-    for name in steps:
-        known = state_of(name)
-        if known["state"] == "running":
-            running[name] = known["pid"]
+    running: dict[str, subprocess.Popen[bytes] | int] = {
+        step["name"]: state_of(step["name"])["pid"] for step in manifest()["steps"]
+        if state_of(step["name"])["state"] == "running"
+    }  # fmt: skip
+    waits: dict[str, float] = {}  # since when a step waits for memory that should be there
+    total = gib("total") - 4
     while True:
-        steps, lanes = (
-            {one["name"]: one for one in manifest()["steps"]},
-            manifest().get("lanes", {}),
-        )  # a head may be new
+        steps = {one["name"]: one for one in manifest()["steps"]}  # a head may be new
         for name, process in list(running.items()):
+            known = state_of(name)
+            if time.time() - known["began"] > steps[name].get("seconds", 1e9) + GRACE or left() < -10:
+                written(LENT / "steps" / f"{name}.json", known | {"tries": 99, "why": "its time was over"})
+                end(process.pid if isinstance(process, subprocess.Popen) else process)
             ended = process.poll() is not None if isinstance(process, subprocess.Popen) else not alive(process)
             if ended:
                 finish(steps[name], process)
                 del running[name]
-        states = {name: state_of(name) for name in steps}
-        if all(one["state"] in ("done", "failed") for one in states.values()):
+        states = {name: state_of(name)["state"] for name in steps}
+        if all(one in ("done", "failed") for one in states.values()):
             return
         for name, step in steps.items():
-            needed = [states[one]["state"] for one in step.get("after", [])]
-            if states[name]["state"] != "waiting" or name in running:
+            if states[name] != "waiting" or name in running:
                 continue
-            first = states[step["instead_of"]]["state"] if "instead_of" in step else "failed"
-            if first != "failed":
-                if first == "done":
-                    written(LENT / "steps" / f"{name}.json", {"state": "done", "why": "not needed"})
-                continue
-            if "failed" in needed:
-                written(LENT / "steps" / f"{name}.json", {"state": "failed", "why": "a step that it needs has failed"})
-            elif all(one == "done" for one in needed):
-                lane = step.get("lane", name)
-                busy = sum(steps[one].get("lane", one) == lane for one in running)
-                if busy < lanes.get(lane, 1):
-                    running[name] = begin(step, states[name].get("tries", 0))
+            needed = [states[one] for one in step.get("after", [])]
+            short = left() < step.get("least", 30)
+            if "failed" in needed or short:
+                why = "no time" if short else "a step that it needs has failed"
+                written(LENT / "steps" / f"{name}.json", {"state": "failed", "why": why})
+                mark_failed(step)
+            elif all(one == "done" for one in needed) and all(
+                states[one] in ("done", "failed") for one in step.get("once_over", [])
+            ):
+                wanted = step.get("gib", 0)
+                if wanted and wanted + sum(steps[one].get("gib", 0) for one in running) > total:
+                    continue
+                if wanted and gib("free") < wanted and time.time() - waits.setdefault(name, time.time()) < 60:
+                    continue
+                running[name] = begin(step, state_of(name).get("tries", 0))
         time.sleep(PAUSE)
 
 
 def begin(step: dict[str, Any], tries: int) -> subprocess.Popen[bytes]:
-    """One step as a process; its job file gets the seconds that are left."""
-    left = json.loads((LENT / "deadline.json").read_text("utf-8"))["at"] - time.time()
+    """One step as a process; its job file gets the seconds that are left, and the memory that it may take."""
     command = [word.replace("{lent}", str(LENT)) for word in step["run"]]
     (LENT / "steps").mkdir(exist_ok=True)
     if "job" in step:
         text = json.dumps(step["job"]).replace("{lent}", str(LENT))
-        job = {**json.loads(text), "seconds": max(1, min(left, step.get("seconds", left)))}
+        job = {**json.loads(text), "seconds": max(1, min(left(), step.get("seconds", left())))}
         file = LENT / "steps" / f"{step['name']}.job"
-        written(file, job)
+        written(file, job | ({"gib": step["gib"]} if "gib" in step else {}))
         command.append(str(file))
     folders = [str(LENT / one) for one in step.get("path", [])] + [os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": ":".join(filter(None, folders)), "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1",
-           "VLLM_USE_FLASHINFER_SAMPLER": "0", "TOKENIZERS_PARALLELISM": "false"}  # fmt: skip
+           "TOKENIZERS_PARALLELISM": "false"}  # fmt: skip
     if command[0] == "device.py":  # several trainings share the memory; vLLM wants the other allocator
         env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     with (LENT / "steps" / f"{step['name']}.log").open("ab") as log:
@@ -254,18 +314,22 @@ def finish(step: dict[str, Any], process: subprocess.Popen[bytes] | int) -> None
     known = state_of(step["name"])
     made = all(Path(one.replace("{lent}", str(LENT))).exists() for one in step.get("makes", []))
     code = process.returncode if isinstance(process, subprocess.Popen) else 0 if made and step.get("makes") else 1
-    late = time.time() > json.loads((LENT / "deadline.json").read_text("utf-8"))["at"] - 30
     if code == 0 and made:
         known |= {"state": "done"}
-    elif known["tries"] >= step.get("tries", 2) or late:
+    elif known["tries"] >= step.get("tries", 2) or left() < 30:
         known |= {"state": "failed"}
-        for one in step.get("makes", []):  # so that whoever waits for it need not
-            mark = Path(f"{Path(one.replace('{lent}', str(LENT))).parent}.failed")
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+        mark_failed(step)
     else:
         known |= {"state": "waiting"}
     written(LENT / "steps" / f"{step['name']}.json", known | {"code": code, "ended": time.time()})
+
+
+def mark_failed(step: dict[str, Any]) -> None:
+    """So that whoever waits for what it makes need not."""
+    for one in step.get("makes", []):
+        mark = Path(f"{Path(one.replace('{lent}', str(LENT))).parent}.failed")
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
 
 
 def retry(steps: list[str]) -> None:
@@ -309,40 +373,49 @@ class Mirror:
         written(self.out / "states.json", {one["name"]: state_of(one["name"]) for one in manifest()["steps"]})
 
 
-def wait(steps: list[str], seconds: float) -> None:
-    """Copies while it waits. Ends when these steps (or all) are over, or 20 s before the call does."""
+def unsent() -> list[str]:
+    """Adapters that are done and were not brought; two fit into a call, beside the rows."""
+    done = sorted((LENT / "adapters").glob("*/job.json"), key=lambda path: path.stat().st_mtime)
+    names = [path.parent.name for path in done if path.parent.suffix != ".part"]  # `save` renames when all is there
+    return [name for name in names if not (LENT / "adapters" / f"{name}.sent").exists()][:2]
+
+
+def wait(seconds: float) -> None:
+    """Copies while it waits. Ends with a new adapter, when all steps are over, or 20 s before the call does."""
     conduct_in_background()  # it may have been killed; a running one stays
     began, mirror = time.time(), Mirror(Path(os.environ["OUT"]))
-    named = steps or [one["name"] for one in manifest()["steps"]]
     while True:
-        over = all(state_of(one)["state"] in ("done", "failed") for one in named)
+        over = all(state_of(one["name"])["state"] in ("done", "failed") for one in manifest()["steps"])
         mirror.copy()
-        if over or time.time() - began > seconds - 20:
+        if over or unsent() or time.time() - began > seconds - 20:
             break
         time.sleep(PAUSE * 2)
-    report()
+    fetch(unsent())
 
 
 def fetch(names: list[str]) -> None:
-    """Adapters in one tar, cut into files that may come back; four at most, and no rows, which would be over 64 MiB."""
+    """Adapters in one tar, cut into files that may come back."""
     out = Path(os.environ["OUT"])
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name in names:
             tar.add(LENT / "adapters" / name, name)
-    content = packed.getvalue()
+    content = packed.getvalue() if names else b""
     if len(content) > 4 * MOST_BYTES:
         raise SystemExit(f"{len(content):,} bytes are more than one call brings back: fetch fewer adapters")
     digest = hashlib.sha256(content).hexdigest()[:16]
     for number, start in enumerate(range(0, len(content), MOST_BYTES)):
         (out / f"adapters-{digest}-{number}.tar").write_bytes(content[start : start + MOST_BYTES])
+    for name in names:
+        (LENT / "adapters" / f"{name}.sent").touch()
+        print("brought:", name)
     report()
 
 
 def report() -> None:
     here = sorted(path.name for path in (LENT / "pieces").iterdir() if not path.name.startswith("."))
     print(f"{len(here)} of {len(manifest()['pieces']) + 1} pieces;", end=" ")
-    print(f"{json.loads((LENT / 'deadline.json').read_text())['at'] - time.time():.0f} s to the deadline")
+    print(f"{left():.0f} s to the deadline")
     if error := (LENT / "conductor.log").read_text("utf-8").strip():
         print("conductor:", error[-1500:])
     for step in manifest()["steps"]:
@@ -360,7 +433,7 @@ def main() -> None:
     if args.do == "take":
         take([Path(one) for one in args.what], args.seconds)
     elif args.do == "wait":
-        wait(args.what, args.seconds)
+        wait(args.seconds)
     elif args.do in ("join", "overlay"):
         {"join": join, "overlay": overlay}[args.do](args.what[0], Path(args.what[1]))
         Path(f"{args.what[1]}.whole").touch()

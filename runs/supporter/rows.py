@@ -1,7 +1,7 @@
 """Open CER as rows to learn from and prompts to answer, for `device.py`.
 
     from runs.supporter.rows import moments, split_of, learning_rows, prompt
-    from runs.supporter.rows import arm_rows, candidate_prompts, reading_moments      # what `session.py pack` sends
+    from runs.supporter.rows import arm_rows, reading_moments      # what `session.py pack` sends
 
 A moment is a supporter turn with written reasoning. Splits are by dialogue and fixed by a hash of its id: about 24 % of
 the dialogues are for test and 16 % for validation, whatever is added later. Nothing is learned from either.
@@ -9,7 +9,6 @@ the dialogues are for test and 16 % for validation, whatever is added later. Not
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -20,9 +19,7 @@ from compeer.cer.item import Item, chat_history, items_at
 from compeer.corpora import esconv, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue, turns
-from compeer.reasoning import Control, Pins, Reasoning, parse, render, system_prompt
-from compeer.reasoning.grammar import after_prefix, plan, prefix, regex
-from compeer.reasoning.ontology import EMOTIONS, STRATEGIES, sentiment_of
+from compeer.reasoning import Control, Pins, Reasoning, render, system_prompt
 from compeer.reasoning.prompt import Think, steered
 
 LABELS = ("stage", "emotion", "intensity", "strategy")
@@ -99,22 +96,6 @@ def learning_rows(
 
 # --- what the arms of a round learn from ---------------------------------------------------------------------------
 
-#: the brief instruction, and what the arm without the strategy step is told instead
-TWO_STEPS = {
-    "Think in three steps, history, emotion and strategy,": "Think in two steps, history and emotion,",
-    "先按 history、emotion、strategy 三步思考": "先按 history、emotion 两步思考",
-}
-
-
-def half_of(dialogue: str) -> str:
-    """a or b: the halves of the train split, so that a model can be sampled where it has not learned."""
-    return "ab"[int(hashlib.sha256(f"half {dialogue}".encode()).hexdigest(), 16) % 2]
-
-
-def unlearned(item: Item) -> bool:
-    """Whether the model of half a has not learned from this moment."""
-    return split_of(item.dialogue) != "train" or half_of(item.dialogue) == "b"
-
 
 def contrasted(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
     """The contrasted answers of these moments: history and emotion step as written, another strategy and reply."""
@@ -137,34 +118,9 @@ def mended(items: Iterable[Item]) -> Iterator[tuple[Item, Reasoning, str]]:
             yield known[one.of], one.reasoning(known[one.of].language), one.reply
 
 
-def pairs(items: Iterable[Item], base_replies: dict[str, str]) -> list[dict[str, Any]]:
-    """Preferences for replies without thinking: what an author made of a moment against the base's own reply there, and
-    a correction against the answer that it corrects (specific, and often a misreading)."""
-    made = []
-    for item in items:
-        if item.id in base_replies:
-            made.append((item, item.reference, base_replies[item.id]))
-    known = {name_of(item): item for item in items}
-    for one in open_cer.corrections():
-        if one.of in known:
-            answered = parse(one.answer).response
-            if answered and answered != one.reply:
-                made.append((known[one.of], one.reply, answered))
-            if known[one.of].id in base_replies:
-                made.append((known[one.of], one.reply, base_replies[known[one.of].id]))
-    random.Random(1).shuffle(made)
-    return [
-        {"id": name_of(item), "messages": prompt(item, think="off", length="full"), "chosen": good, "rejected": bad}
-        for item, good, bad in made
-    ]
-
-
 def arm_rows(kind: str, items: list[Item], *, seed: int, contrasts: float = 1.0) -> list[dict[str, Any]]:
-    """What an arm learns: `steps`, `reply` or `two-steps`; the contrasted answers, or a share of them, always with
-    their strategy pinned.
-
-    The answers are the same in all three; `two-steps` is `steps` without the strategy step, pins stay in the prompt.
-    """
+    """What an arm learns: `steps` or `reply`, the same answers with and without thinking; the contrasted answers, or a
+    share of them, always with their strategy pinned."""
     own = [(item, item.reference_reasoning, item.reference) for item in items if item.reference_reasoning]
     own += mended(items)
     off = {"brief": 0.0, "off": 1.0} if kind == "reply" else {}
@@ -172,78 +128,10 @@ def arm_rows(kind: str, items: list[Item], *, seed: int, contrasts: float = 1.0)
     others = learning_rows(few, seed=seed + 1, pinned=1, strategy=1, **off)
     rows = [*learning_rows(own, seed=seed, **off), *others]
     random.Random(seed).shuffle(rows)
-    return [_without_strategy(row) for row in rows] if kind == "two-steps" else rows
-
-
-def _without_strategy(row: dict[str, Any]) -> dict[str, Any]:
-    if not row["answer"].startswith("<think>"):
-        return row
-    answer = re.sub(r"<strategy>.*?</strategy>\n", "", row["answer"], flags=re.DOTALL)
-    return {**row, "messages": in_two_steps(row["messages"]), "answer": answer}
-
-
-def in_two_steps(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages that ask for the history and the emotion step alone."""
-    told = messages[0]["content"]
-    for three, two in TWO_STEPS.items():
-        told = told.replace(three, two)
-    if told == messages[0]["content"]:
-        raise ValueError("the brief instruction has changed: TWO_STEPS must follow it")
-    return [{**messages[0], "content": told}, *messages[1:]]
+    return rows
 
 
 # --- where the models are asked -------------------------------------------------------------------------------------
-
-
-def misfit(item: Item, rng: random.Random) -> Pins:
-    """A pin that does not fit this moment: a strategy that nobody wrote here, or an emotion of the other kind."""
-    written = item.reference_reasoning
-    if written is None:
-        raise ValueError(f"{item.id} has no written reasoning")
-    if rng.random() < 0.4:
-        kind = sentiment_of(str(written.label("emotion")))
-        return Pins(emotion=rng.choice([one.id for one in EMOTIONS if sentiment_of(one.id) != kind]))
-    used = {one.strategy for one in open_cer.contrasts() if one.of == name_of(item)} | {written.label("strategy")}
-    every = tuple(one.id for one in STRATEGIES)
-    return Pins(strategy=rng.choice([one for one in every if one not in used] or list(every)))
-
-
-def candidate_prompts(items: list[Item], counts: dict[str, int], seed: int) -> tuple[dict[str, Any], dict[str, str]]:
-    """Prompts by generator (base, part-a and its early state), and the regular expressions of the base.
-
-    Of the train split half b is answered, which the model of half a has not learned from. Every moment comes once
-    before any comes twice. Of the trained ones three in ten have a pin that does not fit, one in ten one that does.
-    """
-    rng = random.Random(seed)
-    found: dict[str, list[dict[str, Any]]] = {}
-    expressions: dict[str, str] = {}
-    for split, count in counts.items():
-        here = [item for item in items if split_of(item.dialogue) == split]
-        order = [item for _ in range(count // max(1, len(here)) + 1) for item in rng.sample(here, len(here))]
-        for number, item in enumerate(order[:count]):
-            kind = ("late", "early", "late", "early", "late", "base")[number % 6]
-            generator = {"base": "base", "early": "part-a-0.35", "late": "part-a"}[kind]
-            draw, pins = rng.random(), None
-            if draw < 0.3 and kind != "base":  # each pin of the base would be a regular expression: 20 s to compile
-                pins = misfit(item, rng)
-            elif draw < 0.4 and kind != "base" and item.reference_reasoning:
-                pins = drawn_pins(item.reference_reasoning, rng, 1)
-            row = {
-                "id": f"{item.id}~1-{number:04d}",
-                "moment": item.id,
-                "generator": generator,
-                "temperature": rng.choice((0.3, 0.6, 0.9, 1.2)),
-                "pin": dict(pins.items()) if pins else {},
-                "pin_fits": None if pins is None else draw >= 0.3,
-                "messages": prompt(item, pins=pins, length="full" if kind == "base" else "brief"),
-            }
-            if kind == "base":
-                parts = plan(item.language, Control(pins) if pins else Control())
-                name = item.language
-                expressions[name] = regex(after_prefix(parts))
-                row |= {"prefix": prefix(parts), "regex": name}
-            found.setdefault(generator, []).append(row)
-    return found, expressions
 
 
 def reading_moments(folder: Path, seed: int) -> dict[str, list[Item]]:

@@ -4,9 +4,7 @@
     python -m runs.supporter.session hide                   two files travel until `show`; git is locked
     python -m runs.supporter.session calls                  the calls as JSON, each with its size checked
     python -m runs.supporter.session unpack FOLDER…         what came back: results by set, adapters
-    python -m runs.supporter.session items --most 3000      candidates as CER items for labellers
     python -m runs.supporter.session reading                moments and answers for `reading.py`
-    python -m runs.supporter.session disputed LABELLED      items about which two labellers differ
     python -m runs.supporter.session judged ODDS OUT        the judge's figures on the test items and the attacks
     python -m runs.supporter.session show                   git as it was
 
@@ -29,7 +27,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -37,12 +34,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from compeer.cer.item import QUESTIONS, Candidate, Item, read_items
+from compeer.cer.item import QUESTIONS, read_items
 from compeer.corpora import open_cer
 from compeer.dialogue import read_rows, write_rows
 from compeer.models.weights import cache_dir
-from compeer.reasoning import Pins, Reasoning, parse, system_prompt
-from compeer.reasoning.ontology import STRATEGIES
+from compeer.reasoning import system_prompt
 from compeer.reward.case import case_of
 from compeer.reward.conversation import threads
 from compeer.reward.train import RowSettings
@@ -51,7 +47,7 @@ from compeer.reward.train import rows as judge_training_rows
 from compeer.reward.verdict import CHOICES, PAIR_WORDS, STEP_WORDS, preference_of
 from compeer.safety.reader import ANSWERS, WORDS, question, taught
 from compeer.statistics.classification import auc
-from runs.open_cer.items import WANTED, balanced, place
+from runs.open_cer.items import balanced, place
 from runs.safety import reader_rows
 from runs.supporter import rows as open_rows
 
@@ -63,6 +59,7 @@ GGUF_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
 PIECE = 60_000_000
 LIMIT = 64 * 1024 * 1024 - 500_000  # of what one call sends, with room for what a transfer adds
 PROGRAMS = ("remote.py", "device.py")
+STEP = ("seconds", "gib", "once_over", "tries", "least")  #: of an arm: what the conductor is told, not the training
 #: on the machine already, or not needed there
 DROPPED = re.compile(
     r"(torch|torchvision|torchaudio|triton|cuda-.*|flashinfer-.*|tilelang|tokenspeed-.*|humming-kernels|quack-kernels"
@@ -147,11 +144,7 @@ def danger_questions() -> list[dict[str, Any]]:
 
 
 def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, Any]]:
-    """All files of rows and prompts under `out`; gives the steps of the session."""
-    items = list(open_rows.moments())
-    train = [item for item in items if open_rows.split_of(item.dialogue) == "train"]
-    fresh = [item for item in items if open_rows.unlearned(item)]
-    seed = plan["seed"]
+    """All files of rows and prompts under `out`; gives the steps of the session, in the order of their value."""
     steps: list[dict[str, Any]] = [
         {"name": "gguf", "run": ["remote.py", "join", "gguf", "{lent}/base.gguf"], "makes": ["{lent}/base.gguf.whole"]},
         {"name": "base", "run": ["device.py", "dequantise", "{lent}/base.gguf", "{lent}/files/tokenizer", "{lent}/base",
@@ -159,124 +152,80 @@ def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, A
         {"name": "wheels", "run": ["remote.py", "overlay", "wheels", "{lent}/overlay"],
          "makes": ["{lent}/overlay.whole"]},
     ]  # fmt: skip
+    most = plan.get("most_rows")
     for arm in plan["arms"]:
         name, kind = arm["name"], arm["kind"]
-        part = [item for item in train if arm.get("part") in (None, open_rows.half_of(item.dialogue))]
-        job = plan["learning"] | {
-            key: value for key, value in arm.items() if key not in ("name", "kind", "part", "seconds")
-        }
-        job |= {"base": "{lent}/base", "out": f"{{lent}}/adapters/{name}", "seed": arm.get("seed", seed)}
-        job["rows"] = f"{{lent}}/files/rows/{name}.jsonl"
-        if kind == "prefer":
-            replies = {row["id"]: row["output"].strip() for row in lines_of(HOME / "results" / "off-base.jsonl")}
-            write_lines(
-                out / f"{name}-pairs.jsonl", open_rows.pairs(part, replies)[: arm.get("most", plan.get("most_rows"))]
-            )
-            job["pairs"] = f"{{lent}}/files/rows/{name}-pairs.jsonl"
-        if kind in ("prefer", "danger"):
+        job = plan["learning"] | {key: value for key, value in arm.items() if key not in ("name", "kind", *STEP)}
+        adapter, asked = {"base": "{lent}/base", "adapter": f"{{lent}}/adapters/{name}"}, {}
+        job |= {"base": "{lent}/base", "out": adapter["adapter"], "seed": arm.get("seed", plan["seed"])}
+        if kind == "danger":
             rows = danger_rows(False)
+            write_lines(out / "danger-dev.jsonl", danger_rows(True)[:most])
+            write_lines(out / "danger-more.jsonl", danger_questions()[:most])
+            asked = {"run": ["device.py", "score"], "job": adapter | {
+                "answers": list(WORDS), "out": f"{{lent}}/results/danger-{name}.jsonl",
+                "prompts": ["{lent}/files/rows/danger-dev.jsonl", "{lent}/files/rows/danger-more.jsonl"]}}  # fmt: skip
         elif kind == "judge":
-            rows = judge_rows("train", arm.get("judge", "unified"), job["seed"])
-        else:
-            rows = open_rows.arm_rows(kind, part, seed=seed, contrasts=plan.get("contrasts", 1.0))
-        write_lines(out / f"{name}.jsonl", rows[: plan.get("most_rows")])
-        made = [name, *(f"{name}-{share:g}" for share in arm.get("save_at", []))]
-        limit = {"seconds": arm["seconds"]} if "seconds" in arm else {}
-        verb = "prefer" if kind == "prefer" else "train"
-        steps.append({"name": name, "run": ["device.py", verb], "job": job, **limit,
-                      "lane": "train", "after": ["gguf", "base"],
-                      "makes": [f"{{lent}}/adapters/{one}/job.json" for one in made]})  # fmt: skip
-        if kind == "judge":
+            rows = judge_rows("train", "unified", job["seed"])
             for what in plan["judged"]:
-                write_lines(out / f"cases-{what}-{arm.get('judge', 'unified')}.jsonl",
-                            judge_cases(what, arm.get("judge", "unified"))[: plan.get("most_rows")])  # fmt: skip
-            steps.append({
-                "name": f"{name}-odds", "run": ["device.py", "judge"], "after": [name], "lane": "odds",
-                "job": {"base": "{lent}/base", "adapter": f"{{lent}}/adapters/{name}", "cases": [
-                    f"{{lent}}/files/rows/cases-{what}-{arm.get('judge', 'unified')}.jsonl" for what in plan["judged"]
-                ], "out": f"{{lent}}/results/odds-{name}.jsonl"},
-            })  # fmt: skip
-        if kind in ("prefer", "danger"):
-            write_lines(out / "danger-dev.jsonl", danger_rows(True)[: plan.get("most_rows")])
-            write_lines(out / "danger-more.jsonl", danger_questions()[: plan.get("most_rows")])
-            steps.append({
-                "name": f"{name}-danger", "run": ["device.py", "score"], "after": [name], "lane": "odds",
-                "job": {"base": "{lent}/base", "adapter": f"{{lent}}/adapters/{name}", "answers": list(WORDS),
-                        "prompts": ["{lent}/files/rows/danger-dev.jsonl", "{lent}/files/rows/danger-more.jsonl"],
-                        "out": f"{{lent}}/results/danger-{name}.jsonl"},
-            })  # fmt: skip
-    sets = make_prompts(plan, fresh, [item for item in train if open_rows.unlearned(item)], out, esconv)
-    job = {"base": "{lent}/base", "sets": sets, "out": "{lent}/results", "regexes": "{lent}/files/rows/regexes.json",
-           "rank": plan["learning"]["rank"], "batch": plan.get("batch", 3000), "seed": seed}  # fmt: skip
-    ready = {"run": ["device.py", "sample"], "lane": "sample", "makes": ["{lent}/results/done"]}
-    if plan.get("engine", "vllm") == "vllm":
-        steps.append(ready | {"name": "sample", "after": ["gguf", "base", "wheels"], "path": ["overlay"],
-                              "job": job | {"engine": "vllm"}})  # fmt: skip
-    slow = [one for one in sets if plan.get("engine") == "hf" or one["name"] != "candidates-base"]
-    instead = {"instead_of": "sample"} if plan.get("engine", "vllm") == "vllm" else {}
-    job |= {"engine": "hf", "sets": slow, "batch": plan.get("batch", 256)}
-    return [*steps, ready | instead | {"name": "sample-hf", "after": ["gguf", "base"], "job": job}]
+                write_lines(out / f"cases-{what}.jsonl", judge_cases(what, "unified")[:most])
+            asked = {"run": ["device.py", "judge"], "job": adapter | {
+                "cases": [f"{{lent}}/files/rows/cases-{what}.jsonl" for what in plan["judged"]],
+                "out": f"{{lent}}/results/odds-{name}.jsonl"}}  # fmt: skip
+        elif kind == "prefer":
+            if not (pairs := HOME / job["pairs"]).exists():
+                print(f"{name} is left out: there is no {pairs}")
+                continue
+            rows = lines_of(pairs)
+        else:
+            train = [item for item in open_rows.moments() if open_rows.split_of(item.dialogue) == "train"]
+            rows = open_rows.arm_rows(kind, train, seed=plan["seed"], contrasts=plan.get("contrasts", 1.0))
+        write_lines(out / f"{name}.jsonl", rows[:most])
+        job["pairs" if kind == "prefer" else "rows"] = f"{{lent}}/files/rows/{name}.jsonl"
+        steps.append({"name": name, "run": ["device.py", "prefer" if kind == "prefer" else "train"], "job": job,
+                      "after": ["gguf", "base"], "makes": [f"{{lent}}/adapters/{name}/job.json"],
+                      **{key: arm[key] for key in STEP if key in arm}})  # fmt: skip
+        if asked:
+            steps.append({"name": f"{name}-odds", "after": [name], "seconds": 120, "gib": 20} | asked)
+    known = {one["name"] for one in steps}
+    for one in steps:  # an arm that was left out is waited for by nobody
+        one["once_over"] = [name for name in one.get("once_over", []) if name in known]
+    if sets := make_prompts(plan, known, out, esconv):
+        job = {
+            "base": "{lent}/base",
+            "sets": sets,
+            "out": "{lent}/results",
+            "batch": plan["batch"],
+            "seed": plan["seed"],
+        }
+        arms = [arm["name"] for arm in plan["arms"] if arm["name"] in known]
+        steps.append({"name": "sample", "run": ["device.py", "sample"], "after": ["gguf", "base"], "once_over": arms,
+                      "seconds": 150, "gib": 24, "makes": ["{lent}/results/done"], "job": job})  # fmt: skip
+    return steps
 
 
-def make_prompts(
-    plan: dict[str, Any], items: list[Item], train: list[Item], out: Path, esconv: Path
-) -> list[dict[str, Any]]:
-    """Prompts of candidates, of best of n and of the blind reading; in the order in which they are worth having."""
-    sets: list[dict[str, Any]] = []
-
-    trained = {f"{arm['name']}{end}" for arm in plan["arms"]
-               for end in ("", *(f"-{share:g}" for share in arm.get("save_at", [])))}  # fmt: skip
-
-    def add(name: str, rows: list[dict[str, Any]], adapter: str | None = None, most: int = 512) -> None:
-        if adapter and adapter not in trained:
-            return
-        write_lines(out / f"prompts-{name}.jsonl", rows[: plan.get("most_prompts")])
-        where = {"adapter": f"{{lent}}/adapters/{adapter}"} if adapter else {}
-        most = min(most, plan.get("most_tokens", most))
-        sets.append({"name": name, "prompts": f"{{lent}}/files/rows/prompts-{name}.jsonl", "most": most, **where})
-
-    found, regexes = open_rows.candidate_prompts(items, plan.get("candidates", {}), plan["seed"])
-    (out / "regexes.json").write_text(json.dumps(regexes, ensure_ascii=False), "utf-8")
+def make_prompts(plan: dict[str, Any], arms: set[str], out: Path, esconv: Path) -> list[dict[str, Any]]:
+    """Prompts of the blind reading, for the arms that are trained."""
     moments = {name: list(read_items(HOME / f"{name}.jsonl")) for name in ("choice", "confirm")
                if (HOME / f"{name}.jsonl").exists()}  # fmt: skip
     if not moments:  # drawn once: what is read in a later round is what was answered in the first
         moments = open_rows.reading_moments(esconv, plan["seed"])
         for name, chosen in moments.items():
             write_rows(HOME / f"{name}.jsonl", chosen)
-    asked = [item for chosen in moments.values() for item in chosen][: plan.get("most_moments")]
+    items = [item for chosen in moments.values() for item in chosen][: plan.get("most_moments")]
+    sets: list[dict[str, Any]] = []
     for one in plan["reading"]:
-        think, length = one.get("think", "full"), one.get("length", "brief")
+        adapter, think = one.get("adapter"), one.get("think", "full")
+        if adapter and adapter not in arms:
+            continue
         rows = [
             {"id": item.id, "arm": one["arm"], "temperature": 0.3,
-             "messages": open_rows.prompt(item, think=think, length=length)} for item in asked
+             "messages": open_rows.prompt(item, think=think, length=one.get("length", "brief"))} for item in items
         ]  # fmt: skip
-        if one.get("two_steps"):
-            rows = [{**row, "messages": open_rows.in_two_steps(row["messages"])} for row in rows]
-        add(f"reading-{one['arm']}", rows, one.get("adapter"), 120 if think == "off" else 320)
-    for arm in plan.get("steer", []):  # pinned to each strategy; who reads the reply alone names it
-        some = moments["choice"][:27] + moments["choice"][-13:]
-        rows = [
-            {"id": f"{item.id} {one.id}", "pin": one.id, "temperature": 0.3,
-             "messages": open_rows.prompt(item, pins=Pins(strategy=one.id))}
-            for item in some[: plan.get("most_moments")] for one in STRATEGIES
-        ]  # fmt: skip
-        add(f"steer-{arm}", rows, arm, 320)
-    if not found:
-        return sets
-    rows = [
-        {"id": item.id, "n": 2, "temperature": 0.5, "messages": open_rows.prompt(item)}
-        for item in items if item in train
-    ]  # fmt: skip
-    add("mend", rows, "part-a")  # to be mended by authors
-    for name, adapter, length in (("off-base", None, "full"), ("off-part", "part-a", "brief")):  # to compare with
-        rows = [
-            {"id": item.id, "temperature": 0.7, "messages": open_rows.prompt(item, think="off", length=length)}
-            for item in items
-        ]  # fmt: skip
-        add(name, rows, adapter, 160)
-    for generator in sorted(found, reverse=True):
-        adapter = None if generator == "base" else generator  # the base goes on until the grammar's limits
-        add(f"candidates-{generator}", found[generator], adapter, 512 if adapter else 640)
+        write_lines(out / f"prompts-{one['arm']}.jsonl", rows)
+        sets.append({"name": f"reading-{one['arm']}", "prompts": f"{{lent}}/files/rows/prompts-{one['arm']}.jsonl",
+                     "most": min(120 if think == "off" else 320, plan.get("most_tokens", 512)),
+                     **({"adapter": f"{{lent}}/adapters/{adapter}"} if adapter else {})})  # fmt: skip
     return sets
 
 
@@ -394,8 +343,7 @@ def pack(
         shutil.copyfile(HERE / program, files / program)
     manifest = {"pieces": {name: told for part in parts.values() for name, told in part["pieces"].items()},
                 "parts": {name: part | {"pieces": list(part["pieces"])} for name, part in parts.items()},
-                "lanes": {"train": plan.get("lanes", 2), "sample": 1, "odds": 2}, "steps": steps,
-                "rule": plan["rule"]}  # fmt: skip
+                "steps": steps, "rule": plan["rule"]}  # fmt: skip
     (files / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     with tarfile.open(pieces / "head.tar.gz", "w:gz", compresslevel=6) as tar:
         tar.add(files, ".")
@@ -432,10 +380,11 @@ def calls(plan: dict[str, Any], manifest: dict[str, Any], root: Path = ROOT) -> 
             )
         found.append({"command": f"{remote} take {carried}{begin}", "carry": [carried], "timeout_s": 60,
                       "expected_s": 120 if begin else 5, "bytes": tree + path.stat().st_size})  # fmt: skip
-    for seconds in (560, 560, 300):
-        found.append({"command": f"{remote} wait --seconds {seconds}", "carry": [], "timeout_s": seconds + 20,
-                      "expected_s": "until all steps are over", "bytes": tree})  # fmt: skip
-    names = [arm["name"] for arm in plan["arms"]]
+    found += [{"command": f"{remote} wait --seconds 560", "carry": [], "timeout_s": 580, "bytes": tree,
+               "expected_s": "until an adapter is done, or all steps are over: again until then"}]  # fmt: skip
+    names = [
+        one["name"] for one in manifest["steps"] if f"{{lent}}/adapters/{one['name']}/job.json" in one.get("makes", [])
+    ]
     for at in range(0, len(names), 3):
         found.append({"command": f"{remote} fetch {' '.join(names[at : at + 3])}", "carry": [], "timeout_s": 60,
                       "expected_s": 8, "bytes": tree})  # fmt: skip
@@ -502,124 +451,9 @@ def unpack(folders: list[Path]) -> dict[str, int]:
             raise SystemExit(f"pieces of adapters-{digest} are missing: fetch them again")
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             tar.extractall(HOME / "adapters", filter="data")
-    for danger in (HOME / "adapters" / name for name in ("danger", "voice")):
-        if not danger.is_dir():
-            continue  # else what `compeer.safety.reader.reader_of` looks for
+    if (danger := HOME / "adapters" / "danger").is_dir():  # what `compeer.safety.reader.reader_of` looks for
         (danger / "reader.json").write_text(json.dumps(taught(), ensure_ascii=False), "utf-8")
     return {name: len(lines_of(HOME / "results" / f"{name}.jsonl")) for name in found}
-
-
-def candidate_items(most: int) -> tuple[list[Item], dict[str, int]]:
-    """Complete candidates as items, drawn by hash; for test and validation 7 % more than are wanted, because an item on
-    which three labellers differ is lost.
-
-    Half of the items keep the moment's written reply to compare with. The other half get a model's reply without
-    thinking (`off-base`, `off-part`): beside written replies alone, two of the four answers would hardly occur.
-    """
-    moments = {item.id: item for item in open_rows.moments()}
-    others = {name: {row["id"]: row["output"].strip() for row in lines_of(HOME / "results" / f"off-{name}.jsonl")
-                     if row["ended"]} for name in ("base", "part")}  # fmt: skip
-    made: dict[str, list[Item]] = {"test": [], "valid": [], "train": []}
-    dropped: Counter[str] = Counter()
-    for path in [*sorted((HOME / "results").glob("candidates-*.jsonl")), HOME / "results" / "mend.jsonl"]:
-        for row in lines_of(path):
-            name, at = row.get("moment") or row["id"].split("~")[0], row.get("generator", "part-a")
-            parsed, moment = parse(row["output"]), moments[name]
-            if not (parsed.complete and row["ended"] and parsed.reasoning and parsed.response):
-                dropped[at] += 1
-                continue
-            split = open_rows.split_of(moment.dialogue)
-            source = ("written", "base", "written", "part")[place(row["id"])[0] % 4]
-            changed: dict[str, Any] = {}
-            if source != "written":
-                if not others[source].get(name):
-                    continue
-                changed = {"reference": others[source][name], "reference_reasoning": None}
-            trace = {"temperature": row["temperature"], "pin": row.get("pin", {}), "pin_fits": row.get("pin_fits"),
-                     "moment": name, "compared_with": source, "sampling_round": 1}  # fmt: skip
-            candidate = Candidate(response=parsed.response, reasoning=parsed.reasoning, generator=f"1.5b/{at}")
-            made[split].append(
-                msgspec.structs.replace(moment, id=row["id"], candidate=candidate, split=split, trace=trace, **changed)
-            )
-    wanted = {split: round(1.07 * few) for split, few in WANTED.items()}
-    wanted["train"] = most - sum(wanted.values())
-    drawn = [item for split, few in wanted.items() for item in sorted(made[split], key=lambda one: place(one.id))[:few]]
-    return drawn, dict(dropped)
-
-
-def author_items(counts: dict[str, int]) -> list[Item]:
-    """Fluent candidates, so that fluency tells nothing: per split two thirds contrasted answers (two in three of them
-    beside the written reply, one beside a model's), a third with steps or a reply that belong elsewhere.
-
-    What a model of this size writes is seldom right, and a written reply then always wins. A step that belongs
-    elsewhere is one that an author wrote for another moment, of the same dialogue where it has one.
-    """
-    items = {open_rows.name_of(item): item for item in open_rows.moments()}
-    said = {row["id"]: row["output"].strip() for name in ("part", "base")
-            for row in lines_of(HOME / "results" / f"off-{name}.jsonl") if row["ended"]}  # fmt: skip
-    others: dict[str, list[Item]] = {}
-    for item in items.values():
-        others.setdefault(item.dialogue, []).append(item)
-    answers: dict[str, list[open_cer.Contrast]] = {split: [] for split in counts}
-    for one in open_cer.contrasts():
-        if one.of in items:
-            answers[open_rows.split_of(items[one.of].dialogue)].append(one)
-    contrasted = {one.of for part in answers.values() for one in part}
-    for name, item in items.items():  # elsewhere the written answer itself, beside a model's reply
-        if name not in contrasted and item.id in said and (told := item.reference_reasoning):
-            own = open_cer.Contrast(name, str(told.label("strategy")), told.text("strategy"), item.reference)
-            answers[open_rows.split_of(item.dialogue)].append(own)
-    made = []
-    for split, few in counts.items():
-        here = sorted(answers[split], key=lambda one: (one.of not in contrasted, place(f"{one.of} {one.strategy}")))
-        used: Counter[str] = Counter()
-        same = [item for item in items.values() if open_rows.split_of(item.dialogue) == split]
-        for one in here:
-            if sum(used.values()) >= few:
-                break
-            item = items[one.of]
-            if used[one.of] >= (2 if split == "train" else 3) or item.reference_reasoning is None:
-                continue
-            rng = random.Random(f"{one.of} {one.strategy}")
-            kind = rng.choice(("contrast", "contrast", "contrast-model", "mixed", "mixed", "contrast"))
-            if kind == "contrast-model" and item.id not in said:
-                kind = "contrast"
-            if one.of not in contrasted:
-                kind = "mixed"
-            written = item.reference_reasoning
-            steps = {step: written.text(step) for step in ("history", "emotion")} | {"strategy": one.strategy_step}
-            labels = {label: written.label(label) for label in ("stage", "sentiment", "emotion", "intensity")}
-            labels, reply, taken = labels | {"strategy": one.strategy}, one.reply, []
-            if kind == "mixed":
-                near = [other for other in others[item.dialogue] if other.id != item.id and other.reference_reasoning]
-                far = [other for other in same if other.language == item.language and other.dialogue != item.dialogue]
-                taken = [part for part in ("history", "emotion", "strategy", "reply") if rng.random() < 0.45]
-                taken = taken or [rng.choice(("history", "emotion", "strategy", "reply"))]
-                for part in taken:
-                    other = rng.choice(near if near and rng.random() < 0.8 else far)
-                    told = other.reference_reasoning
-                    if part == "reply":
-                        reply = other.reference
-                    elif told is not None:
-                        steps[part] = told.text(part)
-                        for label in {"history": ("stage",), "emotion": ("sentiment", "emotion", "intensity"),
-                                      "strategy": ("strategy",)}[part]:  # fmt: skip
-                            labels[label] = told.label(label)
-            source = rng.choice(("written", "written", "model")) if kind == "mixed" and item.id in said else "written"
-            source = "model" if kind == "contrast-model" or one.of not in contrasted else source
-            changed = {"reference": said[item.id], "reference_reasoning": None} if source == "model" else {}
-            if source == "written" and reply == item.reference:
-                continue
-            trace = {"moment": item.id, "compared_with": source, "taken_from_elsewhere": taken, "sampling_round": 1}
-            candidate = Candidate(response=reply, reasoning=Reasoning.of(steps, labels, item.language),
-                                  generator=f"author/{kind.removesuffix('-model')}")  # fmt: skip
-            made.append(
-                msgspec.structs.replace(
-                    item, id=f"{item.id}~a-{used[one.of]}", candidate=candidate, split=split, trace=trace, **changed
-                )
-            )
-            used[one.of] += 1
-    return made
 
 
 def reading_files() -> list[str]:
@@ -684,22 +518,13 @@ def by_preference(odds: list[float], name: str) -> dict[str, float]:
     return {preference_of(choice, first): one for choice, one in zip(CHOICES, odds, strict=True)}
 
 
-def disputed(path: Path) -> list[Item]:
-    """Items with a question on which their two labellers differ, without votes: for the third."""
-    found = [item for item in read_items(path) if "open" in item.trace.get("consensus", {}).values()]
-    return [msgspec.structs.replace(item, votes=(), label_source=None) for item in found]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "do", choices=["pack", "calls", "hide", "show", "unpack", "items", "reading", "disputed", "judged"]
-    )
+    parser.add_argument("do", choices=["pack", "calls", "hide", "show", "unpack", "reading", "judged"])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--rows-only", action="store_true")
     parser.add_argument("--gguf", type=Path, default=None)
     parser.add_argument("--esconv", type=Path, default=ROOT.parent / "shared" / "data" / "esconv")
-    parser.add_argument("--most", type=int, default=3000)
     args = parser.parse_args()
     plan = plan_of()
     if args.do == "pack":
@@ -716,16 +541,10 @@ def main() -> None:
         show()
     elif args.do == "unpack":
         print(json.dumps(unpack(args.files), indent=1))
-    elif args.do == "items":
-        found, dropped = candidate_items(args.most)
-        write_rows(HOME / "candidates.jsonl", found)
-        print(len(found), "items", dict(Counter(item.split for item in found)), "incomplete:", dropped)
     elif args.do == "reading":
         print("\n".join(reading_files()))
-    elif args.do == "judged":
-        args.files[1].write_text(json.dumps(judged(args.files[0]), indent=1) + "\n", "utf-8")
     else:
-        print(write_rows(args.files[0].with_name("third.jsonl"), disputed(args.files[0])), "items for the third")
+        args.files[1].write_text(json.dumps(judged(args.files[0]), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
