@@ -108,7 +108,7 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
         logs = tmp_path / f"wait-{number}"
         assert " failed" not in told, (logs / "logs.txt").read_text()
         assert told.count(" done ") == len(manifest["steps"]), told
-        remote(program, lent, tmp_path / "fetch", "fetch", "danger", "judge", "liked")  # once more, should one be lost
+        remote(program, lent, tmp_path / "fetch", "fetch", "danger", "judge", "preferred")  # once more, should one be lost
     finally:
         for path in [lent / "conductor.json", *(lent / "steps").glob("*.json")]:
             known = json.loads(path.read_text())
@@ -118,17 +118,17 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
     assert answers.read_text().splitlines()[: len(before)] == before  # what was written before the kill is kept
     states = json.loads((logs / "states.json").read_text())
     assert states["sample"]["tries"] == 2 and states["judge"]["tries"] == 1
-    assert states["liked"]["began"] > states["danger"]["ended"], "two trainings at once, not three"
+    assert states["preferred"]["began"] > states["danger"]["ended"], "two trainings at once, not three"
 
     counts = session.unpack([tmp_path / "first", *sorted(tmp_path.glob("wait-*")), tmp_path / "fetch"])
-    assert counts["reading-base-off"] == counts["reading-liked"] == 6 and counts["danger-danger"] == 6
+    assert counts["reading-base-off"] == counts["reading-preferred"] == 6 and counts["danger-danger"] == 6
     judged = session.lines_of(home / "results" / "odds-judge.jsonl")
     assert {len(row["odds"]) for row in judged} == {4} and {len(row["odds"][3]) for row in judged} == {4}
     assert all(sum(turn) == pytest.approx(1, abs=1e-3) for row in judged for turn in row["odds"])
     for name in counts:
         ids = [row["id"] for row in session.lines_of(home / "results" / f"{name}.jsonl")]
         assert len(ids) == len(set(ids))
-    for name in ("danger", "judge", "liked"):
+    for name in ("danger", "judge", "preferred"):
         assert (home / "adapters" / name / "adapter_model.safetensors").stat().st_size > 1000
         record = json.loads((home / "adapters" / name / "job.json").read_text())
         assert record["step"] == record["steps"] == 3 and record["not_finite"] == 0
@@ -163,7 +163,8 @@ def test_failed_steps_are_tried_twice_replaced_and_mended(tmp_path: Path) -> Non
     )
     remote(program, lent, tmp_path / "2", "take", head(mended), "--seconds", "200")
     remote(program, lent, tmp_path / "3", "retry", "bad", "needs")
-    told = remote(program, lent, tmp_path / "4", "wait", "--seconds", "60")
+    assert "brought: one" in remote(program, lent, tmp_path / "4", "wait", "--seconds", "60")
+    told = remote(program, lent, tmp_path / "5", "wait", "--seconds", "60")
     assert told.count(" done ") == 3 and not (lent / "adapters" / "one.failed").exists(), told
 
 
