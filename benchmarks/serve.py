@@ -27,7 +27,7 @@ import msgspec
 
 from benchmarks.measure import Ratio
 from compeer.conversation.display import STEP_TITLES
-from compeer.conversation.engine import TurnWriter, warm_up
+from compeer.conversation.engine import Sampling, TurnWriter, warm_up
 from compeer.conversation.requests import ServerSettings, asked_turn, read_request
 from compeer.models.embedded import Embedded
 from compeer.models.llama_server import Slots, free_cores
@@ -192,7 +192,7 @@ def _through(line: http.client.HTTPConnection, body: dict[str, Any]) -> Told:
 def _raw(raw: Raw, body: dict[str, Any]) -> Told:
     """Hand llama.cpp what the server would hand it, screened beforehand: the message gives cause for care, and the
     prompt says so."""
-    settings = ServerSettings(prompt="brief", history_words=600)
+    settings = ServerSettings(sampling=Sampling(prompt="brief", history_words=600))
     asked = asked_turn(read_request(json.dumps(body).encode()), settings, False)
     turn = TurnWriter(raw.model, asked.turn, ConversationGuard(use_locale=False))
     asyncio.run(turn.assess())

@@ -78,7 +78,7 @@ def test_the_page_of_metrics() -> None:
     metrics = Metrics("compeer_test")
     metrics.counter("requests", "Requests.", "path").labels("/").inc(2)
     metrics.histogram("seconds", "Time.", (1, 2)).observe(1.5)
-    page = metrics.page()
+    page = str(metrics.response().text)
     assert 'compeer_test_requests_total{path="/"} 2.0' in page and 'compeer_test_seconds_bucket{le="2.0"} 1.0' in page
     assert "_created" not in page
-    assert Metrics("compeer_test").page() == "", "each service has its own"
+    assert Metrics("compeer_test").response().text == "", "each service has its own"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compeer.conversation.engine import TurnWriter
+from compeer.conversation.engine import Sampling, TurnWriter
 from compeer.conversation.requests import (
     ApiError,
     AskedTurn,
@@ -96,7 +96,7 @@ def test_sampling_reaches_the_model_and_stops_do_not() -> None:
     assert (request.temperature, request.top_p, request.max_tokens) == (0.0, 0.5, 7)
     assert request.seed == 2**31 - 1
     assert (request.stop, question.turn.stops) == ((), ("END",)), "a stop string is for the reply, not for the thinking"
-    assert read(max_tokens=10**9).turn.sampling.max_tokens == ServerSettings().max_tokens
+    assert read(max_tokens=10**9).turn.sampling.max_tokens == ServerSettings().sampling.max_tokens
 
 
 def test_past_thinking_is_left_out_and_turns_alternate() -> None:
@@ -121,7 +121,7 @@ def test_past_thinking_is_left_out_and_turns_alternate() -> None:
 
 def test_the_oldest_turns_are_left_out_and_still_screened() -> None:
     turns = [{"role": role, "content": f"{role} " * 9} for _ in range(10) for role in ("user", "assistant")]
-    question = read(messages=[*turns, *HELLO], settings=ServerSettings(history_words=60))
+    question = read(messages=[*turns, *HELLO], settings=ServerSettings(sampling=Sampling(history_words=60)))
     assert [message["role"] for message in request_of(question).messages] == [
         "system",
         *["user", "assistant"] * 3,

@@ -6,12 +6,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from compeer.cli.options import Language, Length, leave_cores_to_the_model, with_options
 from compeer.errors import UserError
+
+if TYPE_CHECKING:
+    from compeer.safety.guard import Guard
 
 Thinking = Literal["full", "brief", "off"] | None
 
@@ -34,14 +37,11 @@ def chat(
 ) -> None:
     """Talk with a supporter in the terminal. It can think in three steps before it answers."""
     leave_cores_to_the_model()
-    import msgspec
-
     from compeer.conversation import ChatSettings, answer_once, sampling_for, talk
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.reasoning import Pins
     from compeer.safety import ConversationGuard
-    from compeer.safety.guard import Guard as GuardModel
     from compeer.safety.messages import Breaks
 
     pins = Pins.parse(pin or [])
@@ -50,22 +50,25 @@ def chat(
     # someone is waiting: a busy server is asked a few times more, not for minutes as in a pipeline
     patience = Patience(attempts=4, longest=10, patience=timeout, timeout=timeout)
     opened = open_model(model, base_url=base_url, patience=patience)
-    once_only = Patience(attempts=1, longest=1, patience=timeout, timeout=timeout)
-    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
-    safety = ConversationGuard(country=country, model=guard_model, breaks=Breaks())
-    chosen = {"temperature": temperature, "seed": seed, "prompt": prompt, "think": think}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    settings = ChatSettings(
-        pins=pins,
-        language=language,
-        sampling=msgspec.structs.replace(sampling_for(opened), **given),
-    )
+    safety = ConversationGuard(country=country, model=_guard(guard, base_url, timeout), breaks=Breaks())
+    sampling = sampling_for(opened, temperature=temperature, seed=seed, prompt=prompt, think=think)
+    settings = ChatSettings(pins=pins, language=language, sampling=sampling)
     if once is not None:
         if not once.strip():
             raise UserError("--once needs a message to answer.")
         answer_once(opened, _text(once), settings, as_json=as_json, guard=safety)
     else:
         talk(opened, settings, safety)
+
+
+def _guard(name: str | None, base_url: str | None, seconds: float) -> Guard | None:
+    """The model that screens too, asked once for so many seconds; None where none was named."""
+    from compeer.models import open_model
+    from compeer.models.request import Patience
+    from compeer.safety.guard import Guard
+
+    once_only = Patience(attempts=1, longest=1, patience=seconds, timeout=seconds)
+    return Guard(open_model(name, base_url=base_url, patience=once_only)) if name else None
 
 
 def offer_weights(model: str | None) -> None:
@@ -172,7 +175,6 @@ def serve(
     from compeer.models.endpoint import Endpoint
     from compeer.models.local import Local
     from compeer.models.request import Patience
-    from compeer.safety.guard import Guard as GuardModel
 
     if no_notice_because is not None and not no_notice_because.strip():
         raise UserError("--no-notice-because needs a reason, for example: the page around it shows the notice.")
@@ -191,9 +193,9 @@ def serve(
         places = opened.concurrency
     else:  # a transformers model takes its next batch from those that wait
         places = 2 * side_by_side if isinstance(opened, Local) else side_by_side
-    usual = sampling_for(opened)
-    once_only = Patience(attempts=1, longest=1, patience=first_token, timeout=first_token)
-    guard_model = GuardModel(open_model(guard, base_url=base_url, patience=once_only)) if guard else None
+    sampling = sampling_for(
+        opened, temperature=temperature, max_tokens=max_tokens, prompt=prompt, think=think, history_words=history
+    )
     settings = ServerSettings(
         host=host,
         port=port,
@@ -205,16 +207,12 @@ def serve(
         timeout=timeout,
         first_token=first_token,
         grace=grace,
-        max_tokens=max_tokens,
-        prompt=prompt or usual.prompt,
-        think=think or usual.think,
-        history_words=history or usual.history_words,  # so that one conversation per slot fits
-        temperature=usual.temperature if temperature is None else temperature,
+        sampling=sampling,
         country=country,
         no_notice_because=no_notice_because,
         log=log,
     )
-    asyncio.run(run_server(opened, settings, guard_model))
+    asyncio.run(run_server(opened, settings, _guard(guard, base_url, first_token)))
 
 
 @with_options("studio")

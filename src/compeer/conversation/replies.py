@@ -34,6 +34,7 @@ STREAM_HEADERS = {
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",  # a proxy that collects the stream would spoil it
 }
+_DONE = b"data: [DONE]\n\n"
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -127,99 +128,76 @@ class ReplyEnd(msgspec.Struct, frozen=True):
     compeer: dict[str, Any]
 
 
-class WholeReply:
-    """Everything in one piece."""
+class EventStream:
+    """The server-sent events of one answer. Nothing is sent before the first of them, so that a model that fails before
+    it is an ordinary error with its status."""
 
-    def __init__(self, model: str) -> None:
-        self.id, self.model = _new_id(), model
-        self._reasoning: list[str] = []
-        self._content: list[str] = []
+    def __init__(self, request: web.Request, name: str) -> None:
+        self.begun = False
+        self._request = request
+        self._response = web.StreamResponse(headers=STREAM_HEADERS | {"X-Request-Id": name})
+
+    async def send(self, data: dict[str, Any], kind: str = "") -> None:
+        if not self.begun:
+            self.begun = True
+            await self._response.prepare(self._request)
+        head = f"event: {kind}\n".encode() if kind else b""
+        await self._response.write(head + b"data: " + msgspec.json.encode(data) + b"\n\n")
+
+    async def end(self, last: bytes = b"") -> web.StreamResponse:
+        await self._response.write_eof(last)
+        return self._response
+
+
+class ChatReply:
+    """An answer of /v1/chat/completions. `request`: the one that is answered by a stream; None: everything in one
+    piece."""
+
+    def __init__(self, model: str, request: web.Request | None = None, with_usage: bool = False) -> None:
+        self.id = "chatcmpl-" + secrets.token_hex(12)
+        self._stream = None if request is None else EventStream(request, self.id)
+        self._with_usage = with_usage
+        kind = "chat.completion" if request is None else "chat.completion.chunk"
+        self._head = {"id": self.id, "object": kind, "created": int(time.time()), "model": model}
+        self._written: list[Delta] = []
 
     async def open(self, compeer: dict[str, Any]) -> None:
-        """Nothing can be told before the end."""
+        """Begin a stream at once, with what cannot wait for the model."""
+        await self._chunk({"content": "", "compeer": compeer})
 
     async def send(self, delta: Delta) -> None:
-        self._reasoning.append(delta.reasoning)
-        self._content.append(delta.content)
+        self._written.append(delta)
+        await self._chunk({name: text for name, text in msgspec.structs.asdict(delta).items() if text})
 
     async def end(self, end: ReplyEnd) -> web.StreamResponse:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content)}
-        if reasoning := "".join(self._reasoning):
+        if self._stream is not None:
+            if not self._stream.begun:
+                await self._chunk({})
+            await self._chunk({"compeer": end.compeer}, end.finish)
+            if self._with_usage and end.usage is not None:
+                await self._stream.send(self._head | {"choices": [], "usage": _usage(end.usage)})
+            return await self._stream.end(_DONE)
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(one.content for one in self._written)}
+        if reasoning := "".join(one.reasoning for one in self._written):
             message["reasoning"] = reasoning
         message["compeer"] = end.compeer
         choice = {"index": 0, "message": message, "finish_reason": end.finish, "logprobs": None}
-        head = _head(self.id, "chat.completion", self.model)
-        response = json_response(head | {"choices": [choice], "usage": _usage(end.usage)})
+        response = json_response(self._head | {"choices": [choice], "usage": _usage(end.usage)})
         response.headers["X-Request-Id"] = self.id
         return response
 
     async def fail(self, failure: ApiError) -> web.StreamResponse:
-        raise failure
-
-
-class StreamedReply:
-    """Server-sent events. What does not change from one chunk to the next is encoded once.
-
-    Nothing is sent before the first delta, so that a model that fails before it is an ordinary error with its status.
-    """
-
-    def __init__(self, request: web.Request, model: str, usage: bool) -> None:
-        self.id = _new_id()
-        self._begun = False
-        self._request, self._with_usage = request, usage
-        self._head = _head(self.id, "chat.completion.chunk", model)
-        self._before = b"data: " + msgspec.json.encode(self._head)[:-1] + b',"choices":[{"index":0,"delta":{'
-        self._after = b'},"finish_reason":null}]' + (b',"usage":null' if usage else b"") + b"}\n\n"
-        self._response = web.StreamResponse(headers=STREAM_HEADERS | {"X-Request-Id": self.id})
-
-    async def open(self, compeer: dict[str, Any]) -> None:
-        """Begin at once, with what cannot wait for the model."""
-        await self._begin()
-        told = b'"role":"assistant","content":"","compeer":' + msgspec.json.encode(compeer)
-        await self._response.write(self._before + told + self._after)
-
-    async def send(self, delta: Delta) -> None:
-        parts = []
-        if not self._begun:
-            await self._begin()
-            parts.append(b'"role":"assistant"')
-        if delta.reasoning:
-            parts.append(b'"reasoning":' + msgspec.json.encode(delta.reasoning))
-        if delta.content:
-            parts.append(b'"content":' + msgspec.json.encode(delta.content))
-        await self._response.write(self._before + b",".join(parts) + self._after)
-
-    async def end(self, end: ReplyEnd) -> web.StreamResponse:
-        if not self._begun:
-            await self.send(Delta())
-        choice = {"index": 0, "delta": {"compeer": end.compeer}, "finish_reason": end.finish}
-        events = [self._head | {"choices": [choice]} | ({"usage": None} if self._with_usage else {})]
-        if self._with_usage and end.usage is not None:
-            events.append(self._head | {"choices": [], "usage": _usage(end.usage)})
-        return await self._finish(*events)
-
-    async def fail(self, failure: ApiError) -> web.StreamResponse:
-        if not self._begun:
+        if self._stream is None or not self._stream.begun:
             raise failure
-        return await self._finish(failure.as_dict())
+        await self._stream.send(failure.as_dict())
+        return await self._stream.end(_DONE)
 
-    async def _begin(self) -> None:
-        self._begun = True
-        await self._response.prepare(self._request)
-
-    async def _finish(self, *events: dict[str, Any]) -> web.StreamResponse:
-        lines = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
-        await self._response.write(lines + b"data: [DONE]\n\n")
-        await self._response.write_eof()
-        return self._response
-
-
-def _new_id() -> str:
-    return "chatcmpl-" + secrets.token_hex(12)
-
-
-def _head(name: str, kind: str, model: str) -> dict[str, Any]:
-    return {"id": name, "object": kind, "created": int(time.time()), "model": model}
+    async def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> None:
+        if self._stream is None:
+            return
+        role = {} if self._stream.begun else {"role": "assistant"}
+        choice = {"index": 0, "delta": role | delta, "finish_reason": finish}
+        await self._stream.send(self._head | {"choices": [choice]} | ({"usage": None} if self._with_usage else {}))
 
 
 def _usage(usage: Usage | None) -> dict[str, Any] | None:

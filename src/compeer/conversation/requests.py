@@ -27,7 +27,7 @@ from compeer.errors import UserError
 from compeer.http_service import picture_type
 from compeer.reasoning import LABELS, STEPS, Control, ControlError, Pins, parse
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.prompt import Length, Think
+from compeer.reasoning.prompt import Think
 from compeer.typed import from_json, from_plain
 
 #: how each line begins that this server adds to a reply: help, and the opening notice
@@ -84,16 +84,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 600.0  # for one request, waiting included
     first_token: float = 60.0  # once the request has a place
     grace: float = 30.0  # for what is under way when the server is stopped
-    max_tokens: int = 2000  # of one answer, thinking included
     max_messages: int = 1000
     max_bytes: int = 32 << 20
 
-    prompt: Length = "full"
-    think: Think = "full"  # where a request does not say
-    history_words: int = 1500  # of the conversation that a model reads; older turns are left out
-    temperature: float = 0.7
-    top_p: float = 0.95
-    penalty: float = 1.05
+    sampling: Sampling = Sampling()  # where a request does not say; no answer has more tokens
     country: str | None = None  # whose helplines are shown where a request names none; None: by language
     no_notice_because: str | None = None  # the reason why first replies carry no notice; None: they carry it
     log: bool = True
@@ -218,21 +212,21 @@ def asked_turn(
     fields = chat.compeer or CompeerFields()
     instructions, history = _conversation(chat.messages, settings, sees)
     language = fields.language or _header_language(headers.get("X-Compeer-Language"))
-    sampling = Sampling(
-        max_tokens=min(settings.max_tokens, chat.max_completion_tokens or chat.max_tokens or settings.max_tokens),
-        temperature=settings.temperature if chat.temperature is None else chat.temperature,
-        top_p=settings.top_p if chat.top_p is None else chat.top_p,
-        penalty=settings.penalty if chat.repetition_penalty is None else chat.repetition_penalty,
-        seed=None if chat.seed is None else chat.seed % 2**31,
-        prompt=settings.prompt,
-        think=fields.think or settings.think,
-        history_words=settings.history_words,
-    )
+    most = settings.sampling.max_tokens
+    asked = {
+        "max_tokens": min(most, chat.max_completion_tokens or chat.max_tokens or most),
+        "temperature": chat.temperature,
+        "top_p": chat.top_p,
+        "penalty": chat.repetition_penalty,
+        "seed": None if chat.seed is None else chat.seed % 2**31,
+        "think": fields.think,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
     turn = TurnRequest(
         history=tuple(history),
         language=language or language_of(history),
         control=_control(fields),
-        sampling=sampling,
+        sampling=msgspec.structs.replace(settings.sampling, **given),
         instructions=tuple(instructions),
         stops=(chat.stop,) if isinstance(chat.stop, str) else tuple(chat.stop or ()),
         show_thinking=fields.show,

@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from compeer.conversation.replies import STREAM_HEADERS, Delta, ReplyEnd
+from compeer.conversation.replies import Delta, EventStream, ReplyEnd
 from compeer.conversation.requests import (
     PROTOCOLS,
     ApiError,
@@ -157,12 +157,20 @@ class _Item:
         return {"id": self.id, "type": self.kind, "status": status, "content": content} | more
 
 
-class WholeResponse:
-    """An answer in one piece. `keep` is given the reply's text at the end."""
+class ResponsesReply:
+    """An answer of /v1/responses. `keep` is given its name and the reply's text at the end. `request`: the one that is
+    answered by a stream; None: everything in one piece."""
 
-    def __init__(self, asked: ResponsesRequest, model: str, keep: Callable[[str, str], None] | None) -> None:
+    def __init__(
+        self,
+        asked: ResponsesRequest,
+        model: str,
+        keep: Callable[[str, str], None] | None,
+        request: web.Request | None = None,
+    ) -> None:
         self.id = "resp_" + secrets.token_hex(24)
-        self._keep = keep
+        self._stream = None if request is None else EventStream(request, self.id)
+        self._keep, self._number = keep, 0
         self._items: list[_Item] = []
         asked_for = ("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p")
         self._fields: dict[str, Any] = {
@@ -179,41 +187,47 @@ class WholeResponse:
         }
 
     async def open(self, compeer: dict[str, Any]) -> None:
-        """Nothing can be told before the end."""
+        """Begin a stream at once, with what cannot wait for the model."""
+        told = self._fields | ({"compeer": compeer} if compeer else {})
+        await self._event("response.created", response=told)
+        await self._event("response.in_progress", response=told)
 
     async def send(self, delta: Delta) -> None:
         for kind, text in (("reasoning", delta.reasoning), ("message", delta.content)):
             if text:
                 await self._write(kind, text)
 
-    async def _write(self, kind: str, text: str) -> _Item:
-        if not self._items or self._items[-1].kind != kind:
-            self._items.append(_Item(kind))
-        self._items[-1].texts.append(text)
-        return self._items[-1]
-
     async def end(self, end: ReplyEnd) -> web.StreamResponse:
-        response = json_response(self._ended(end))
-        response.headers["X-Request-Id"] = self.id
-        return response
-
-    async def fail(self, failure: ApiError) -> web.StreamResponse:
-        raise failure
-
-    def _ended(self, end: ReplyEnd) -> dict[str, Any]:
-        """The whole response, and what is kept of it."""
-        cut = end.finish == "length"
-        status = "incomplete" if cut else "completed"
+        if not self._number:
+            await self.open({})
+        status = "incomplete" if end.finish == "length" else "completed"
+        await self._close_item(status)
         if self._keep is not None:
             self._keep(self.id, "".join(item.text for item in self._items if item.kind == "message"))
-        return self._fields | {
+        whole = self._fields | {
             "status": status,
-            "completed_at": None if cut else int(time.time()),
-            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
             "output": [item.as_dict(status if item is self._items[-1] else "completed") for item in self._items],
             "usage": self._usage(end),
             "compeer": end.compeer,
         }
+        if self._stream is not None:
+            await self._event(f"response.{status}", response=whole)
+            return await self._stream.end()
+        response = json_response(whole)
+        response.headers["X-Request-Id"] = self.id
+        return response
+
+    async def fail(self, failure: ApiError) -> web.StreamResponse:
+        if self._stream is None or not self._stream.begun:
+            raise failure
+        await self._close_item("incomplete")
+        error = {"code": failure.code or "server_error", "message": str(failure)}
+        output = [item.as_dict("incomplete") for item in self._items]
+        told = self._fields | {"status": "failed", "error": error, "output": output}
+        await self._event("response.failed", response=told)
+        return await self._stream.end()
 
     def _usage(self, end: ReplyEnd) -> dict[str, Any] | None:
         if (usage := end.usage) is None:
@@ -228,78 +242,36 @@ class WholeResponse:
             "total_tokens": usage.prompt + usage.completion,
         }
 
-
-class StreamedResponse(WholeResponse):
-    """An answer as server-sent events. Nothing is sent before the first delta, so that a model that fails before it is
-    an ordinary error with its status."""
-
-    def __init__(
-        self, request: web.Request, asked: ResponsesRequest, model: str, keep: Callable[[str, str], None] | None
-    ) -> None:
-        super().__init__(asked, model, keep)
-        self._request, self._begun, self._number = request, False, 0
-        self._response = web.StreamResponse(headers=STREAM_HEADERS | {"X-Request-Id": self.id})
-
-    async def open(self, compeer: dict[str, Any]) -> None:
-        """Begin at once, with what cannot wait for the model."""
-        self._begun = True
-        await self._response.prepare(self._request)
-        told = self._fields | ({"compeer": compeer} if compeer else {})
-        await self._event("response.created", response=told)
-        await self._event("response.in_progress", response=told)
-
-    async def end(self, end: ReplyEnd) -> web.StreamResponse:
-        if not self._begun:
+    async def _write(self, kind: str, text: str) -> None:
+        if not self._number:
             await self.open({})
-        await self._close_item("incomplete" if end.finish == "length" else "completed")
-        whole = self._ended(end)
-        await self._event(f"response.{whole['status']}", response=whole)
-        await self._response.write_eof()
-        return self._response
-
-    async def fail(self, failure: ApiError) -> web.StreamResponse:
-        if not self._begun:
-            raise failure
-        await self._close_item("incomplete")
-        error = {"code": failure.code or "server_error", "message": str(failure)}
-        output = [item.as_dict("incomplete") for item in self._items]
-        await self._event(
-            "response.failed", response=self._fields | {"status": "failed", "error": error, "output": output}
-        )
-        await self._response.write_eof()
-        return self._response
-
-    async def _write(self, kind: str, text: str) -> _Item:
-        if not self._begun:
-            await self.open({})
-        if self._items and self._items[-1].kind != kind:
+        if not self._items or self._items[-1].kind != kind:
             await self._close_item("completed")
-        opened = len(self._items)
-        item = await super()._write(kind, text)
-        if len(self._items) > opened:
-            await self._event("response.output_item.added", item=item.as_dict("in_progress"))
-            await self._event("response.content_part.added", part=item.part(""), **self._place(item))
-        name, more = _text_event(item)
-        await self._event(f"{name}.delta", delta=text, **more, **self._place(item))
-        return item
+            self._items.append(_Item(kind))
+            await self._event("response.output_item.added", item=self._items[-1].as_dict("in_progress"))
+            await self._part_event("response.content_part.added", part=self._items[-1].part(""))
+        self._items[-1].texts.append(text)
+        name, more = _text_event(self._items[-1])
+        await self._part_event(f"{name}.delta", delta=text, **more)
 
     async def _close_item(self, status: str) -> None:
         if not self._items:
             return
         item = self._items[-1]
         name, more = _text_event(item)
-        await self._event(f"{name}.done", text=item.text, **more, **self._place(item))
-        await self._event("response.content_part.done", part=item.part(item.text), **self._place(item))
+        await self._part_event(f"{name}.done", text=item.text, **more)
+        await self._part_event("response.content_part.done", part=item.part(item.text))
         await self._event("response.output_item.done", item=item.as_dict(status))
 
-    def _place(self, item: _Item) -> dict[str, Any]:
-        return {"item_id": item.id, "content_index": 0}
+    async def _part_event(self, kind: str, **fields: Any) -> None:
+        await self._event(kind, item_id=self._items[-1].id, content_index=0, **fields)
 
     async def _event(self, kind: str, **fields: Any) -> None:
         place = {} if "response" in fields else {"output_index": len(self._items) - 1}
-        data = msgspec.json.encode({"type": kind, "sequence_number": self._number} | place | fields)
+        data = {"type": kind, "sequence_number": self._number} | place | fields
         self._number += 1
-        await self._response.write(b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n")
+        if self._stream is not None:
+            await self._stream.send(data, kind)
 
 
 def _text_event(item: _Item) -> tuple[str, dict[str, Any]]:

@@ -23,7 +23,6 @@ import contextlib
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -31,13 +30,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from compeer.conversation.engine import NoFirstToken, TurnWriter, safety_fields, warm_up
-from compeer.conversation.replies import (
-    ReplyEnd,
-    ReplyText,
-    StreamedReply,
-    WholeReply,
-    compeer_field,
-)
+from compeer.conversation.replies import ChatReply, ReplyEnd, ReplyText, compeer_field
 from compeer.conversation.requests import (
     ApiError,
     AskedTurn,
@@ -48,13 +41,7 @@ from compeer.conversation.requests import (
     bad_request,
     read_request,
 )
-from compeer.conversation.responses import (
-    KeptConversations,
-    StreamedResponse,
-    WholeResponse,
-    chat_request,
-    read_responses_request,
-)
+from compeer.conversation.responses import KeptConversations, ResponsesReply, chat_request, read_responses_request
 from compeer.errors import UserError
 from compeer.http_service import (
     Handler,
@@ -74,7 +61,7 @@ from compeer.models.request import TooLong
 from compeer.safety import ConversationGuard
 from compeer.safety.guard import Guard as GuardModel
 
-Reply = StreamedReply | WholeReply | WholeResponse
+Reply = ChatReply | ResponsesReply
 _OWN_HEADERS = "X-Compeer-Country, X-Compeer-Language"
 
 
@@ -109,55 +96,36 @@ class Admission:
 
     def __init__(self, places: int, room: int, metrics: ServerMetrics) -> None:
         self.places, self.room, self.metrics = places, room, metrics
-        self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._free = asyncio.Semaphore(places)
+        self._waiting = self._taken = 0
         self._usual = 2.0  # seconds per answer, as seen lately
 
     @contextlib.asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Wait for a place and hold it; ApiError 429 when too many wait already."""
-        await self._enter()
+        if self._free.locked() and self._waiting >= self.room:
+            again = min(60, max(1, math.ceil(self._usual * (1 + self._waiting / self.places))))
+            message = f"Too many requests are waiting; try again in {again} s."
+            raise ApiError(429, message, code="queue_full", retry=again)
+        self._count(waiting=1)
+        try:
+            await self._free.acquire()
+        finally:
+            self._count(waiting=-1)
+        self._count(taken=1)
         began = time.monotonic()
         try:
             yield
         finally:
             self._usual += 0.2 * (time.monotonic() - began - self._usual)
-            self._leave()
+            self._count(taken=-1)
+            self._free.release()
 
-    async def _enter(self) -> None:
-        if self._taken < self.places and not self._waiting:
-            self._taken += 1
-            self._count()
-            return
-        if len(self._waiting) >= self.room:
-            again = min(60, max(1, math.ceil(self._usual * (1 + len(self._waiting) / self.places))))
-            message = f"Too many requests are waiting; try again in {again} s."
-            raise ApiError(429, message, code="queue_full", retry=again)
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._count()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the place came in the same moment: it goes on to the next one
-                self._leave()
-            else:
-                self._waiting.remove(turn)
-                self._count()
-            raise
-
-    def _leave(self) -> None:
-        self._taken -= 1
-        while self._waiting and self._taken < self.places:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                self._taken += 1
-        self._count()
-
-    def _count(self) -> None:
+    def _count(self, waiting: int = 0, taken: int = 0) -> None:
+        self._waiting += waiting
+        self._taken += taken
         self.metrics.working.set(self._taken)
-        self.metrics.waiting.set(len(self._waiting))
+        self.metrics.waiting.set(self._waiting)
 
 
 class ConversationServer:
@@ -225,8 +193,7 @@ class ConversationServer:
         began = time.monotonic()
         chat = read_request(await self._body(request))
         asked, guard = self._asked(request, chat)
-        name = self.settings.name
-        out = StreamedReply(request, name, asked.stream_usage) if asked.stream else WholeReply(name)
+        out = ChatReply(self.settings.name, request if asked.stream else None, asked.stream_usage)
         return await self._answer(asked, guard, out, began)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
@@ -247,9 +214,8 @@ class ConversationServer:
             self._kept.keep(key, name, [*said, ChatMessage("assistant", reply)])
 
         kept = None if given.store is False else keep
-        name = self.settings.name
-        streamed = StreamedResponse(request, given, name, kept)
-        return await self._answer(asked, guard, streamed if asked.stream else WholeResponse(given, name, kept), began)
+        out = ResponsesReply(given, self.settings.name, kept, request if asked.stream else None)
+        return await self._answer(asked, guard, out, began)
 
     async def _forget(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]

@@ -323,8 +323,8 @@ def _show_help(console: Console, assessment: Assessment) -> None:
         console.print()
     for line in lines:
         shown = Text(line, style="bold" if assessment.urgent else "dim")
-        if assessment.urgent and assessment.emergency and assessment.emergency_href:
-            shown.highlight_words([assessment.emergency], style=f"link {assessment.emergency_href}")
+        if assessment.urgent and assessment.help and assessment.help.emergency_href:
+            shown.highlight_words([assessment.help.emergency], style=f"link {assessment.help.emergency_href}")
         console.print(shown, width=width)
     if assessment.reminder is not None:
         console.print(Text(assessment.reminder, style="dim"), width=width)
