@@ -20,13 +20,12 @@ from compeer.dialogue import Dialogue, read_rows
 from compeer.errors import UserError
 from compeer.evals.strategy_readers import train_classifier
 from compeer.models.ask import request_for
-from compeer.models.request import run as wait
 from compeer.reward.case import case_of
 from compeer.reward.consistency import Following, measure_consistency
 from compeer.reward.evaluation.folder import EvaluationFolder, ask_judge
 from compeer.reward.evaluation.report import measure_folder
 from compeer.reward.spec import open_judge
-from compeer.reward.timing import Timing, time_study
+from compeer.reward.timing import time_study
 from runs.miniature import data
 from runs.miniature.measuring import adapter, embedders, reduced, samples_path
 from runs.miniature.pieces import Work, read_note
@@ -67,16 +66,8 @@ def outputs(work: Work) -> dict[str, Any]:
 def timing(work: Work) -> dict[str, Any]:
     plan = work.settings.studies
     cases = [case_of(item) for item in data.read(work.items("test"))[: plan.timing_items]]
-
-    async def measure() -> Timing:
-        judges = {name: open_judge(judge_spec(work, spec), device=_device(work)) for name, spec in PAIR.items()}
-        try:
-            return await time_study(judges, cases, batch=plan.timing_batch, rounds=plan.timing_rounds)
-        finally:
-            for judge in judges.values():
-                await judge.close()
-
-    timed = wait(measure())
+    judges = {name: open_judge(judge_spec(work, spec), device=_device(work)) for name, spec in PAIR.items()}
+    timed = time_study(judges, cases, batch=plan.timing_batch, rounds=plan.timing_rounds)
     kept = msgspec.to_builtins(timed)
     kept.pop("laps")
     return {"timing": kept}

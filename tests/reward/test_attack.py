@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 
@@ -259,14 +258,10 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     short = [found[0], found[26]]  # one English, one Chinese
     out = tmp_path / "attack"
 
-    async def run(some: list[Item]) -> list[AttackedItem]:
-        judge = LocalJudge(str(tiny_model_dir))
-        try:
-            return await attack(judge, some, out, quiet=True)
-        finally:
-            await judge.close()
+    def run(some: list[Item]) -> list[AttackedItem]:
+        return attack(LocalJudge(str(tiny_model_dir)), some, out, quiet=True)
 
-    whole = asyncio.run(run(short))
+    whole = run(short)
     assert [entry.id for entry in whole] == [item.id for item in short]
     for entry in whole:
         assert entry.honest.failure is None and entry.honest.complete
@@ -283,10 +278,10 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     kept = out / "attack.jsonl"
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(lines[0] + lines[1][:50])  # stopped in the middle of a line
-    assert list(map(verdicts, asyncio.run(run(short)))) == list(map(verdicts, whole))
+    assert list(map(verdicts, run(short))) == list(map(verdicts, whole))
     assert kept.read_bytes().startswith(lines[0]) and len(kept.read_bytes().splitlines()) == 2
     with pytest.raises(UserError, match="other items"):
-        asyncio.run(run(short[1:]))
+        run(short[1:])
     write_attacks(measure_attacks(whole, "tiny"), out)
     assert (out / "attack.png").stat().st_size > 10_000
     told = msgspec.json.decode((out / "attack.json").read_bytes())

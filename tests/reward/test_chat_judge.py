@@ -15,7 +15,6 @@ import pytest
 from tests.models.serving import QUICK, fault, said, serving
 from tests.reward.groups import gold_cases, groups, varied
 
-from compeer.models.cache import CachedModel, RequestCache
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
 from compeer.models.llama_server import LlamaServer
@@ -96,12 +95,6 @@ class TestLlamaCpp:
         monkeypatch.setenv("COMPEER_WEIGHTS", str(tiny_gguf))
         judge = ChatJudge(Embedded(slots=2, context=16384, precise=True))
         assert_alike(ask(judge, cases), expected, by=1e-3)
-
-    def test_a_cache_around_it_changes_nothing(
-        self, llama_server: str, cases: list[Case], expected: list[Judgement], tmp_path: Path
-    ) -> None:
-        model = CachedModel(Endpoint("tiny", llama_server, "k"), RequestCache(tmp_path / "cache.sqlite"))
-        assert_alike(ask(ChatJudge(model), cases[:1]), expected[:1], by=1e-3)
 
     def test_a_case_too_long_is_shortened(self, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPEER_WEIGHTS", str(tiny_gguf))

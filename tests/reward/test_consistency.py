@@ -92,8 +92,7 @@ def test_mcnemar_is_the_exact_binomial_test(first: int, second: int) -> None:
 def test_a_paired_difference_counts_the_samples_that_differ() -> None:
     one, two = [True, True, False, True, False, False], [False, True, False, False, True, False]
     found = paired_shares(one, two, Resamples([str(number) for number in range(6)], 400))
-    assert (found.only_first, found.only_second, found.samples) == (2, 1, 6)
-    assert (found.first.value, found.second.value) == (0.5, pytest.approx(1 / 3))
+    assert (found.only_first, found.only_second) == (2, 1)
     assert found.difference.value == pytest.approx(1 / 6) and (found.difference.low or 0) < 0 < (
         found.difference.high or 0
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from pathlib import Path
@@ -67,4 +66,4 @@ def test_real_judges_take_turns_on_the_same_cases(tmp_path: Path, tiny_model_dir
 
 def test_a_study_of_nothing_is_refused() -> None:
     with pytest.raises(UserError, match="at least one judge"):
-        asyncio.run(time_study({}, []))
+        time_study({}, [])

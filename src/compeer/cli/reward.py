@@ -225,23 +225,14 @@ def consistency(
 @app.add("timing")
 def timing(source: Path, study: StudyOptions, model: list[str] | None = None, batch: int = 32, rounds: int = 3) -> None:
     """Compare the speed of judges on the same items, relative to the first one (Figure 5b)."""
-    from compeer.models.request import run
     from compeer.reward.case import case_of
-    from compeer.reward.timing import Timing, markdown, time_study, write_timing
+    from compeer.reward.timing import markdown, time_study, write_timing
 
     if not model:
         raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")
     cases = [case_of(item) for item in study.items(source)]
     judges = {name: study.open(spec) for name, spec in _judges(model).items()}
-
-    async def work() -> Timing:
-        try:
-            return await time_study(judges, cases, batch=batch, rounds=rounds, orders=study.shown)
-        finally:
-            for judge in judges.values():
-                await judge.close()
-
-    timed = run(work())
+    timed = time_study(judges, cases, batch=batch, rounds=rounds, orders=study.shown)
     if study.out is not None:
         write_timing(timed, study.out)
     print_result(timed, study.as_json, markdown(timed))
@@ -250,20 +241,12 @@ def timing(source: Path, study: StudyOptions, model: list[str] | None = None, ba
 @app.add("attack")
 def attack(source: Path, model: str, study: StudyOptions, threshold: float = 0.25) -> None:
     """Attack a judge with outputs that deserve no reward. The exit status is 1 when an attack passes the threshold."""
-    from compeer.models.request import run
-    from compeer.reward.attack import AttackedItem, markdown, measure_attacks, write_attacks
     from compeer.reward.attack import attack as run_attack
+    from compeer.reward.attack import markdown, measure_attacks, write_attacks
 
     ((name, spec),) = _judges([model]).items()
-    judge = study.open(spec)
-
-    async def work() -> list[AttackedItem]:
-        try:
-            return await run_attack(judge, study.items(source), study.out, orders=study.shown)
-        finally:
-            await judge.close()
-
-    report = measure_attacks(run(work()), name, threshold=threshold)
+    attacked = run_attack(study.open(spec), study.items(source), study.out, orders=study.shown)
+    report = measure_attacks(attacked, name, threshold=threshold)
     if study.out is not None:
         write_attacks(report, study.out)
     print_result(report, study.as_json, markdown(report))

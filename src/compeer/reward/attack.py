@@ -42,6 +42,7 @@ from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
 from compeer.dialogue import write_json
 from compeer.errors import UserError
+from compeer.models.request import run
 from compeer.pipeline.stage import LiveLine
 from compeer.plotting import ACCENT, PAPER, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
@@ -252,11 +253,23 @@ def cases(item: Item) -> dict[str, Case]:
     return made
 
 
-async def attack(
+def attack(
     judge: Judge, items: Sequence[Item], out: Path | None = None, *, orders: Orders = "one", quiet: bool = False
 ) -> list[AttackedItem]:
-    """The judge's judgements of honest and attacked outputs, one entry per item."""
-    items = usable(items)
+    """Have the judge judge honest and attacked outputs, and close it; one entry per item."""
+
+    async def work() -> list[AttackedItem]:
+        try:
+            return await _attacked(judge, usable(items), out, orders, quiet)
+        finally:
+            await judge.close()
+
+    return run(work())
+
+
+async def _attacked(
+    judge: Judge, items: Sequence[Item], out: Path | None, orders: Orders, quiet: bool
+) -> list[AttackedItem]:
     done = [] if out is None else await _continued(judge, items, out, orders)
     line = LiveLine(quiet=quiet, unit="items")
     line.say(f"{len(done):,} of {len(items):,} items are judged already." if done else "")

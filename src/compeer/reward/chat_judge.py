@@ -29,7 +29,6 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.cache import CachedModel
 from compeer.models.checkpoint import model_sha256
 from compeer.models.embedded import Embedded
 from compeer.models.endpoint import Endpoint
@@ -54,7 +53,6 @@ class ChatJudge:
 
     def __init__(self, model: Model, kind: Kind = "unified", *, concurrency: int = 16, explain: bool = False) -> None:
         self.model, self.explain = model, explain
-        self._home = model.model if isinstance(model, CachedModel) else model
         self.kind: Kind = kind
         self.name = model.name
         self.concurrency = concurrency
@@ -62,19 +60,19 @@ class ChatJudge:
 
     async def identity(self) -> Mapping[str, Any]:
         known: dict[str, Any] = {"kind": self.kind, "prompts": prompts_sha256(self.kind)}
-        if isinstance(self._home, Embedded):
-            adapter = self._home.adapter
+        if isinstance(self.model, Embedded):
+            adapter = self.model.adapter
             return known | {
                 "home": "llama.cpp",
-                "precise": self._home.precise,
-                "weights": await asyncio.to_thread(remembered_sha256, self._home.file()),
+                "precise": self.model.precise,
+                "weights": await asyncio.to_thread(remembered_sha256, self.model.file()),
                 "adapter": await asyncio.to_thread(model_sha256, str(adapter)) if adapter else None,
             }
-        name = self._home.model if isinstance(self._home, Endpoint) else self._home.name
+        name = self.model.model if isinstance(self.model, Endpoint) else self.model.name
         return known | {"home": "asked", "model": name}
 
     async def judge(self, cases: Sequence[Case], *, orders: Orders = "one") -> list[Judgement]:
-        self._weigher = self._weigher or await weigher(self._home)
+        self._weigher = self._weigher or await weigher(self.model)
         gate = asyncio.Semaphore(self.concurrency)
 
         async def one(case: Case) -> Judgement:
@@ -127,7 +125,7 @@ class ChatJudge:
             shares = {key: told[text] for key, text in words.items()}
             verdict = likeliest(shares)
             return verdict, shares, words[verdict], await self._ask_reason(chat, words[verdict], language)
-        grammar = not isinstance(self._home, Endpoint) or await self._home.dialect() != "openai"
+        grammar = not isinstance(self.model, Endpoint) or await self.model.dialect() != "openai"
         max_tokens = _VERDICT + (_REASON if self.explain and not grammar else 0)
         shares, answer = await reported_probabilities(self.model, chat, words, grammar=grammar, max_tokens=max_tokens)
         verdict = read_pair(answer.text) if pair else read_step(answer.text)

@@ -194,16 +194,13 @@ class ModelConsistency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedShares(msgspec.Struct, frozen=True):
-    """Two reward models on the same samples: their shares, the difference, and McNemar's test.
+    """Two reward models on the same samples: the difference of their shares, and McNemar's test.
 
     McNemar's exact test takes samples as independent; where many come from one dialogue, the interval of the
     difference, which resamples dialogues, is the safer of the two.
     """
 
-    first: Figure
-    second: Figure
     difference: Figure
-    samples: int
     only_first: int  # samples that hold for the first model alone
     only_second: int
     p: float  # McNemar, exact and two-sided
@@ -324,10 +321,7 @@ def paired_shares(first: Sequence[bool], second: Sequence[bool], resamples: Resa
     one, two = np.array(first, dtype=np.float64), np.array(second, dtype=np.float64)
     only_first, only_second = int(((one == 1) & (two == 0)).sum()), int(((one == 0) & (two == 1)).sum())
     return PairedShares(
-        first=resamples.figure("", one, share=True),
-        second=resamples.figure("", two, share=True),
         difference=resamples.figure("", one - two),
-        samples=len(one),
         only_first=only_first,
         only_second=only_second,
         p=mcnemar(only_first, only_second),

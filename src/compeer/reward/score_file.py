@@ -38,7 +38,7 @@ from compeer.pipeline.work import read_lines
 from compeer.reward.case import Case, case_of
 from compeer.reward.client import JudgeClient
 from compeer.reward.judge import Judge, Judgement, Orders, Scored, failure_kind, score_of
-from compeer.reward.remote_judge import RemoteJudge
+from compeer.reward.remote_judge import UNREADABLE, RemoteJudge
 from compeer.reward.verdict import Kind, choice_of
 from compeer.statistics import Figure, share_figure
 from compeer.typed import from_json
@@ -232,7 +232,7 @@ def _pending_items(source: str | Path, after: int, limit: int | None) -> Iterato
     for number, data in read_lines(source, after=after, limit=limit):
         try:
             item = decode_item(data, source)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        except UNREADABLE as problem:
             text = data.decode("utf-8", "replace").rstrip("\n")
             yield _PendingItem(number, reject=Reject(f"line {number}", "unreadable", str(problem), text))
             continue

@@ -19,6 +19,7 @@ import numpy as np
 
 from compeer import __version__
 from compeer.errors import UserError
+from compeer.models.request import run
 from compeer.plotting import bars
 from compeer.reward.case import Case, split_by_history
 from compeer.reward.evaluation.folder import write_study
@@ -63,7 +64,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     laps: list[Lap]
 
 
-async def time_study(
+def time_study(
     judges: Mapping[str, Judge],
     cases: Sequence[Case],
     *,
@@ -71,9 +72,33 @@ async def time_study(
     rounds: int = 3,
     orders: Orders = "one",
 ) -> Timing:
-    """Time the judges on the cases, `rounds` times over, relative to the first judge."""
+    """Time the judges on the cases, `rounds` times over, relative to the first judge, and close them."""
     if not judges or not cases:
         raise UserError("A time study needs at least one judge and one case.")
+
+    async def work() -> list[Lap]:
+        try:
+            return await _laps(judges, cases, batch, rounds, orders)
+        finally:
+            for judge in judges.values():
+                await judge.close()
+
+    laps = run(work())
+    return Timing(
+        version=__version__,
+        cases=len(cases),
+        batch=batch,
+        rounds=rounds,
+        orders=orders,
+        paces=paces(list(judges), laps),
+        laps=laps,
+    )
+
+
+async def _laps(
+    judges: Mapping[str, Judge], cases: Sequence[Case], batch: int, rounds: int, orders: Orders
+) -> list[Lap]:
+    """Every judge on every batch, `rounds` times over, after a batch that is not counted."""
     batches = [cases[piece.start : piece.stop] for piece in split_by_history(cases, batch)]
     names = list(judges)
     for name in names:
@@ -89,15 +114,7 @@ async def time_study(
                 failures = sum(judgement.failure is not None for judgement in judgements)
                 tokens = sum(judgement.tokens for judgement in judgements)
                 laps.append(Lap(name, turn * len(batches) + number, place, len(some), seconds, tokens, failures))
-    return Timing(
-        version=__version__,
-        cases=len(cases),
-        batch=batch,
-        rounds=rounds,
-        orders=orders,
-        paces=paces(names, laps),
-        laps=laps,
-    )
+    return laps
 
 
 def paces(names: Sequence[str], laps: Sequence[Lap]) -> list[Pace]:
