@@ -23,7 +23,7 @@ from compeer.cer.item import read_items
 from compeer.cer.split import leaks
 from compeer.config import load
 from compeer.corpora import bundled
-from compeer.dialogue import Dialogue, write
+from compeer.dialogue import Dialogue, write_rows
 from compeer.errors import UserError
 from compeer.pipeline.stage import Progress
 
@@ -50,7 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if number % 4 == 0:
             first = msgspec.structs.replace(first, images=(picture(folder / f"{number}.png", number),))
         dialogues.append(msgspec.structs.replace(dialogue, utterances=(first, *rest)))
-    write(folder / "dialogues.jsonl", dialogues)
+    write_rows(folder / "dialogues.jsonl", dialogues)
     return folder / "dialogues.jsonl"
 
 

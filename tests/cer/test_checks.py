@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compeer.cer.duplicates import Duplicate, find_duplicates, fingerprint
+from compeer.cer.duplicates import DialogueIndex, Duplicate, fingerprint
 from compeer.cer.filter import CODES, Limits, check, flag
 from compeer.corpora import Rejected, load
 from compeer.dialogue import Dialogue, Speaker, Utterance
@@ -187,17 +187,16 @@ def test_duplicates_exact_and_near() -> None:
         dialogue(nearly, name="near"),
         dialogue(nearly, name="same as near"),
     ]
-    found = {one.id: one for one in find_duplicates(corpus)}
+    found = {one.id: one for one in DialogueIndex(corpus).duplicates()}
     assert found["same"] == Duplicate("same", "other", exact=True)
     assert found["near"].kept == "first" and found["near"].similarity > 0.8 and not found["near"].exact
     assert found["same as near"].kept == "first" and found["same as near"].exact, "the one that stays, stays for all"
     assert len(found) == 3
-    assert {one.id for one in find_duplicates(corpus, near=False)} == {"same", "same as near"}
 
 
 def test_an_id_twice_is_an_error() -> None:
     with pytest.raises(UserError, match="'x'"):
-        find_duplicates([dialogue(CALM, name="x"), dialogue(CALM_ZH, "zh", name="x")])
+        DialogueIndex([dialogue(CALM, name="x"), dialogue(CALM_ZH, "zh", name="x")])
 
 
 CRISIS = [

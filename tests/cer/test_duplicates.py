@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compeer.cer.duplicates import MINIMA, bands, find_near_duplicates, signatures
+from compeer.cer.duplicates import MINIMA, Signatures, bands, signatures
 from compeer.reasoning.ontology import words
 
 WORDS = [f"word{n}" for n in range(20_000)]
@@ -99,7 +99,7 @@ def test_recall_and_precision_on_known_overlap() -> None:
         one, other = pair(rng, 90, rng.choice([1, 2, 8, 12]))
         corpus += [(f"{n}a", one), (f"{n}b", other)]
         (similar if jaccard(one, other) >= 0.85 else different).add(f"{n}b")
-    found = {one.id: one for one in find_near_duplicates(corpus)}
+    found = {one.id: one for one in Signatures(corpus).near_duplicates()}
     assert len(similar & found.keys()) >= 0.99 * len(similar)
     assert not different & found.keys()
     assert all(one.kept == one.id[:-1] + "a" and 0.8 <= one.similarity <= 1 for one in found.values())
@@ -110,7 +110,7 @@ def test_chinese() -> None:
     signs = [chr(code) for code in range(0x4E00, 0x5E00)]
     text = "".join(rng.choices(signs, k=200))
     corpus = [("a", text), ("b", "".join(rng.choices(signs, k=200))), ("c", text[:100] + "，" + text[100:-2] + "了啊")]
-    assert [(one.id, one.kept) for one in find_near_duplicates(corpus)] == [("c", "a")]
+    assert [(one.id, one.kept) for one in Signatures(corpus).near_duplicates()] == [("c", "a")]
 
 
 @pytest.mark.parametrize("threshold", [0.6, 0.7, 0.8, 0.9, 1.0])
@@ -121,12 +121,12 @@ def test_bands_find_a_pair_at_the_threshold(threshold: float) -> None:
 
 def test_a_threshold_that_makes_no_sense() -> None:
     with pytest.raises(ValueError, match=r"0\.5"):
-        find_near_duplicates([], threshold=0.1)
+        Signatures([]).near_duplicates(0.1)
 
 
 def test_nothing_and_texts_without_words() -> None:
-    assert find_near_duplicates([]) == []
-    assert find_near_duplicates([("a", ""), ("b", "..."), ("c", ""), ("d", "word")]) == []
+    assert Signatures([]).near_duplicates() == []
+    assert Signatures([("a", ""), ("b", "..."), ("c", ""), ("d", "word")]).near_duplicates() == []
 
 
 def drifting(rng: random.Random, steps: int) -> list[tuple[str, str]]:
@@ -143,7 +143,7 @@ def test_who_goes_is_like_the_one_who_stays_and_who_stays_is_like_no_one() -> No
     rng = random.Random(7)
     corpus = [(f"{n}/{name}", text) for n in range(40) for name, text in drifting(rng, 25)]
     rng.shuffle(corpus)
-    found = find_near_duplicates(corpus)
+    found = Signatures(corpus).near_duplicates()
     gone = {one.id for one in found}
     order = {name: n for n, (name, _) in enumerate(corpus)}
     assert gone and not gone & {one.kept for one in found}
@@ -157,7 +157,7 @@ def test_who_goes_is_like_the_one_who_stays_and_who_stays_is_like_no_one() -> No
     for n in range(len(staying)):
         alike = (minima[n] == minima[n + 1 :]).mean(axis=1)
         assert not (alike >= 0.86).any(), "beyond doubt of the bands, nobody who stays has a twin"
-    assert find_near_duplicates(corpus) == found
+    assert Signatures(corpus).near_duplicates() == found
 
 
 def test_a_corpus_from_one_template_does_not_take_for_ever() -> None:
@@ -171,6 +171,6 @@ def test_a_corpus_from_one_template_does_not_take_for_ever() -> None:
             said[place] = f"new{rng.randrange(10**9)}"
         corpus.append((str(n), " ".join(said)))
     started = time.process_time()
-    found = find_near_duplicates(corpus)
+    found = Signatures(corpus).near_duplicates()
     assert time.process_time() - started < 30
     assert len(found) < 800

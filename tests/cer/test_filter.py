@@ -15,8 +15,9 @@ from tests.endpoints import scripted
 from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer import filter as filter_report
-from compeer.cer.filter import CHECKS_ONLY, PROMPTS, ROLE, STAGE, filter_dialogue, prepare, question, shown
-from compeer.dialogue import Dialogue, Speaker, Utterance, read, write
+from compeer.cer.duplicates import DialogueIndex
+from compeer.cer.filter import CHECKS_ONLY, PROMPTS, ROLE, STAGE, filter_dialogue, question, shown, write_duplicates
+from compeer.dialogue import Dialogue, Speaker, Utterance, read, write_rows
 from compeer.errors import UserError
 from compeer.models import open_model, run
 from compeer.models.ask import SchemaFailure
@@ -112,8 +113,7 @@ def test_checks_spend_no_call() -> None:
     rejected, asked = judged(dialogue(CALM[:2]), verdict())
     assert isinstance(rejected, Reject) and rejected.reason == "too-short"
     assert not asked
-    kept, asked = judged(dialogue(CALM), verdict(dialogue=False), llm=False)
-    assert kept == dialogue(CALM) and not asked
+    assert run(filter_dialogue(dialogue(CALM), Tools())) == dialogue(CALM), "without a model the checks decide"
     short, _ = judged(dialogue(CALM[:2]), verdict(), limits={"min_rounds": 1})
     assert isinstance(short, Dialogue)
 
@@ -177,8 +177,8 @@ def test_duplicates_come_from_a_table(tmp_path: Path) -> None:
         dialogue(CALM, name="c"),
         dialogue(almost, name="d"),
     ]
-    write(tmp_path / "in.jsonl", corpus)
-    options = prepare([tmp_path / "in.jsonl"], tmp_path / "duplicates.jsonl")
+    write_rows(tmp_path / "in.jsonl", corpus)
+    options: dict[str, Any] = write_duplicates(tmp_path / "duplicates.jsonl", DialogueIndex(corpus).duplicates())
     made = run_stage(CHECKS_ONLY, tmp_path / "in.jsonl", tmp_path / "out.jsonl", Tools(options=options))
     assert made.counts.rejected == {"duplicate": 1, "near-duplicate": 1}
     assert [one.id for one in read(tmp_path / "out.jsonl")] == ["a", "b"]
@@ -187,11 +187,10 @@ def test_duplicates_come_from_a_table(tmp_path: Path) -> None:
 
 
 def test_another_table_than_the_run_was_begun_with(tmp_path: Path) -> None:
-    write(tmp_path / "in.jsonl", [dialogue(CALM, name="a"), dialogue(CALM, name="b")])
-    options = prepare([tmp_path / "in.jsonl"], tmp_path / "table.jsonl", near=False)
-    (tmp_path / "table.jsonl").write_text("")
+    options: dict[str, Any] = write_duplicates(tmp_path / "table.jsonl", [])
+    (tmp_path / "table.jsonl").write_text("\n")
     with pytest.raises(UserError, match="make it again"):
-        run(filter_dialogue(dialogue(CALM), Tools(options={"llm": False, **options})))
+        run(filter_dialogue(dialogue(CALM), Tools(options=options)))
 
 
 def corpus(tmp_path: Path) -> Path:
@@ -203,7 +202,7 @@ def corpus(tmp_path: Path) -> Path:
     ]
     rows += [dialogue(CALM[:2], name=f"short/{n}", source="beta") for n in range(4)]
     rows += [dialogue([*CALM, "i want to die"], name="dark", source="alpha")]
-    write(tmp_path / "in.jsonl", rows)
+    write_rows(tmp_path / "in.jsonl", rows)
     return tmp_path / "in.jsonl"
 
 

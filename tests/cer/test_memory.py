@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from compeer.cer import sample
-from compeer.cer.duplicates import Duplicate, find_duplicates
-from compeer.cer.filter import CHECKS_ONLY, prepare
+from compeer.cer.duplicates import DialogueIndex
+from compeer.cer.filter import CHECKS_ONLY
 from compeer.corpora import importing, load
 from compeer.dialogue import read
 from compeer.pipeline.runner import run_stage
@@ -75,9 +75,7 @@ def import_filter_sample(raw: Path, folder: Path) -> dict[str, Any]:
 
     summary = importing.run(load("plain", raw), folder / "imported.jsonl")
     lap("import")
-    options = {"llm": False, **prepare([folder / "imported.jsonl"], folder / "table.jsonl", near=False)}
-    lap("duplicates")
-    filtered = run_stage(CHECKS_ONLY, folder / "imported.jsonl", folder / "kept.jsonl", Tools(options=options))
+    filtered = run_stage(CHECKS_ONLY, folder / "imported.jsonl", folder / "kept.jsonl")
     lap("filter")
     sampled = run_stage(sample.STAGE, folder / "kept.jsonl", folder / "items.jsonl", Tools(options={"n_samples": 2}))
     lap("sample")
@@ -91,9 +89,9 @@ def import_filter_sample(raw: Path, folder: Path) -> dict[str, Any]:
 
 
 def search(raw: Path, folder: Path) -> dict[str, Any]:
-    """Near-duplicates of the imported dialogues."""
+    """Duplicates among the imported dialogues."""
     started = time.monotonic()
-    found: list[Duplicate] = find_duplicates(read(folder / "imported.jsonl"))
+    found = DialogueIndex(read(folder / "imported.jsonl")).duplicates()
     exact = sum(one.exact for one in found)
     return {"exact": exact, "near": len(found) - exact, "seconds": round(time.monotonic() - started, 1)}
 
@@ -122,8 +120,8 @@ def test_memory(tmp_path: Path) -> None:
     made = generate(COUNT, raw)
     chain = in_own_process("import_filter_sample", raw, tmp_path)
     assert chain["imported"] == COUNT
-    assert chain["rejected"] == {name: made[name] for name in ("duplicate", "too-short")}
-    assert chain["kept"] == COUNT - made["duplicate"] - made["too-short"]
+    assert chain["rejected"] == {"too-short": made["too-short"]}
+    assert chain["kept"] == COUNT - made["too-short"]
     assert chain["items"] == 2 * chain["kept"]
     assert chain["peak_mb"] < 600
 

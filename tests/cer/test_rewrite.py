@@ -15,17 +15,18 @@ from tests.endpoints import scripted
 from tests.endpoints.process import ScriptedEndpoint
 
 from compeer.cer import personas
-from compeer.cer.item import Candidate, Item, Labels, PastTurn, Vote, item_at
+from compeer.cer.item import Candidate, Item, Labels, PastTurn, Vote, items_at
 from compeer.cer.personas import Persona, Traits, cluster, draws
 from compeer.cer.rewrite import (
     CHECKS,
     STAGE,
     VOICES,
-    item_tasks,
+    ItemTask,
     origin,
     quotes,
     rewrite_item,
     variants,
+    write_item_tasks,
 )
 from compeer.dialogue import Dialogue, Utterance, read_rows, write_rows
 from compeer.models import run
@@ -117,7 +118,7 @@ def voice(name: str = "d9") -> Persona:
 
 
 def rewritten(one: Item, writer: Writer, persona: Persona | None = None) -> Item | Reject:
-    (task,) = item_tasks([one], {one.dialogue: persona} if persona else None)
+    task = ItemTask(id=f"{one.id}~{'P' if persona else 'R'}", item=one, persona=persona)
 
     async def go() -> Item | Reject:
         async with answering(writer) as tools:
@@ -273,7 +274,7 @@ def test_chain_through_the_runner(tmp_path: Path) -> None:
         )
         for n in range(40)
     ]
-    items = [item_at(one, 1) for one in said]
+    items = [items_at(one, [1])[0] for one in said]
     write_rows(tmp_path / "dialogues.jsonl", said)
     quiet = Progress(quiet=True)
     with ScriptedEndpoint(answer="json") as endpoint:
@@ -290,7 +291,7 @@ def test_chain_through_the_runner(tmp_path: Path) -> None:
         drawn = draws(known, clustering.assignments)
         found: dict[str, list[Item]] = {}
         for name, personas_drawn in (("R", None), ("P", drawn)):
-            write_rows(tmp_path / f"{name}.tasks.jsonl", item_tasks(items, personas_drawn))
+            assert write_item_tasks(tmp_path / f"{name}.tasks.jsonl", items, personas_drawn) == 0
             source, out = tmp_path / f"{name}.tasks.jsonl", tmp_path / f"{name}.jsonl"
             manifest = run_stage(STAGE, source, out, model_specs=specs, progress=quiet)
             found[name] = list(read_rows(out, Item))

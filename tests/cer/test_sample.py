@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compeer.cer.item import Item
+from compeer.cer.item import Item, items_at
 from compeer.cer.sample import STAGE, round_probabilities, sample, sample_rounds
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.pipeline.stage import Reject, Tools
@@ -153,6 +153,12 @@ def test_a_supporter_who_opens_is_not_asked_of_a_model() -> None:
     assert isinstance(everything, list) and [item.round for item in everything] == [1, 2, 3]
     late = run_sample(dialogue("srsrsr"), min_history=4)
     assert isinstance(late, list) and [item.round for item in late] == [3]
+
+
+@pytest.mark.parametrize("index", [0, 3, -1])
+def test_there_is_no_such_round(index: int) -> None:
+    with pytest.raises(IndexError, match=f"d has 2 rounds; there is no round {index}"):
+        items_at(dialogue("rsr"), [index])
 
 
 def test_draws_depend_on_seed_and_dialogue_alone() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from compeer.cer.item import Item
 from compeer.cer.silver import build_silver, text_only
-from compeer.cer.silver.build import REPLY_LIMIT, STEP_LIMIT
 from compeer.cer.silver.steps import family
 from compeer.corpora import load
 from compeer.dialogue import Dialogue
@@ -72,11 +71,8 @@ def test_all_four_preferences_occur_and_candidates_win_only_against_failed_refer
 
 def test_text_alone_tells_nothing(items: list[Item]) -> None:
     leakage = text_only(items)
-    assert leakage.history <= STEP_LIMIT
-    assert leakage.emotion <= STEP_LIMIT
-    assert leakage.strategy <= STEP_LIMIT
-    assert leakage.reply <= REPLY_LIMIT
-    assert leakage.within_limits
+    assert max(leakage.history, leakage.emotion, leakage.strategy) <= 0.55
+    assert leakage.reply <= 0.65
 
 
 def test_every_candidate_and_every_reference_is_complete(items: list[Item]) -> None:

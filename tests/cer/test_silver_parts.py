@@ -187,7 +187,7 @@ def test_leakage_finds_what_gives_itself_away(items: list[Item]) -> None:
 
     english = [item for item in items if item.language == "en"]
     leakage = text_only([marked(item) for item in english])
-    assert leakage.emotion > 0.8 and not leakage.within_limits
+    assert leakage.emotion > 0.8
     assert 0.3 <= text_only(english).history <= 0.7
 
 

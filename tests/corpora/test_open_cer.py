@@ -25,7 +25,7 @@ from compeer.cer.item import QUESTIONS, Item, items_at, read_items
 from compeer.corpora import load, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.corpora.reading import CorpusError
-from compeer.dialogue import Dialogue, Utterance, read, write
+from compeer.dialogue import Dialogue, Utterance, read, write_rows
 from compeer.dialogue import turns as merged_turns
 from compeer.policy.bridges.datasets import export
 from compeer.reasoning import STEPS, parse, render
@@ -306,7 +306,7 @@ def test_rows_with_and_without_pictures_mix_in_every_form(tmp_path: Path) -> Non
     mixed = list(read(tmp_path / "all.jsonl"))
     chosen = [one for one in mixed if any(turn.images for turn in one.utterances)] + mixed[:20]
     assert len(chosen) == 32
-    write(tmp_path / "some.jsonl", chosen)
+    write_rows(tmp_path / "some.jsonl", chosen)
     source = CorpusSource("plain", path=str(tmp_path / "some.jsonl"))
     build(Build(name="mixed", out=str(tmp_path / "out"), corpora=(source,), silver={"per_dialogue": 2}))
     items = list(read_items(tmp_path / "out" / "dataset"))

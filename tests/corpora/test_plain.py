@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from compeer.corpora import CorpusError, esconv, plain
-from compeer.dialogue import Dialogue, write
+from compeer.dialogue import Dialogue, write_rows
 
 CHAT = {"messages": [{"role": "user", "content": "I am low."}, {"role": "assistant", "content": "Tell me."}]}
 
 
 def test_our_own_records_come_back_unchanged(data: Path, outcomes: Any, tmp_path: Path) -> None:
     records = [d for d in esconv.load(data / "esconv", split="valid") if isinstance(d, Dialogue)]
-    write(tmp_path / "own.jsonl.gz", records)
+    write_rows(tmp_path / "own.jsonl.gz", records)
     assert outcomes(plain.load(tmp_path / "own.jsonl.gz")).dialogues == records
 
 

@@ -69,7 +69,7 @@ def test_a_break_near_the_top_does_not_pull_in_the_whole_file(monkeypatch: Any) 
     rest = ", ".join(f'{{"id": {n}, "text": "ordinary"}}' for n in range(1000))
     file = io.BytesIO(f'[{{"id": -1, "text": oops}}, {rest}]'.encode())
     found = json_list.elements(file)
-    assert "broken JSON" in str(next(found).problem)
+    assert "broken JSON" in str(next(found)[1])
     assert file.tell() < 3000
     assert list(found) == []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from compeer.dialogue import Dialogue, RecordError, Utterance, read, read_rows, write, write_rows
+from compeer.dialogue import Dialogue, RecordError, Utterance, read, read_rows, write_rows
 from compeer.errors import UserError
 
 SUFFIXES = ["jsonl", "jsonl.gz", "jsonl.bz2", "jsonl.xz", "jsonl.zst"]
@@ -34,7 +34,7 @@ def numbered(number: int, text: str = "Hi.") -> Dialogue:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_written_and_read_again(tmp_path: Path, full: Dialogue, bare: Dialogue, suffix: str) -> None:
     path = tmp_path / "new" / "folder" / f"talk.{suffix}"
-    assert write(path, [full, bare]) == 2
+    assert write_rows(path, [full, bare]) == 2
     assert list(read(path)) == [full, bare]
     assert list(read(str(path))) == [full, bare]
     assert [p.name for p in path.parent.iterdir()] == [path.name], "no temporary file stays"
@@ -43,7 +43,7 @@ def test_written_and_read_again(tmp_path: Path, full: Dialogue, bare: Dialogue, 
 @pytest.mark.parametrize("suffix", SUFFIXES[1:])
 def test_the_suffix_chooses_the_compression(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"talk.{suffix}"
-    write(path, [numbered(1)])
+    write_rows(path, [numbered(1)])
     opened: dict[str, Callable[[bytes], bytes]] = {
         "jsonl.gz": gzip.decompress,
         "jsonl.bz2": bz2.decompress,
@@ -60,14 +60,14 @@ def test_equal_records_make_equal_files(
     written = []
     for number, name in enumerate(("one", "another")):
         monkeypatch.setattr("time.time", lambda now=1e9 * (number + 1): now)  # gzip would note it
-        write(tmp_path / f"{name}.{suffix}", [full])
+        write_rows(tmp_path / f"{name}.{suffix}", [full])
         written.append((tmp_path / f"{name}.{suffix}").read_bytes())
     assert written[0] == written[1]
 
 
 def test_one_line_a_record_in_utf8(tmp_path: Path, bare: Dialogue) -> None:
     path = tmp_path / "a.jsonl"
-    write(path, [bare, numbered(2, "two\nlines")])
+    write_rows(path, [bare, numbered(2, "two\nlines")])
     first, second, rest = path.read_bytes().split(b"\n")
     assert "睡不着" in first.decode()
     assert json.loads(second)["utterances"][0]["text"] == "two\nlines"
@@ -104,7 +104,7 @@ def test_a_broken_line_is_named(
     tmp_path: Path, why: str, line: bytes, reason: str, record: str | None, suffix: str
 ) -> None:
     path = tmp_path / f"talk.{suffix}"
-    write(tmp_path / "good.jsonl", map(numbered, range(3)))
+    write_rows(tmp_path / "good.jsonl", map(numbered, range(3)))
     good = (tmp_path / "good.jsonl").read_bytes().splitlines(keepends=True)
     data = b"".join([*good[:2], b"\n", line + b"\n", good[2]])
     path.write_bytes(COMPRESSED["zst"](data) if suffix.endswith("zst") else data)
@@ -144,37 +144,37 @@ def failing() -> Iterator[Dialogue]:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"talk.{suffix}"
-    write(path, [numbered(7)])
+    write_rows(path, [numbered(7)])
     before = path.read_bytes()
     with pytest.raises(RuntimeError, match="the source broke"):
-        write(path, failing())
+        write_rows(path, failing())
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_write_that_fails_leaves_no_new_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
-        write(tmp_path / "talk.jsonl", failing())
+        write_rows(tmp_path / "talk.jsonl", failing())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_target_is_whole_until_the_new_one_is(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
-    write(path, [numbered(7)])
+    write_rows(path, [numbered(7)])
 
     def watching() -> Iterator[Dialogue]:
         for number in range(3):
             assert [d.id for d in read(path)] == ["d7"]
             yield numbered(number)
 
-    assert write(path, watching()) == 3
+    assert write_rows(path, watching()) == 3
     assert [d.id for d in read(path)] == ["d0", "d1", "d2"]
 
 
 def test_a_file_can_be_rewritten_from_itself(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
-    write(path, map(numbered, range(4)))
-    write(path, (d for d in read(path) if d.id != "d2"))
+    write_rows(path, map(numbered, range(4)))
+    write_rows(path, (d for d in read(path) if d.id != "d2"))
     assert [d.id for d in read(path)] == ["d0", "d1", "d3"]
 
 
@@ -184,7 +184,7 @@ def test_neither_reading_nor_writing_holds_the_file(tmp_path: Path, suffix: str)
     rng = random.Random(1)
     tracemalloc.start()
     try:
-        write(path, (numbered(number, rng.randbytes(10_000).hex()) for number in range(500)))
+        write_rows(path, (numbered(number, rng.randbytes(10_000).hex()) for number in range(500)))
         assert sum(1 for _ in read(path)) == 500
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -209,7 +209,7 @@ def test_a_dash_is_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.chdir(tmp_path)
     out = Standard()
     monkeypatch.setattr(sys, "stdout", out)
-    assert write("-", [numbered(1), numbered(2)]) == 2
+    assert write_rows("-", [numbered(1), numbered(2)]) == 2
     monkeypatch.setattr(sys, "stdin", Standard(out.buffer.getvalue() + b"broken\n"))
     dialogues = read("-")
     assert [next(dialogues).id, next(dialogues).id] == ["d1", "d2"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compeer.dialogue import Dialogue, Turn, Utterance, history, messages, rounds, trim, turns, within_words
+from compeer.dialogue import Dialogue, Turn, Utterance, messages, rounds, trim, turns, within_words
 
 
 def dialogue(speakers: str) -> Dialogue:
@@ -53,7 +53,7 @@ def test_nothing_is_lost_and_speakers_alternate(speakers: str) -> None:
 def test_the_history_of_a_round_ends_with_what_it_answers(speakers: str) -> None:
     talk = dialogue(speakers)
     for found in rounds(talk):
-        before = history(talk, found.index)
+        before = found.history
         assert [u.text for turn in before for u in turn.utterances] == [str(n) for n in range(found.supporter.start)]
         assert (before[-1] if before else None) == found.seeker
         assert found.seeker is None or found.seeker.speaker == "seeker"
@@ -62,16 +62,10 @@ def test_the_history_of_a_round_ends_with_what_it_answers(speakers: str) -> None
 def test_the_first_round_of_a_supporter_who_opens_answers_nobody(full: Dialogue) -> None:
     first, second = rounds(full)
     assert first.seeker is None
-    assert history(full, 1) == []
+    assert first.history == []
     assert second.seeker is not None
     assert second.seeker.text == "I lost my job.\nNobody knows."
-    assert [turn.speaker for turn in history(full, 2)] == ["supporter", "seeker"]
-
-
-@pytest.mark.parametrize("index", [0, 3, -1])
-def test_there_is_no_such_round(full: Dialogue, index: int) -> None:
-    with pytest.raises(IndexError, match=f"esconv/train/00001 has 2 rounds; there is no round {index}"):
-        history(full, index)
+    assert [turn.speaker for turn in second.history] == ["supporter", "seeker"]
 
 
 def test_a_turn_keeps_all_strategies_and_images(full: Dialogue) -> None:
@@ -84,7 +78,7 @@ def test_a_turn_keeps_all_strategies_and_images(full: Dialogue) -> None:
 
 
 def test_messages_for_a_chat_template(full: Dialogue) -> None:
-    assert messages(history(full, 2)) == [
+    assert messages(rounds(full)[1].history) == [
         {"role": "assistant", "content": "Hello!"},
         {
             "role": "user",

@@ -14,7 +14,7 @@ from tests.studio.material import thinking
 
 from compeer.cli.people import arena_app
 from compeer.corpora.bundled import load
-from compeer.dialogue import Dialogue, Utterance, messages, read_rows, write, write_rows
+from compeer.dialogue import Dialogue, Utterance, messages, read_rows, write_rows
 from compeer.errors import UserError
 from compeer.people.arena import ArenaQueue
 from compeer.people.arena_cases import Case, Reply, cases_of, read_cases
@@ -28,7 +28,7 @@ def app() -> typer.Typer:
 
 
 def test_from_conversations_to_the_figure(tmp_path: Path, told: Callable[..., str]) -> None:
-    write(tmp_path / "dialogues.jsonl", list(load())[:8])
+    write_rows(tmp_path / "dialogues.jsonl", list(load())[:8])
     source, db = str(tmp_path / "cases.jsonl"), str(tmp_path / "a.db")
     assert "5 cases" in told("cases", str(tmp_path / "dialogues.jsonl"), "--out", source, "--count", "5")
     names = [case.id for case in read_cases(source)]

@@ -44,7 +44,7 @@ CORPORA = {
 
 
 def _items(dialogues: Iterable[Dialogue]) -> list[Item]:
-    return [item_at(one, place.index) for one in dialogues for place in rounds(one)]
+    return [item_at(one, place) for one in dialogues for place in rounds(one)]
 
 
 @pytest.mark.parametrize("corpus", CORPORA)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,10 +129,10 @@ class _Chain:
             yield outcome
 
     def _filter(self, dialogues: Path) -> Path:
-        options = {"llm": filtering.ROLE in self.config.models} | self.config.filter
+        options = dict(self.config.filter)
         if self.config.near_duplicates:
             options |= filtering.write_duplicates(self.folder / "duplicates.jsonl", self.index.duplicates())
-        stage = filtering.STAGE if options["llm"] else filtering.CHECKS_ONLY
+        stage = filtering.STAGE if filtering.ROLE in self.config.models else filtering.CHECKS_ONLY
         kept = self._stage("02-kept", stage, dialogues, options)
         report = filtering.count(kept, self.folder / "02-kept.rejects.jsonl")
         write_json(self.folder / "drop-report.json", report.to_dict())
@@ -149,7 +149,7 @@ class _Chain:
             raise UserError("Nothing to make: name a generator among the models, or set labels: silver.")
         if len(made) == 1:
             return made[0]
-        return self._made("06-items", made, {}, lambda out: _concatenate(made, out))
+        return self._made("06-items", made, {}, partial(_concatenate, made))
 
     def _silver(self, kept: Path) -> Path:
         from compeer.cer.silver import build_silver
@@ -173,14 +173,15 @@ class _Chain:
         drawn = clusters.draws(personas, [one for group in grouped for one in group.assignments], self.config.seed)
         rewritten = []
         for name, draws in (("08-rewrite", None), ("09-persona", drawn)):
-            tasks = self._made(f"{name}-tasks", [items, profiles], {"seed": self.config.seed}, _tasks(items, draws))
+            make = partial(_tasks, items, draws)
+            tasks = self._made(f"{name}-tasks", [items, profiles], {"seed": self.config.seed}, make)
             rewritten.append(self._stage(name, REWRITE, tasks, {}))
         made = variants.variants(*(list(read_items(path)) for path in (items, *rewritten)))
         variants.write(self.folder, made)
-        return self._made("10-items", [items, rewritten[1]], {}, lambda out: _concatenate([items, rewritten[1]], out))
+        return self._made("10-items", [items, rewritten[1]], {}, partial(_concatenate, [items, rewritten[1]]))
 
     def _publish(self, kept: Path, items: Path) -> None:
-        similar = self.index.similar({dialogue.id for dialogue in read(kept)}, SIMILAR)
+        similar = self.index.signatures.near_duplicates(SIMILAR, {dialogue.id for dialogue in read(kept)})
         about = About(name=self.config.name, manifests=self.manifests)
         options = {"seed": self.config.seed, **self.config.split}
         out = self.folder / "dataset"
@@ -231,14 +232,9 @@ class _Chain:
         return out
 
 
-def _tasks(items: Path, draws: dict[str, Persona] | None) -> Callable[[Path], dict[str, int]]:
-    """Originals to be rewritten; those of dialogues for which no persona could be drawn are left out and counted."""
-
-    def make(out: Path) -> dict[str, int]:
-        left_out = variants.write_item_tasks(out, read_items(items), draws)
-        return {"no-persona": left_out} if left_out else {}
-
-    return make
+def _tasks(items: Path, draws: dict[str, Persona] | None, out: Path) -> dict[str, int]:
+    left_out = variants.write_item_tasks(out, read_items(items), draws)
+    return {"no-persona": left_out} if left_out else {}
 
 
 def _concatenate(paths: Iterable[Path], out: Path) -> dict[str, int]:

@@ -81,18 +81,13 @@ class Signatures:
         ]
 
 
-def find_near_duplicates(texts: Iterable[tuple[str, str]], threshold: float = 0.8) -> list[Duplicate]:
-    """Near-duplicates among (id, text), searched once."""
-    return Signatures(texts).near_duplicates(threshold)
-
-
 class DialogueIndex:
     """All dialogues, read once: those of the very same words, and the signatures of the others.
 
     Memory for a million dialogues: about 200 MB for the exact duplicates, about 1 GB with the signatures.
     """
 
-    def __init__(self, dialogues: Iterable[Dialogue], near: bool = True) -> None:
+    def __init__(self, dialogues: Iterable[Dialogue]) -> None:
         known: dict[bytes, str] = {}  # fingerprint -> id of the first dialogue that has it
         ids: set[str] = set()
         self._same: list[tuple[str, str]] = []
@@ -108,30 +103,16 @@ class DialogueIndex:
                 else:
                     self._same.append((dialogue.id, first))
 
-        self._signatures = Signatures(different()) if near else None
-        if not near:
-            for _ in different():
-                pass
+        self.signatures = Signatures(different())
 
     def duplicates(self, threshold: float = 0.8) -> list[Duplicate]:
         """The dialogues that go, near ones and exact ones; the first of each set stays."""
-        near = self._signatures.near_duplicates(threshold) if self._signatures else []
+        near = self.signatures.near_duplicates(threshold)
         similar = {one.id: one for one in near}
         # the first of some identical dialogues may itself be near another one; then that one stays for all of them
         return near + [
             Duplicate(gone, similar[kept].kept if kept in similar else kept, exact=True) for gone, kept in self._same
         ]
-
-    def similar(self, among: Container[str], threshold: float) -> list[Duplicate]:
-        """Near-duplicates among these dialogues."""
-        if self._signatures is None:
-            raise ValueError("this index was made without signatures")
-        return self._signatures.near_duplicates(threshold, among)
-
-
-def find_duplicates(dialogues: Iterable[Dialogue], near: bool = True, threshold: float = 0.8) -> list[Duplicate]:
-    """Exact duplicates and, unless told otherwise, near ones."""
-    return DialogueIndex(dialogues, near).duplicates(threshold)
 
 
 def text_of(dialogue: Dialogue) -> str:

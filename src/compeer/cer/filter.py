@@ -7,8 +7,9 @@ answer is structured: three booleans and a sentence.
 Before that come checks that need no model, so that no call is spent on keyboard noise (FailedESConv has some), a reply
 that changes into German half-way (EmoLLM), a conversation that runs in a circle (CPsyCounD), or a monologue. The limits
 were set on these corpora, so that what they drop is what a reader would drop too. Duplicates need all dialogues, so
-they are found in a pass of their own and kept in a table (`prepare`): a stage that remembered what it has seen would
-decide differently after a restart, and on each worker of a cluster. What stays is marked where it discloses a crisis.
+they are found in a pass of their own and kept in a table (`write_duplicates`): a stage that remembered what it has seen
+would decide differently after a restart, and on each worker of a cluster. What stays is marked where it discloses a
+crisis.
 
 The dialogue is shown as JSON, with angle brackets escaped, because it is material: tags, chat template tokens or
 verdicts inside it must not be read as anything else. Of a long one the middle is left out, and the gap is told.
@@ -22,9 +23,8 @@ verdicts: they are counted, but not as dropped. It is read from a run's files.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -33,13 +33,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.duplicates import Duplicate, find_duplicates, text_of
+from compeer.cer.duplicates import Duplicate, text_of
 from compeer.cer.prompts import as_data, prompts
-from compeer.dialogue import Dialogue, read, read_rows, write_rows
+from compeer.dialogue import Dialogue, read_rows, write_rows
 from compeer.dialogue.jsonl import decode_dialogue
 from compeer.errors import UserError
 from compeer.models.ask import ask_json
 from compeer.models.request import Request, instructed
+from compeer.pipeline.ledger import measure
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning.ontology import Language, words
 from compeer.reasoning.schema import TAG
@@ -157,9 +158,8 @@ _UTTERANCE_SIGNS = 1_600  # an utterance that is longer is shown without its mid
 
 
 class FilterOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set for this stage. `duplicates` and its hash come from `prepare`."""
+    """What can be set for this stage. `duplicates` and its hash come from `write_duplicates`."""
 
-    llm: bool = True  # False: the checks alone
     max_words: int = 1_200  # of a dialogue, shown to the model
     limits: Limits = Limits()
     duplicates: str | None = None
@@ -184,21 +184,16 @@ PROMPTS = prompts("filter")
 
 
 async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
-    """The dialogue, marked where it discloses a crisis, or why it goes no further."""
+    """The dialogue, marked where it discloses a crisis, or why it goes no further; without a model, by the checks."""
     options = from_plain(tools.options, FilterOptions)
-    rejected = _checked(dialogue, options)
-    if not rejected and options.llm:
+    rejected = check(dialogue, options.limits) or _duplicate(dialogue, options)
+    if not rejected and ROLE in tools.models:
         verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), FilterVerdict)
         if verdict.faults:
             first, *more = verdict.faults
             also = f" (also {', '.join(more)})" if more else ""
             return Reject(dialogue.id, first, verdict.reason + also, dialogue)
     return rejected or flag(dialogue)
-
-
-async def check_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject:
-    """The same without a model, whatever the options say about one."""
-    return _checked(dialogue, from_plain(tools.options, FilterOptions)) or flag(dialogue)
 
 
 def flag(dialogue: Dialogue) -> Dialogue:
@@ -226,14 +221,7 @@ STAGE = Stage(
     decode=decode_dialogue,
 )
 #: for those who have no model, or want to see first what the checks alone do
-CHECKS_ONLY = Stage(
-    name="filter",
-    function=check_dialogue,
-    reads=Dialogue,
-    writes=Dialogue,
-    options=FilterOptions,
-    decode=decode_dialogue,
-)
+CHECKS_ONLY = msgspec.structs.replace(STAGE, roles=(), prompts=(), calls_per_row=0.0)
 
 
 def question(dialogue: Dialogue, max_words: int = 1_200) -> Request:
@@ -257,23 +245,15 @@ def shown(dialogue: Dialogue, max_words: int) -> list[dict[str, Any]]:
     return rows
 
 
-def prepare(
-    inputs: Iterable[str | Path], table: str | Path, near: bool = True, threshold: float = 0.8
-) -> dict[str, str]:
-    """Find the duplicates in all inputs together, write the table, and give the options that make the filter use it."""
-    dialogues = (dialogue for path in inputs for dialogue in read(path))
-    return write_duplicates(table, find_duplicates(dialogues, near, threshold))
-
-
 def write_duplicates(table: str | Path, duplicates: Iterable[Duplicate]) -> dict[str, str]:
     """Write the table of duplicates, and give the options that make the filter use it."""
     write_rows(table, duplicates)
-    return {"duplicates": str(table), "duplicates_hash": _hash(table)}
+    return {"duplicates": str(table), "duplicates_hash": measure(table)[0]}
 
 
-def _checked(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
-    if (rejected := check(dialogue, options.limits)) or options.duplicates is None:
-        return rejected
+def _duplicate(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
+    if options.duplicates is None:
+        return None
     found = _table(options.duplicates, options.duplicates_hash).get(dialogue.id)
     if found is None:
         return None
@@ -283,13 +263,9 @@ def _checked(dialogue: Dialogue, options: FilterOptions) -> Reject | None:
 
 @lru_cache(maxsize=2)
 def _table(path: str, expected: str | None) -> dict[str, Duplicate]:
-    if not Path(path).exists() or (expected and _hash(path) != expected):
+    if not Path(path).exists() or (expected and measure(path)[0] != expected):
         raise UserError(f"The table of duplicates {path} is not the one this run was started with; make it again.")
     return {row.id: row for row in read_rows(path, Duplicate)}
-
-
-def _hash(path: str | Path) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _shortened(text: str) -> str:
@@ -350,22 +326,16 @@ class _Rejected(msgspec.Struct):
 
 def count(output: str | Path, rejects: str | Path) -> DropReport:
     """The report on a run of the filter, from its two files, streamed."""
-    corpora: dict[str, CorpusDrops] = {}
+    total, corpora = CorpusDrops(), defaultdict[str, CorpusDrops](CorpusDrops)
     for kept in read_rows(output, _Kept):
-        corpus = corpora.setdefault(kept.source, CorpusDrops())
-        corpus.kept += 1
-        corpus.crisis += kept.crisis
+        for drops in (corpora[kept.source], total):
+            drops.kept += 1
+            drops.crisis += kept.crisis
     for rejected in read_rows(rejects, _Rejected):
         row = rejected.row if isinstance(rejected.row, dict) else {}
-        corpus = corpora.setdefault(str(row.get("source", _UNKNOWN)), CorpusDrops())
         verdict = rejected.reason in CODES or rejected.reason in REASONS
-        (corpus.dropped if verdict else corpus.failed)[rejected.reason] += 1
-    total = CorpusDrops()
-    for corpus in corpora.values():
-        total.kept += corpus.kept
-        total.crisis += corpus.crisis
-        total.dropped += corpus.dropped
-        total.failed += corpus.failed
+        for drops in (corpora[str(row.get("source", _UNKNOWN))], total):
+            (drops.dropped if verdict else drops.failed)[rejected.reason] += 1
     return DropReport(total, dict(sorted(corpora.items())))
 
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from compeer.dialogue import Dialogue, Speaker, Turn, messages, turns
-from compeer.dialogue.jsonl import data_files, decode_rows
+from compeer.dialogue import Dialogue, Round, Speaker, Turn, messages, rounds
+from compeer.dialogue.jsonl import data_files, decode_rows, with_full_image_paths
 from compeer.reasoning import Reasoning
 from compeer.reasoning.ontology import Language, sentiment_of
 from compeer.typed import from_json, from_plain
@@ -98,24 +98,20 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: dict[str, Any] = {}
 
 
-def item_at(dialogue: Dialogue, index: int) -> Item:
-    """The moment before the supporter turn of round `index`, with the corpus's reply as reference."""
-    return items_at(dialogue, [index])[0]
-
-
 def items_at(dialogue: Dialogue, indices: Iterable[int]) -> list[Item]:
-    """The same for several rounds; the turns are merged once."""
-    merged = turns(dialogue)
-    return [_item(dialogue, merged, index) for index in indices]
+    """The moments of these rounds, counted from 1."""
+    available = rounds(dialogue)
+    found = []
+    for index in indices:
+        if not 1 <= index <= len(available):
+            raise IndexError(f"{dialogue.id} has {len(available)} rounds; there is no round {index}")
+        found.append(item_at(dialogue, available[index - 1]))
+    return found
 
 
-def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
-    places = [place for place, turn in enumerate(merged) if turn.speaker == "supporter"]
-    if not 1 <= index <= len(places):
-        raise IndexError(f"{dialogue.id} has {len(places)} rounds; there is no round {index}")
-    place = places[index - 1]
-    answered = merged[place]
-    last = answered.utterances[-1]
+def item_at(dialogue: Dialogue, moment: Round) -> Item:
+    """The moment before a round's supporter turn, with the corpus's reply as reference."""
+    last = moment.supporter.utterances[-1]
     reasoning = None
     if last.reasoning and last.stage and last.emotion and last.intensity and last.strategy:
         reasoning = Reasoning.of(
@@ -130,15 +126,15 @@ def _item(dialogue: Dialogue, merged: list[Turn], index: int) -> Item:
             dialogue.language,
         )
     return Item(
-        id=f"{dialogue.id}#{index}",
+        id=f"{dialogue.id}#{moment.index}",
         dialogue=dialogue.id,
         source=dialogue.source,
         licence=dialogue.licence,
         language=dialogue.language,
-        round=index,
-        history=tuple(said(turn) for turn in merged[:place]),
-        reference=answered.text,
-        reference_strategies=answered.strategies,
+        round=moment.index,
+        history=tuple(map(said, moment.history)),
+        reference=moment.supporter.text,
+        reference_strategies=moment.supporter.strategies,
         reference_reasoning=reasoning,
         situation=dialogue.situation,
         problem=dialogue.problem,
@@ -185,7 +181,7 @@ def decode_item(line: bytes, source: str | Path | None = None) -> Item:
         item = from_json(line, Item)
     except msgspec.ValidationError:  # not as a stage writes it
         item = as_item(msgspec.json.decode(line))
-    return item if source is None else _full_image_paths(item, source)
+    return item if source is None else with_full_image_paths(item, "history", image_folder(source))
 
 
 def as_item(row: Any) -> Item:
@@ -223,20 +219,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _full_image_paths(item: Item, source: str | Path) -> Item:
-    """The item with full image paths, where the images are there; a path that leads nowhere stays as it is."""
-    if not any(turn.images for turn in item.history):
-        return item
-    folder = image_folder(source)
-
-    def found(path: str) -> str:
-        full = (folder / path).absolute()
-        return str(full) if full.exists() else path
-
-    history = (msgspec.structs.replace(turn, images=tuple(map(found, turn.images))) for turn in item.history)
-    return msgspec.structs.replace(item, history=tuple(history))
 
 
 #: a field by which a row of another kind is known, what the row is, and what to do

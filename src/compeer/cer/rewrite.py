@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from compeer.cer.item import Candidate, Item
-from compeer.cer.personas import Persona
+from compeer.cer.personas import Persona, Traits
 from compeer.cer.prompts import as_data, prompts
 from compeer.dialogue import write_json, write_rows
 from compeer.errors import UserError
@@ -41,7 +41,7 @@ from compeer.models.ask import SchemaFailure, ask_json
 from compeer.models.request import instructed
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.reasoning import STEPS, Reasoning, render
-from compeer.reasoning.ontology import STRATEGIES, Language, detect, fold, words
+from compeer.reasoning.ontology import STRATEGIES, detect, fold, words
 from compeer.reasoning.schema import has_words
 
 REWRITER, JUDGE = "rewriter", "judge"
@@ -68,86 +68,71 @@ class RewriteVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machine_style: bool
 
 
-class Passage(msgspec.Struct, frozen=True):
-    """One text to rewrite; the supporter's with what it does."""
-
-    text: str
-    strategies: tuple[str, ...] = ()
-
-
 async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
     """The item in other words: history and both replies new, labels and pictures as they were."""
-    item, candidate = task.item, task.item.candidate
-    texts = {f"{turn.speaker}_{n}": Passage(turn.text) for n, turn in enumerate(item.history, 1)}
-    texts["reply_1"] = Passage(item.reference, item.reference_strategies)
-    if candidate:  # without a strategy: its reasoning claims one, and a reply that does another must go on doing so
-        texts["reply_2"] = Passage(candidate.response)
+    item, candidate, persona = task.item, task.item.candidate, task.persona
+    texts = {f"{turn.speaker}_{n}": turn.text for n, turn in enumerate(item.history, 1)}
+    texts["reply_1"] = item.reference
+    if candidate:
+        texts["reply_2"] = candidate.response
     reasonings = {"reference": item.reference_reasoning, "candidate": candidate.reasoning if candidate else None}
     thoughts = {(who, step): one.text(step) for who, one in reasonings.items() if one for step in STEPS}
-    new = await rewrite(task.id, texts, thoughts, item.language, task.persona, tools)
+    quoting = [place for place, thought in thoughts.items() if quotes(thought, texts.values())]
+    notes = {f"note_{n}": thoughts[place] for n, place in enumerate(quoting, 1)}
+    new = await _in_other_words(task, texts, notes, tools)
     if isinstance(new, Reject):
         return new
-    spoken = list(new.texts.values())
+    followed = {place: new[note] for place, note in zip(quoting, notes, strict=True)}
     try:
         for who, one in reasonings.items():
-            reasonings[who] = _requoted(one, who, new.notes)
+            reasonings[who] = _requoted(one, who, followed)
         if candidate:
-            candidate = _reworded(candidate, reasonings["candidate"], new.texts["reply_2"])
+            candidate = _reworded(candidate, reasonings["candidate"], new["reply_2"])
     except ValueError as problem:  # a note or a reply came back with tags or labelled lines in it
         return Reject(task.id, "rewrite-shape", str(problem))
     return msgspec.structs.replace(
         item,
         id=task.id,
-        history=tuple(msgspec.structs.replace(turn, text=spoken[n]) for n, turn in enumerate(item.history)),
-        reference=new.texts["reply_1"],
+        history=tuple(
+            msgspec.structs.replace(turn, text=new[f"{turn.speaker}_{n}"]) for n, turn in enumerate(item.history, 1)
+        ),
+        reference=new["reply_1"],
         reference_reasoning=reasonings["reference"],
         candidate=candidate,
         votes=(),  # they were cast on the original; what they came to is in the labels
-        persona=task.persona.id if task.persona else None,
-        variant="persona" if task.persona else "rewrite",
-        trace={**item.trace, **_provenance(item.dialogue, task.persona, tools), "origin_item": item.id},
+        persona=persona.id if persona else None,
+        variant="persona" if persona else "rewrite",
+        trace={**item.trace, **_provenance(item.dialogue, persona, tools), "origin_item": item.id},
     )
 
 
-class Rewritten(msgspec.Struct, frozen=True):
-    """New texts by key, and the notes that had to follow them."""
-
-    texts: dict[str, str]
-    notes: dict[Any, str]
-
-
-async def rewrite(
-    name: str,
-    texts: Mapping[str, Passage],
-    thoughts: Mapping[Any, str],
-    language: Language,
-    persona: Persona | None,
-    tools: Tools,
-) -> Rewritten | Reject:
-    """The texts in other words, checked, or why not; of the thoughts those that quote them. Costs two questions."""
-    old = {key: text.text for key, text in texts.items()}
-    quoting = [key for key, thought in thoughts.items() if quotes(thought, old.values())]
-    sent = old | {f"note_{n}": thoughts[key] for n, key in enumerate(quoting, 1)}
-    known = {key: [STRATEGIES.get(one).name(language) for one in text.strategies] for key, text in texts.items()}
-    data = {"texts": sent, "strategies": {key: names for key, names in known.items() if names}}
-    voices = {"voices": {"seeker": persona.seeker, "supporter": persona.supporter}} if persona else {}
+async def _in_other_words(
+    task: ItemTask, texts: dict[str, str], notes: dict[str, str], tools: Tools
+) -> dict[str, str] | Reject:
+    """Texts and notes in other words, checked, or why not. Costs two questions."""
+    item, persona, language = task.item, task.persona, task.item.language
+    sent = texts | notes
+    # the candidate's strategy is not told: its reasoning claims one, and a reply that does another must go on doing so
+    done = [STRATEGIES.get(one).name(language) for one in item.reference_strategies]
+    data = {"texts": sent, "strategies": {"reply_1": done} if done else {}}
+    voices = {"voices": _voices(persona)} if persona else {}
     request = instructed(
         PROMPTS[language].format(voices=VOICES[language] if persona else ""),
         as_data(voices | data),
         max_tokens=512 + len(as_data(sent).encode()) // 2,  # a token for two bytes: twice what English needs
         temperature=0.8,
-        seed=tools.rng("rewrite", name).getrandbits(31),
+        seed=tools.rng("rewrite", task.id).getrandbits(31),
     )
     wordless = frozenset(key for key, text in sent.items() if not has_words(text))  # "…", "?", an emoji
     try:
         answer, _ = await ask_json(tools.models[REWRITER], request, _shape(tuple(sent), wordless))
     except SchemaFailure as failure:
-        return Reject(name, "rewrite-shape", str(failure))
-    new = {key: str(getattr(answer, key)).strip() if has_words(text) else text for key, text in sent.items()}
-    if detect(" ".join(new[key] for key in old)) != language:
-        return Reject(name, "rewrite-shape", "the rewriting is in another language")
-    if all(fold(new[key]) == fold(text) for key, text in old.items()):
-        return Reject(name, "not-rewritten", "every text came back as it was")
+        return Reject(task.id, "rewrite-shape", str(failure))
+    new = {key: text if key in wordless else str(getattr(answer, key)).strip() for key, text in sent.items()}
+    if detect(" ".join(new[key] for key in texts)) != language:
+        return Reject(task.id, "rewrite-shape", "the rewriting is in another language")
+    if all(fold(new[key]) == fold(text) for key, text in texts.items()):
+        return Reject(task.id, "not-rewritten", "every text came back as it was")
     asked = as_data({"original": data, "rewriting": new})
     check = instructed(CHECKS[language], asked, max_tokens=400, temperature=0.0, seed=tools.seed)
     verdict, _ = await ask_json(tools.models[JUDGE], check, RewriteVerdict)
@@ -156,9 +141,8 @@ async def rewrite(
         "strategy-changed": not verdict.strategies_kept,
         "machine-style": verdict.machine_style,
     }
-    if reason := next((reason for reason, applies in failed.items() if applies), None):
-        return Reject(name, reason, verdict.differences)
-    return Rewritten({key: new[key] for key in old}, {key: new[f"note_{n}"] for n, key in enumerate(quoting, 1)})
+    reason = next((reason for reason, applies in failed.items() if applies), None)
+    return Reject(task.id, reason, verdict.differences) if reason else new
 
 
 def quotes(note: str, said: Iterable[str]) -> bool:
@@ -195,7 +179,7 @@ def _shape(keys: tuple[str, ...], wordless: frozenset[str]) -> type[msgspec.Stru
     return msgspec.defstruct("Rewriting", fields, namespace={"__post_init__": check}, forbid_unknown_fields=True)
 
 
-def _requoted(reasoning: Reasoning | None, who: str, notes: Mapping[Any, str]) -> Reasoning | None:
+def _requoted(reasoning: Reasoning | None, who: str, notes: Mapping[tuple[str, str], str]) -> Reasoning | None:
     steps = {step: notes[who, step] for step in STEPS if (who, step) in notes}
     if reasoning is None or not steps:
         return reasoning
@@ -217,9 +201,12 @@ def _reworded(candidate: Candidate, reasoning: Reasoning | None, response: str) 
 def _provenance(origin: str, persona: Persona | None, tools: Tools) -> dict[str, Any]:
     found: dict[str, Any] = {"origin": origin, "variant": "persona" if persona else "rewrite"}
     if persona:
-        voices = {"seeker": persona.seeker, "supporter": persona.supporter}
-        found |= {"persona": persona.id, "voices": msgspec.to_builtins(voices)}
+        found |= {"persona": persona.id, "voices": msgspec.to_builtins(_voices(persona))}
     return {**found, "rewriter": tools.models[REWRITER].name, "checker": tools.models[JUDGE].name}
+
+
+def _voices(persona: Persona) -> dict[str, Traits]:
+    return {"seeker": persona.seeker, "supporter": persona.supporter}
 
 
 STAGE = Stage(
@@ -271,32 +258,28 @@ def origin_item(item: Item) -> str:
     return str(item.trace.get("origin_item") or item.id)
 
 
-def item_tasks(items: Iterable[Item], draws: Mapping[str, Persona] | None) -> Iterator[ItemTask]:
-    """Items to rewrite, each with the persona drawn for its dialogue; without `draws`, freely.
-
-    An item of a dialogue for which no persona was drawn is left out: it was not described, or it is the only one of its
-    language.
-    """
-    for item in items:
-        if draws is None:
-            yield ItemTask(id=f"{item.id}~R", item=item)
-        elif item.dialogue in draws:
-            yield ItemTask(id=f"{item.id}~P", item=item, persona=draws[item.dialogue])
-
-
 def write_item_tasks(path: Path, items: Iterable[Item], draws: Mapping[str, Persona] | None) -> int:
-    """Write the tasks of all originals; how many were left out because no persona could be drawn for them."""
-    originals = 0
+    """Write the originals to rewrite, each with the persona drawn for its dialogue; without `draws`, freely.
 
-    def counted() -> Iterator[Item]:
-        nonlocal originals
+    Returns how many were left out because no persona was drawn: their dialogue was not described, or it is the only one
+    of its language.
+    """
+    left_out = 0
+
+    def tasks() -> Iterator[ItemTask]:
+        nonlocal left_out
         for item in items:
-            if not is_copy(item):
-                originals += 1
-                yield item
+            if is_copy(item):
+                continue
+            if draws is None:
+                yield ItemTask(id=f"{item.id}~R", item=item)
+            elif item.dialogue in draws:
+                yield ItemTask(id=f"{item.id}~P", item=item, persona=draws[item.dialogue])
+            else:
+                left_out += 1
 
-    written = write_rows(path, item_tasks(counted(), draws))
-    return originals - written
+    write_rows(path, tasks())
+    return left_out
 
 
 def duplicate(item: Item) -> Item:

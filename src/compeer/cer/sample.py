@@ -28,10 +28,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import Item, items_at
-from compeer.dialogue import Dialogue
+from compeer.cer.item import Item, item_at
+from compeer.dialogue import Dialogue, rounds
 from compeer.dialogue.jsonl import decode_dialogue
-from compeer.dialogue.rounds import turns
 from compeer.pipeline.stage import Reject, Stage, Tools
 from compeer.typed import from_plain
 
@@ -84,14 +83,13 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
 
 async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
     options = from_plain(tools.options, SampleOptions)
-    merged = turns(dialogue)
-    before = [number for number, turn in enumerate(merged) if turn.speaker == "supporter"]
-    first = next((index for index, had in enumerate(before, start=1) if had >= options.min_history), None)
+    available = rounds(dialogue)
+    first = next((one.index for one in available if one.place >= options.min_history), None)
     if first is None:
         detail = f"no supporter turn has {options.min_history} or more turns before it"
         return Reject(dialogue.id, "no-round", detail, dialogue)
-    drawn = sample_rounds(len(before), options.n_samples, tools.rng("sample", dialogue.id), first)
-    return items_at(dialogue, drawn)
+    drawn = sample_rounds(len(available), options.n_samples, tools.rng("sample", dialogue.id), first)
+    return [item_at(dialogue, available[index - 1]) for index in drawn]
 
 
 STAGE = Stage(

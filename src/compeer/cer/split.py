@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.cer.duplicates import Duplicate, find_near_duplicates
+from compeer.cer.duplicates import Duplicate, Signatures
 from compeer.cer.item import QUESTIONS, Item, LabelSource, Split
 from compeer.cer.rewrite import is_copy, origin
 from compeer.pipeline.stage import Reject
@@ -146,7 +146,7 @@ def similar_dialogues(items: Iterable[Item]) -> list[Duplicate]:
         if not is_copy(item) and item.round >= longest.get(item.dialogue, (0, ""))[0]:
             longest[item.dialogue] = item.round, "\n".join([*(turn.text for turn in item.history), item.reference])
     texts = ((dialogue, text) for dialogue, (_, text) in sorted(longest.items()))
-    return find_near_duplicates(texts, SIMILAR)
+    return Signatures(texts).near_duplicates(SIMILAR)
 
 
 class _Facts(msgspec.Struct, frozen=True):

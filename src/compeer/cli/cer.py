@@ -40,25 +40,23 @@ class StageOptions:
 
     def run(
         self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
-    ) -> Manifest:
-        """Run a stage and print what came of it."""
+    ) -> Manifest | None:
+        """Run a stage and print what came of it; None where it was only looked at."""
         from compeer.pipeline.runner import run_stage
         from compeer.pipeline.stage import Tools
 
-        params = params or {}
         manifest = run_stage(
             stage,
             source,
             out,
-            Tools(seed=self.seed, options=params),
+            Tools(seed=self.seed, options=params or {}),
             limit=self.limit,
             engine=self.engine,
             workers=self.workers,
             fresh=self.fresh,
             **asked,
         )
-        if not asked.get("preview"):
-            _print_manifest(manifest, self.as_json)
+        _print_manifest(manifest, self.as_json)
         return manifest
 
 
@@ -74,12 +72,18 @@ class ModelStageOptions(StageOptions):
 
     def run(
         self, stage: Stage, source: Path, out: Path, params: dict[str, Any] | None = None, **asked: Any
-    ) -> Manifest:
+    ) -> Manifest | None:
+        from compeer.pipeline.runner import preview
+        from compeer.pipeline.stage import Tools
         from compeer.pipeline.work import ModelSpec
 
+        if self.preview:
+            count = self.preview if self.limit is None else min(self.preview, self.limit)
+            preview(stage, source, Tools(seed=self.seed, options=params or {}), count)
+            return None
         roles = _roles(stage, self.model or []).items()
         specs = {role: ModelSpec(spec, self.base_url, self.concurrency) for role, spec in roles}
-        asked = {"model_specs": specs, "concurrency": self.concurrency, "preview": self.preview, "cache": self.cache}
+        asked = {"model_specs": specs, "concurrency": self.concurrency, "cache": self.cache}
         return super().run(stage, source, out, params, **asked)
 
 
@@ -87,12 +91,16 @@ class ModelStageOptions(StageOptions):
 def filter_(source: Path, out: Path, options: ModelStageOptions, near: bool = True) -> None:
     """Remove dialogues that do not read like two people talking. Without --model only the rule checks run."""
     from compeer.cer import filter as filtering
+    from compeer.cer.duplicates import DialogueIndex
+    from compeer.dialogue import read
 
-    params: dict[str, Any] = {"llm": bool(options.model)}
+    params: dict[str, Any] = {}
     if near and not options.preview:
-        params |= filtering.prepare([source], out.with_name(f"{out.name}.duplicates"))
+        params = filtering.write_duplicates(
+            out.with_name(f"{out.name}.duplicates"), DialogueIndex(read(source)).duplicates()
+        )
     manifest = options.run(filtering.STAGE if options.model else filtering.CHECKS_ONLY, source, out, params)
-    if not options.preview and not options.as_json:
+    if manifest and not options.as_json:
         from rich.console import Console
 
         Console().print(filtering.table(filtering.count(manifest.output, manifest.rejects)))
@@ -125,8 +133,7 @@ def personas(source: Path, out: Path, options: ModelStageOptions) -> None:
     from compeer.cer import personas as described
     from compeer.dialogue import read_rows
 
-    options.run(described.STAGE, source, out)
-    if not options.preview:
+    if options.run(described.STAGE, source, out):
         grouped = described.cluster(read_rows(out, described.Persona), seed=options.seed)
         described.write(out.parent, grouped)
         for group in grouped:
@@ -227,14 +234,14 @@ def split(
     as_json: bool = False,
 ) -> None:
     """Split items into train, valid and test without leakage, and publish them with a dataset card."""
-    from compeer.cer.duplicates import find_near_duplicates, text_of
+    from compeer.cer.duplicates import DialogueIndex
     from compeer.cer.item import read_items
     from compeer.cer.publish import About, split_and_publish
     from compeer.cer.split import SIMILAR, similar_dialogues
     from compeer.dialogue import read
 
     if dialogues:
-        similar = find_near_duplicates(((one.id, text_of(one)) for one in read(dialogues)), SIMILAR)
+        similar = DialogueIndex(read(dialogues)).duplicates(SIMILAR)
     else:
         similar = similar_dialogues(read_items(source))
     options: dict[str, Any] = {"seed": seed, "test": test, "include_crisis": include_crisis}

@@ -7,8 +7,6 @@ compeer corpus show esconv.jsonl esconv/train/00012
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +16,6 @@ from compeer.cli.options import CommandGroup, print_json, print_table
 from compeer.errors import UserError
 
 if TYPE_CHECKING:  # importing these at run time would slow down every `compeer --help`
-    from collections.abc import Callable
-
     from compeer.corpora.importing import ImportSummary
     from compeer.corpora.stats import Statistics
 
@@ -59,13 +55,16 @@ def import_(
 ) -> None:
     """Convert a corpus to dialogue records. Records that cannot be used are written to a file with the reason."""
     from compeer.corpora import importing, load
+    from compeer.pipeline.stage import LiveLine
 
-    with _progress(name) as watch:
-        options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
-        if path is None and name not in ("bundled", "open-cer"):
-            raise UserError(f"Give the file or folder of {name}: compeer corpus import {name} PATH --out {out}")
-        outcomes = load(name, path or Path(), **options)
-        summary = importing.run(outcomes, str(out), rejects=rejects, limit=limit, watch=watch)
+    options = {"split": split, "media": media, "csv": csv, "licence": licence, "language": language}
+    if path is None and name not in ("bundled", "open-cer"):
+        raise UserError(f"Give the file or folder of {name}: compeer corpus import {name} PATH --out {out}")
+    outcomes = load(name, path or Path(), **options)
+    with LiveLine(quiet=as_json, unit="records").over(name, None) as tell:
+        summary = importing.run(
+            outcomes, str(out), rejects, limit, watch=lambda so_far: tell(so_far.imported + so_far.rejected)
+        )
     _print_summary(summary, as_json)
 
 
@@ -103,30 +102,6 @@ def show(file: Path, which: str = "0", reasoning: bool = False, as_json: bool = 
     from compeer.corpora.show import conversation
 
     Console().print(conversation(dialogue, reasoning=reasoning))
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[ImportSummary], None] | None]:
-    """A live count on standard error, when that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name)
-
-        def watch(summary: ImportSummary) -> None:
-            done = summary.imported + summary.rejected
-            if done % 100 == 0:
-                rejected = f", {summary.rejected:,} rejected" if summary.rejected else ""
-                progress.update(task, description=f"{name}: {summary.imported:,} dialogues{rejected}")
-
-        yield watch
 
 
 def _print_summary(summary: ImportSummary, as_json: bool) -> None:

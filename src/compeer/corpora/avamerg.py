@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -38,13 +39,6 @@ from compeer.dialogue import Dialogue, Speaker, Steps
 LICENCE = "none stated"
 FILES = {"train": ("train.json", "train.jsonl"), "valid": ("valid.json", "val.json"), "test": ("test.json",)}
 _SPEAKERS: dict[str, Speaker] = {"speaker": "seeker", "listener": "supporter"}
-
-
-class Profile(msgspec.Struct, omit_defaults=True):
-    age: str | None = None
-    gender: str | None = None
-    timbre: str | None = None
-    ID: int | str | None = None
 
 
 class AvaMergUtterance(msgspec.Struct):
@@ -78,8 +72,8 @@ class AvaMergRow(msgspec.Struct):
     conversation_id: str | int
     turns: list[AvaMergTurn]
     topic: str | None = None
-    speaker_profile: Profile | None = None
-    listener_profile: Profile | None = None
+    speaker_profile: dict[str, Any] | None = None
+    listener_profile: dict[str, Any] | None = None
 
 
 class _Place(msgspec.Struct):
@@ -115,8 +109,8 @@ def convert(row: AvaMergRow, name: str, *, folder: MediaFolder | None = None) ->
         for at, one in enumerate(places)
     ]
     extra = {
-        "speaker_profile": msgspec.to_builtins(row.speaker_profile),
-        "listener_profile": msgspec.to_builtins(row.listener_profile),
+        "speaker_profile": row.speaker_profile,
+        "listener_profile": row.listener_profile,
         "media": sound_and_video(media),
     }
     return dialogue(

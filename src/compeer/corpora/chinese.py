@@ -121,8 +121,8 @@ def load_smile(path: Path) -> Iterator[Dialogue | Rejected]:
     if path.is_dir() and not names:
         files(path, {"all": ("smilechat.jsonl",)})  # says what is missing
     seen: set[str] = set()
-    for part in parts("smile", path, SmileRow, names):
-        yield from imported("smile", part.rows, _smile_id, _smile, seen)
+    for _, rows in parts("smile", path, SmileRow, names):
+        yield from imported("smile", rows, _smile_id, _smile, seen)
 
 
 def _smile(row: SmileRow, name: str) -> Dialogue:

@@ -86,8 +86,8 @@ def load_failed(path: Path) -> Iterator[Dialogue | Rejected]:
     """The failed conversations of the file, or of the folder that holds it."""
     name = "failed_esconv"
     build = partial(convert, source=name, licence=FAILED_LICENCE, speakers=FAILED_SPEAKERS, helpful=False)
-    for part in parts(name, path, EsconvRow, FAILED_FILES):
-        yield from imported(name, part.rows, by_index(name), build)
+    for _, rows in parts(name, path, EsconvRow, FAILED_FILES):
+        yield from imported(name, rows, by_index(name), build)
 
 
 def convert(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +17,7 @@ import msgspec
 
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.corpora.records import count
-from compeer.dialogue import Dialogue, write
+from compeer.dialogue import Dialogue, write_rows
 from compeer.dialogue.jsonl import rejects_path, replacing
 
 _KINDS = 50  # of reasons and of unknown names, told apart in the summary
@@ -78,13 +79,10 @@ def run(
             todo = f"See {place}, and check" if place and summary.rejected else "Check"
             raise CorpusError(out, f"nothing was imported ({why})", f"{todo} that this is the right corpus and path")
 
-    if place is None:
-        write(out, dialogues(None))
-        return summary
     useless: CorpusError | None = None
-    with replacing(place) as rejections:
+    with replacing(place) if place else nullcontext() as rejections:
         try:
-            write(out, dialogues(rejections))
+            write_rows(out, dialogues(rejections))
         except CorpusError as problem:
             if summary.imported or not summary.rejected:
                 raise

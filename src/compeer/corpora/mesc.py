@@ -99,8 +99,8 @@ def _joined(file: Path, split: str, clean: Path) -> Iterator[Row[Found] | Reject
     for found in _dialogues(clean):
         if not isinstance(found, Rejected):
             by_length[len(found.value[0])].append(found.value[0])
-    for part in parts("mesc", file, MescRow, FILES, split):
-        for row in part.rows:
+    for _, rows in parts("mesc", file, MescRow, FILES, split):
+        for row in rows:
             if isinstance(row, Rejected):
                 yield row
                 continue

@@ -73,10 +73,9 @@ def load(
     names = {file.stem: (file.name,) for file in sorted(path.glob("*.json*"))} if path.is_dir() else {}
     folder = path if path.is_dir() else path.parent  # which the pictures' paths are relative to
     build = partial(convert, licence=licence, language=language)
-    for part in parts("plain", path, dict[str, Any], names or {"all": ("*.jsonl", "*.json")}, split):
-        fallback = by_index(f"plain/{part.split}")
-        for outcome in imported("plain", part.rows, partial(_identify, fallback), build):
-            yield outcome if isinstance(outcome, Rejected) else with_full_image_paths(outcome, folder)
+    for label, rows in parts("plain", path, dict[str, Any], names or {"all": ("*.jsonl", "*.json")}, split):
+        for outcome in imported("plain", rows, partial(_identify, by_index(f"plain/{label}")), build):
+            yield outcome if isinstance(outcome, Rejected) else with_full_image_paths(outcome, "utterances", folder)
 
 
 def _identify(fallback: Any, row: dict[str, Any], index: int) -> str:

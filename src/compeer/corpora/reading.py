@@ -61,17 +61,20 @@ LARGEST = 1 << 24
 _FILLER = re.compile(r"[\s,]*")
 
 
-class Element(msgspec.Struct, frozen=True):
-    """The text of one element, or, where `problem` is set, of something that is none."""
-
-    text: str
-    line: int
-    problem: str | None = None
+#: the line where a record starts, and its text, or why nothing can be read from there on
+Record = tuple[int, bytes | ValueError]
 
 
-def elements(file: IO[bytes]) -> Iterator[Element]:
-    """Every element of the list that `file` holds, up to the first broken one."""
-    # surrogateescape: bytes that are no UTF-8 spoil one element (it cannot be encoded again), not the file
+def _lines(file: IO[bytes]) -> Iterator[Record]:
+    """Every line that is not blank."""
+    for number, line in enumerate(file, start=1):
+        if text := line.removeprefix(b"\xef\xbb\xbf").strip():
+            yield number, text
+
+
+def elements(file: IO[bytes]) -> Iterator[Record]:
+    """Every element of the JSON list that `file` holds, up to the first broken one."""
+    # surrogateescape: bytes that are no UTF-8 come out as they went in, and spoil one element, not the file
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
     scan = json.JSONDecoder().raw_decode
     text, at, line, begun, ended = "", 0, 1, False, False
@@ -80,10 +83,7 @@ def elements(file: IO[bytes]) -> Iterator[Element]:
         end = found.end() if found else at
         line, at = line + text.count("\n", at, end), end
         problem = "the list is not closed: the file ends too early"
-        if at < len(text) and not begun:
-            if text[at] != "[":
-                yield Element("", line, "this is not a JSON list")
-                return
+        if at < len(text) and not begun:  # the first character is "[", by which the reader chose this form
             at, begun = at + 1, True
             continue
         if at < len(text):
@@ -92,7 +92,7 @@ def elements(file: IO[bytes]) -> Iterator[Element]:
             try:
                 _, end = scan(text, at)
                 if end < len(text) or ended:  # else a number could go on in the next chunk
-                    yield Element(text[at:end], line)
+                    yield line, text[at:end].encode(errors="surrogateescape")
                     line, at = line + text.count("\n", at, end), end
                     continue
             except json.JSONDecodeError as broken:
@@ -101,7 +101,7 @@ def elements(file: IO[bytes]) -> Iterator[Element]:
             except RecursionError:
                 problem = "broken JSON: nested too deeply; nothing after it can be read"
         if ended or len(text) - at >= LARGEST:
-            yield Element("", line, problem)
+            yield line, ValueError(problem)
             return
         data = file.read(max(CHUNK, len(text) - at))
         ended = not data
@@ -148,21 +148,16 @@ class Row(msgspec.Struct, Generic[T], frozen=True):
     file: str
 
 
-class Part(msgspec.Struct, Generic[T], frozen=True):
-    split: str
-    rows: Iterator[Row[T] | Rejected]
-
-
 def parts(
     source: str, path: Path, kind: type[T], names: Mapping[str, tuple[str, ...]], split: str | None = None
-) -> Iterator[Part[T]]:
-    """The splits of a corpus. `names`: for each split the file names it is known under, the usual one first."""
+) -> Iterator[tuple[str, Iterator[Row[T] | Rejected]]]:
+    """Splits of a corpus, with rows. `names`: for each split the file names it is known under, the usual one first."""
     if is_name(path):
         for label, rows in _hub_splits(source, str(path), split).items():
-            yield Part(label, _hub_rows(source, str(path), rows, kind))
+            yield label, _hub_rows(source, str(path), rows, kind)
         return
     for label, file in files(path, names, split):
-        yield Part(label, read(source, file, kind))
+        yield label, read(source, file, kind)
 
 
 def files(path: Path, names: Mapping[str, tuple[str, ...]], split: str | None = None) -> list[tuple[str, Path]]:
@@ -198,33 +193,21 @@ def read(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not first:
         raise CorpusError(path, "the file is empty", "Download it again")
-    return (_list if first == b"[" else _lines)(source, path, kind)
+    return _rows(source, path, kind, elements if first == b"[" else _lines)
 
 
-def _lines(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
+def _rows(
+    source: str, path: Path, kind: type[T], records: Callable[[IO[bytes]], Iterator[Record]]
+) -> Iterator[Row[T] | Rejected]:
     decoder = msgspec.json.Decoder(known(kind))
-    index = 0
     with opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not (text := line.removeprefix(b"\xef\xbb\xbf").strip()):
-                continue
+        for index, (line, text) in enumerate(records(file)):
             try:
-                yield Row(decoder.decode(text), index, number, str(path))
+                if isinstance(text, ValueError):
+                    raise text
+                yield Row(decoder.decode(text), index, line, str(path))
             except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
-                yield _rejected(source, path, index, number, problem)
-            index += 1
-
-
-def _list(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
-    decoder = msgspec.json.Decoder(known(kind))
-    with opened(path) as file:
-        for index, element in enumerate(elements(file)):
-            try:
-                if element.problem:
-                    raise ValueError(element.problem)
-                yield Row(decoder.decode(element.text.encode()), index, element.line, str(path))
-            except (ValueError, RecursionError) as problem:
-                yield _rejected(source, path, index, element.line, problem)
+                yield _rejected(source, path, index, line, problem)
 
 
 def _hub_splits(source: str, name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
@@ -293,16 +276,13 @@ def conversations(
     digits: int = 5,
 ) -> Iterator[Dialogue | Rejected]:
     """All dialogues of a corpus, split by split. Ids are SOURCE/SPLIT/PLACE; `own_id` gives the last part instead."""
-    for part in parts(source, path, kind, names, split):
-        prefix = f"{source}/{part.split}"
-        if own_id is None:
-            yield from imported(source, part.rows, by_index(prefix, digits), build)
-        else:
+    for label, rows in parts(source, path, kind, names, split):
+        identify = by_index(f"{source}/{label}", digits) if own_id is None else _prefixed(f"{source}/{label}", own_id)
+        yield from imported(source, rows, identify, build, seen=None if own_id is None else set())
 
-            def identify(row: T, index: int, prefix: str = prefix) -> str:
-                return f"{prefix}/{own_id(row, index)}"
 
-            yield from imported(source, part.rows, identify, build, seen=set())
+def _prefixed(prefix: str, own_id: Callable[[T, int], str]) -> Callable[[T, int], str]:
+    return lambda row, index: f"{prefix}/{own_id(row, index)}"
 
 
 def by_index(prefix: str, digits: int = 5) -> Callable[[object, int], str]:

@@ -1,13 +1,13 @@
 """The one record for every corpus: what was said, by whom, and what people noted about it.
 
 record      Dialogue and Utterance, validated
-rounds      merged turns, rounds, the history up to a turn; messages() for chat models, trim() for their limits
+rounds      merged turns, rounds with their history; messages() for chat models, trim() for their limits
 jsonl       streaming JSON lines, plain or compressed, with errors that name file, line and record
 """
 
-from compeer.dialogue.jsonl import RecordError, lock, read, read_rows, write, write_json, write_rows
+from compeer.dialogue.jsonl import RecordError, lock, read, read_rows, write_json, write_rows
 from compeer.dialogue.record import Dialogue, Speaker, Steps, Utterance
-from compeer.dialogue.rounds import Round, Spoken, Turn, history, messages, rounds, trim, turns, within_words
+from compeer.dialogue.rounds import Round, Spoken, Turn, messages, rounds, trim, turns, within_words
 
 __all__ = [
     "Dialogue",
@@ -18,7 +18,6 @@ __all__ = [
     "Steps",
     "Turn",
     "Utterance",
-    "history",
     "lock",
     "messages",
     "read",
@@ -27,7 +26,6 @@ __all__ = [
     "trim",
     "turns",
     "within_words",
-    "write",
     "write_json",
     "write_rows",
 ]

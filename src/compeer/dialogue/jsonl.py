@@ -31,6 +31,7 @@ from compeer.typed import from_json, known
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 Row = TypeVar("Row")
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class RecordError(UserError, ValueError):
@@ -50,14 +51,17 @@ def read(path: str | Path) -> Iterator[Dialogue]:
 
 def decode_dialogue(line: bytes, source: str | Path) -> Dialogue:
     """A dialogue from a line of a file, its pictures as paths that can be opened from anywhere."""
-    found = from_json(line, Dialogue)
-    return with_full_image_paths(found, Path(source).parent)
+    return with_full_image_paths(from_json(line, Dialogue), "utterances", Path(source).parent)
 
 
-def with_full_image_paths(dialogue: Dialogue, folder: Path) -> Dialogue:
-    """The dialogue with full paths of the pictures that lie in the folder; any other path stays as it is."""
-    if not any(one.images for one in dialogue.utterances):
-        return dialogue
+def with_full_image_paths(record: Record, said: str, folder: Path) -> Record:
+    """A dialogue or an item with full paths of the pictures that lie in the folder; any other path stays as it is.
+
+    `said` is the field that has the utterances or turns.
+    """
+    turns = getattr(record, said)
+    if not any(one.images for one in turns):
+        return record
 
     def full(path: str) -> str:
         found = (folder / path).absolute()
@@ -66,8 +70,8 @@ def with_full_image_paths(dialogue: Dialogue, folder: Path) -> Dialogue:
         except (OSError, ValueError):  # longer than a path can be: the picture itself, as a data address
             return path
 
-    said = (msgspec.structs.replace(one, images=tuple(map(full, one.images))) for one in dialogue.utterances)
-    return msgspec.structs.replace(dialogue, utterances=tuple(said))
+    changed = tuple(msgspec.structs.replace(one, images=tuple(map(full, one.images))) for one in turns)
+    return msgspec.structs.replace(record, **{said: changed})
 
 
 def read_rows(path: str | Path, kind: type[Row]) -> Iterator[Row]:
@@ -92,11 +96,6 @@ def decode_rows(path: str | Path, decode: Callable[[bytes], Row]) -> Iterator[Ro
                 raise  # no such file, no permission: the error names the file itself
             reason = f"the compressed file is damaged or cut off ({problem}); make or download it again"
             raise RecordError(str(file), number + 1, reason) from problem
-
-
-def write(path: str | Path, dialogues: Iterable[Dialogue]) -> int:
-    """Write dialogues; returns how many."""
-    return write_rows(path, dialogues)
 
 
 def write_rows(path: str | Path, rows: Iterable[Any]) -> int:

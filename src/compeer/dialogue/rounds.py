@@ -56,11 +56,24 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """A supporter turn and the seeker turn it answers (None where the supporter opens)."""
+    """A supporter turn, and what was said before it."""
 
     index: int  # 1-based, as in equation 1
-    seeker: Turn | None
-    supporter: Turn
+    turns: list[Turn]  # of the whole dialogue
+    place: int  # of the supporter turn among them
+
+    @property
+    def supporter(self) -> Turn:
+        return self.turns[self.place]
+
+    @property
+    def history(self) -> list[Turn]:
+        return self.turns[: self.place]
+
+    @property
+    def seeker(self) -> Turn | None:
+        """The turn that is answered; None where the supporter opens."""
+        return self.turns[self.place - 1] if self.place else None
 
 
 def turns(dialogue: Dialogue) -> list[Turn]:
@@ -77,22 +90,9 @@ def turns(dialogue: Dialogue) -> list[Turn]:
 
 def rounds(dialogue: Dialogue) -> list[Round]:
     """The rounds of a dialogue, in order."""
-    found: list[Round] = []
-    previous: Turn | None = None
-    for turn in turns(dialogue):
-        if turn.speaker == "supporter":
-            found.append(Round(len(found) + 1, previous, turn))
-        previous = turn
-    return found
-
-
-def history(dialogue: Dialogue, index: int) -> list[Turn]:
-    """Everything said before the supporter turn of round `index` (1-based)."""
-    available = rounds(dialogue)
-    if not 1 <= index <= len(available):
-        raise IndexError(f"{dialogue.id} has {len(available)} rounds; there is no round {index}")
-    end = available[index - 1].supporter.start
-    return [turn for turn in turns(dialogue) if turn.start < end]
+    merged = turns(dialogue)
+    places = (place for place, turn in enumerate(merged) if turn.speaker == "supporter")
+    return [Round(index, merged, place) for index, place in enumerate(places, start=1)]
 
 
 def messages(

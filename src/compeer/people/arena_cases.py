@@ -26,9 +26,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from compeer.cer.item import PastTurn
+from compeer.cer.item import PastTurn, said
 from compeer.cer.sample import sample_rounds
-from compeer.dialogue import Dialogue, history, messages, read_rows, rounds
+from compeer.dialogue import Dialogue, messages, read_rows, rounds
 from compeer.errors import UserError
 from compeer.models.ask import reason, request_for
 from compeer.people.projects import check_unique
@@ -80,13 +80,13 @@ def cases_of(
     for dialogue in dialogues:
         if count is not None and made >= count:
             return
-        usable = [one.index for one in rounds(dialogue) if one.seeker is not None]
+        usable = [one for one in rounds(dialogue) if one.seeker is not None]
         if not usable:
             continue
         digest = hashlib.sha256(f"{seed}\x1f{dialogue.id}".encode()).digest()
-        place = sample_rounds(len(usable), 1, Random(digest))[0]
-        told = tuple(PastTurn(turn.speaker, turn.text, turn.images) for turn in history(dialogue, usable[place - 1]))
-        case = Case(id=f"{dialogue.id}#{usable[place - 1]}", language=dialogue.language, history=told)
+        moment = usable[sample_rounds(len(usable), 1, Random(digest))[0] - 1]
+        told = tuple(map(said, moment.history))
+        case = Case(id=f"{dialogue.id}#{moment.index}", language=dialogue.language, history=told)
         if case.images or not pictures:
             made += 1
             yield case

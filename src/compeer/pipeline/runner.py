@@ -51,7 +51,6 @@ def run_stage(
     model_specs: Mapping[str, ModelSpec] | None = None,
     concurrency: int = 64,
     limit: int | None = None,
-    preview: int = 0,
     engine: Literal["local", "ray"] = "local",
     workers: int = 2,
     cache: str | Path | None = None,
@@ -62,15 +61,12 @@ def run_stage(
     """Run `stage` over the rows of `source` into `out`; the manifest says what came of it.
 
     `cache` is the file of answers; without one it lies beside `out`, shared by the stages that write there. Models
-    come from `model_specs`, opened here; `tools.models` may hold open ones for a local run. `preview` prints the
-    prompts of so many rows instead. `fresh` begins anew whatever lies at `out`. When `give_up_after` rows in a row
-    get no answer (0: never mind) the run stops without counting them, to continue when the server is back.
+    come from `model_specs`, opened here; `tools.models` may hold open ones for a local run. `fresh` begins anew
+    whatever lies at `out`. When `give_up_after` rows in a row get no answer (0: never mind) the run stops without
+    counting them, to continue when the server is back.
     """
     tools, specs = tools or Tools(), dict(model_specs or {})
     progress = progress or Progress()
-    if preview:
-        shown = limit if limit is not None and limit < preview else preview
-        return _preview(stage, source, tools, {role: spec.spec for role, spec in specs.items()}, shown)
     if stage.options is not None:
         try:
             from_plain(tools.options, stage.options)
@@ -191,15 +187,10 @@ def begin(
     return state, lines if limit is None else min(lines, limit)
 
 
-def _preview(stage: Stage, source: str | Path, tools: Tools, models: dict[str, str], count: int) -> Manifest:
+def preview(stage: Stage, source: str | Path, tools: Tools, count: int) -> None:
     """Print the prompts of the first rows; no call is made and nothing is written."""
-    version = code_version(stage.function)
-    state, _ = begin(stage.name, source, tools.options, count, version=version, models=models, engine="preview")
-    rows = _rows(stage, source, count)
-    for prompt in prompts(stage, rows, tools):
+    for prompt in prompts(stage, _rows(stage, source, count), tools):
         print(prompt, end="\n\n")
-    state.counts.rows_in = len(rows)
-    return state.manifest("", "")
 
 
 def _rows(stage: Stage, source: str | Path, count: int) -> list[Any]:

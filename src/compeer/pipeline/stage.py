@@ -173,7 +173,7 @@ class LiveLine:
         if not self.quiet and text:
             print(text, file=sys.stderr, flush=True)
 
-    def begin(self, name: str, total: int, done: int) -> None:
+    def begin(self, name: str, total: int | None, done: int) -> None:
         self._name, self._total = name, total
         self._next = time.monotonic() + (0.25 if self._live else self.every)
         if self._live:
@@ -199,7 +199,8 @@ class LiveLine:
         if self._bar is not None:
             self._bar.update(self._task, completed=done, told=told)
         else:
-            self.say(", ".join(filter(None, [f"{self._name}: {done:,} of {self._total:,} {self.unit}", told])))
+            of = "" if self._total is None else f" of {self._total:,}"
+            self.say(", ".join(filter(None, [f"{self._name}: {done:,}{of} {self.unit}", told])))
 
     def stop(self) -> None:
         if self._bar is not None:
@@ -207,8 +208,8 @@ class LiveLine:
             self._bar = None
 
     @contextmanager
-    def over(self, name: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
-        """Show some work while the block runs; what it gives is called with how much is done."""
+    def over(self, name: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
+        """Show work while the block runs; what it gives is called with how much is done. Without a total it counts."""
         self.begin(name, total, done)
         try:
             yield lambda done: self.show(done, "") if self.due() is not None else None
@@ -220,6 +221,7 @@ class Progress(LiveLine):
     """Rows done, their rate, tokens, and the time left."""
 
     def start(self, name: str, total: int, counts: Counts) -> None:
+        self._rows = total
         self._seen = deque([(time.monotonic(), counts.rows_in)], maxlen=120)  # the last half minute, for the rate
         self.begin(name, total, counts.rows_in)
 
@@ -237,7 +239,7 @@ class Progress(LiveLine):
         if counts.rejected:
             words.append(f"{sum(counts.rejected.values()):,} rejected")
         if rate:
-            words.append(f"{duration((self._total - done) / rate)} left")
+            words.append(f"{duration((self._rows - done) / rate)} left")
         return ", ".join(words)
 
 

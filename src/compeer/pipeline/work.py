@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,28 +165,28 @@ def _failure(name: str, problem: Exception, row: Any) -> Reject:
     return Reject(name, "error", f"{type(problem).__name__}: {problem} ({where})", row)
 
 
-class Counted:
+class Counted(CachedModel):
     """A model that remembers its answers on disk, counts what it is asked, and asks nothing twice at the same time."""
 
     def __init__(self, home: Model, cache: RequestCache, spent: Spent, under_way: dict[bytes, asyncio.Event]) -> None:
-        self.name, self.sees = home.name, home.sees
-        self._home, self._cached, self._spent, self._under_way = home, CachedModel(home, cache), spent, under_way
+        super().__init__(home, cache)
+        self._spent, self._under_way = spent, under_way
         self._retries = getattr(home, "retries", 0)  # only a server's model has any
 
     async def ask(self, request: Request) -> Answer:
         spent = self._spent
         spent.asked += 1
         spent.asked_again += _corrects(request)
-        key = self._cached.rendered(request)
+        key = self.rendered(request)
         while (asked := self._under_way.get(key)) is not None:
             await asked.wait()  # another row asks the same; its answer will be in the cache
         self._under_way[key] = answered = asyncio.Event()
         try:
-            answer = await self._cached.ask(request)
+            answer = await super().ask(request)
         finally:
             del self._under_way[key]
             answered.set()
-            retries = getattr(self._home, "retries", 0)
+            retries = getattr(self.model, "retries", 0)
             spent.retried += retries - self._retries
             self._retries = retries
         if answer.from_cache:
@@ -195,15 +195,6 @@ class Counted:
             spent.tokens_read += answer.usage.prompt
             spent.tokens_written += answer.usage.completion
         return answer
-
-    def stream(self, request: Request) -> AsyncIterator[str]:
-        return self._home.stream(request)
-
-    def rendered(self, request: Request) -> bytes:
-        return self._cached.rendered(request)
-
-    async def close(self) -> None:
-        await self._home.close()
 
 
 def read_lines(source: str | Path, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, bytes]]:

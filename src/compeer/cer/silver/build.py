@@ -159,7 +159,7 @@ def _items(pool: Pool, failed: Sequence[Moment], number: int, false_rate: float,
         reasoning = Reasoning.of(texts[at], labels[at], language)
         render(reasoning, said[at].text)  # refuses what a parser would not read back
         here = {step: wrong[step][at] for step in STEPS if at in wrong[step]}
-        base = item_at(moment.dialogue, moment.index)
+        base = item_at(moment.dialogue, moment.round)
         yield msgspec.structs.replace(
             base,
             id=f"{moment.key}/{GENERATOR}",
@@ -188,10 +188,6 @@ def _trace(
     }
 
 
-#: what a classifier may reach and no more: a step, the reply
-STEP_LIMIT, REPLY_LIMIT = 0.55, 0.65
-
-
 class Leakage(msgspec.Struct, frozen=True):
     """Balanced accuracy from text alone."""
 
@@ -199,10 +195,6 @@ class Leakage(msgspec.Struct, frozen=True):
     emotion: float
     strategy: float
     reply: float
-
-    @property
-    def within_limits(self) -> bool:
-        return max(self.history, self.emotion, self.strategy) <= STEP_LIMIT and self.reply <= REPLY_LIMIT
 
 
 def text_only(items: Sequence[Item]) -> Leakage:

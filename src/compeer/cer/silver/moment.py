@@ -30,8 +30,7 @@ from hashlib import sha256
 import msgspec
 
 from compeer.cer.sample import sample_rounds
-from compeer.dialogue import Dialogue, Steps, Turn
-from compeer.dialogue.rounds import turns
+from compeer.dialogue import Dialogue, Round, Steps, Turn, rounds
 from compeer.reasoning.ontology import EMOTIONS, Language, sentiment_of
 
 STAGE_OF: dict[str, str] = {
@@ -86,7 +85,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str  # dialogue#round, and a letter where one moment makes two items
     dialogue: Dialogue
-    index: int  # 1-based round
+    round: Round
     seeker: tuple[str, ...]  # the seeker's turns so far; the last is being answered
     words: int  # how much that is, in words or Chinese characters
     before: tuple[str, ...]  # the strategy of each earlier supporter turn
@@ -122,16 +121,10 @@ def stream(seed: int, *parts: object) -> random.Random:
 
 def moments(dialogue: Dialogue, per_dialogue: int | None, seed: int) -> Iterator[Moment]:
     """The usable moments of a dialogue: every one, or those that equation 1 draws."""
-    merged = turns(dialogue)
-    answered = [number for number, turn in enumerate(merged) if turn.speaker == "supporter"]
-    if not answered:
-        return
-    stages = derive_stages([merged[number].strategies for number in answered])
-    usable = {}
-    for index, number in enumerate(answered, start=1):
-        found = _moment(dialogue, index, merged[: number + 1], merged[number + 1 :], stages[index - 1], len(answered))
-        if found:
-            usable[index] = found
+    answered = rounds(dialogue)
+    stages = derive_stages([one.supporter.strategies for one in answered])
+    found = {one.index: _moment(dialogue, one, stages[one.index - 1], len(answered)) for one in answered}
+    usable = {index: moment for index, moment in found.items() if moment}
     drawn: list[int] = list(usable)
     if per_dialogue is not None:
         rng = stream(seed, "sample", dialogue.id)
@@ -139,10 +132,8 @@ def moments(dialogue: Dialogue, per_dialogue: int | None, seed: int) -> Iterator
     yield from (usable[index] for index in drawn)
 
 
-def _moment(
-    dialogue: Dialogue, index: int, past: list[Turn], future: list[Turn], stage: str, n_rounds: int
-) -> Moment | None:
-    *before, answer = past
+def _moment(dialogue: Dialogue, one: Round, stage: str, n_rounds: int) -> Moment | None:
+    before, answer = one.history, one.supporter
     seeker = [turn for turn in before if turn.speaker == "seeker"]
     words = sum(size(turn.text, dialogue.language) for turn in seeker)
     if words < MIN_WORDS[dialogue.language]:
@@ -150,14 +141,14 @@ def _moment(
     strategy = _main_strategy(answer)
     emotion, emotion_from = _emotion(dialogue, seeker[-1], answer)
     helpful = dialogue.helpful is not False
-    if strategy is None or emotion is None or (not helpful and _rated_well(dialogue, future)):
+    if strategy is None or emotion is None or (not helpful and _rated_well(dialogue, one)):
         return None
     noted = answer.utterances[-1]
-    intensity, intensity_from = _intensity(dialogue, noted.intensity, index, n_rounds)
+    intensity, intensity_from = _intensity(dialogue, noted.intensity, one.index, n_rounds)
     return Moment(
-        key=f"{dialogue.id}#{index}",
+        key=f"{dialogue.id}#{one.index}",
         dialogue=dialogue,
-        index=index,
+        round=one,
         seeker=tuple(turn.text for turn in seeker),
         words=words,
         before=tuple(s for turn in before if turn.speaker == "supporter" if (s := _main_strategy(turn))),
@@ -218,10 +209,9 @@ def _intensity(dialogue: Dialogue, noted: int | None, index: int, n_rounds: int)
     return round(dialogue.intensity + (final - dialogue.intensity) * share), "between first and last survey score"
 
 
-def _rated_well(dialogue: Dialogue, future: list[Turn]) -> bool:
+def _rated_well(dialogue: Dialogue, answered: Round) -> bool:
     """Whether the seeker, in the very next turn, rated this reply as good."""
     ratings: dict[str, int] = dialogue.extra.get("feedback") or {}
-    if not future:
-        return False
-    following = range(future[0].start, future[0].start + len(future[0].utterances))
-    return any(ratings.get(str(at), 0) > _POOR for at in following)
+    following = answered.turns[answered.place + 1 :][:1]
+    places = (turn.start + number for turn in following for number in range(len(turn.utterances)))
+    return any(ratings.get(str(at), 0) > _POOR for at in places)

@@ -149,7 +149,7 @@ def welcome(moment: Moment) -> frozenset[str]:
 def likelihoods(moments: Sequence[Moment]) -> dict[str, Matrix]:
     """How likely each strategy, stage and family of feelings is, a row a moment, columns in the order of `VALUES`."""
     helpful = [at for at, m in enumerate(moments) if m.helpful]  # what failing helpers did is no guide
-    last = [" ".join((m.last, f"round_{min(m.index, 14) // 2}", *_before(m))) for m in moments]
+    last = [" ".join((m.last, f"round_{min(m.round.index, 14) // 2}", *_before(m))) for m in moments]
     return {
         "strategy": _across(moments, helpful, last, VALUES["strategy"], lambda m: m.strategy),
         "stage": _across(moments, helpful, last, VALUES["stage"], lambda m: m.stage),

@@ -156,7 +156,7 @@ def _read(path: Path, crisis: bool) -> Iterator[Dialogue]:
             if row.second_reader != "dropped":
                 read = bool(row.second_reader)
                 found = _dialogue(f"open-cer/{row.id}", row.language, row.utterances, row.situation, crisis, read)
-                yield with_full_image_paths(found, FOLDER)
+                yield with_full_image_paths(found, "utterances", FOLDER)
         return
     for number, moment in enumerate(read_rows(path, WrittenMoment), start=1):
         if moment.second_reader != "dropped":

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from compeer.cer.item import PastTurn, read_items
-from compeer.dialogue import Dialogue, history, read_rows, rounds, turns
+from compeer.dialogue import Dialogue, read_rows, rounds, turns
 from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, TranscriptTurn, load_result
 from compeer.reasoning import parse
@@ -96,7 +96,7 @@ def of_dialogue(dialogue: Dialogue) -> list[Output]:
             dialogue.id,
             dialogue.language,
             one.supporter.text,
-            tuple(PastTurn(turn.speaker, turn.text) for turn in history(dialogue, one.index)),
+            tuple(PastTurn(turn.speaker, turn.text) for turn in one.history),
             strategies=one.supporter.strategies,
         )
         for one in rounds(dialogue)
