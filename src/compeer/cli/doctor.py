@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
 
 from compeer import __version__
-from compeer.cli.options import with_options
+from compeer.cli.options import print_json, with_options
 
 #: extra -> what it is for, and the packages that show it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -218,7 +217,7 @@ def doctor(as_json: bool = False, quick: bool = False) -> None:
     """Check this installation. The exit status is 1 when no model can be asked."""
     findings = examine(ask_models=not quick)
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
+        print_json(findings)
     else:
         _show(findings)
     if any(finding.needed and not finding.ok for finding in findings):

@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from compeer import __version__
@@ -100,9 +99,6 @@ class DemoFolder:
         except (OSError, msgspec.MsgspecError):  # a note is written at once; an unreadable one is none
             return None
 
-    def keep(self, stage: str, note: StageNote) -> None:
-        write_json(self.path("notes", f"{stage}.json"), note)
-
 
 @contextmanager
 def opened(home: Path, sizes: Sizes, base: str, *, fresh: bool = False) -> Iterator[DemoFolder]:
@@ -161,43 +157,25 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     work: Callable[[DemoFolder], StageOutcome]
 
 
-class FinishedStage(msgspec.Struct, frozen=True):
-    """A stage with its note. `before`: it was finished by an earlier start."""
-
-    stage: Stage
-    note: StageNote
-    before: bool
-
-
-def run(folder: DemoFolder, stages: Sequence[Stage], console: Console) -> list[FinishedStage]:
-    """Run the unfinished stages in order; each says what it does before it starts."""
-    done: list[FinishedStage] = []
+def run(folder: DemoFolder, stages: Sequence[Stage], console: Console) -> None:
+    """Run the unfinished stages in order; each says what it does before it starts, and how long it took."""
+    began = time.monotonic()
     for number, stage in enumerate(stages, start=1):
         console.print(Text.assemble("\n", (f"{number}/{len(stages)} {stage.name}", "bold"), f"  {stage.does}"))
         console.print(Text(f"    the paper: {stage.paper}; the command: {stage.command}", style="dim"))
-        note = folder.note(stage.name)
-        before = note is not None
+        note, before = folder.note(stage.name), "done before, in "
         if note is None:
-            began = time.monotonic()
-            made = stage.work(folder)
-            note = StageNote(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
-            folder.keep(stage.name, note)
-        said = f"done before, in {duration(note.seconds)}" if before else duration(note.seconds)
-        console.print(Text.assemble(("    ✓ ", "green"), f"{note.told} ({said})"))
-        done.append(FinishedStage(stage, note, before))
-    return done
+            note, before = _work(folder, stage), ""
+        console.print(Text.assemble(("    ✓ ", "green"), f"{note.told} ({before}{duration(note.seconds)})"))
+    console.print(Text(f"\nThis start took {duration(time.monotonic() - began)}."))
 
 
-def table(done: Sequence[FinishedStage]) -> Table:
-    """The stages with their time."""
-    shown = Table(box=None, pad_edge=False, show_footer=True)
-    whole = sum(one.note.seconds for one in done if not one.before)
-    shown.add_column("stage", footer="this start")
-    shown.add_column("time", justify="right", footer=duration(whole))
-    shown.add_column("", footer="")
-    for one in done:
-        shown.add_row(one.stage.name, duration(one.note.seconds), "done before" if one.before else "")
-    return shown
+def _work(folder: DemoFolder, stage: Stage) -> StageNote:
+    began = time.monotonic()
+    made = stage.work(folder)
+    note = StageNote(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
+    write_json(folder.path("notes", f"{stage.name}.json"), note)
+    return note
 
 
 #: the modules that it needs beside those of a plain installation

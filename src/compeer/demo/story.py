@@ -1,4 +1,4 @@
-"""The demo from beginning to end: six stages, a report, a table, and what to do next."""
+"""The demo from beginning to end: six stages, a report, and what to do next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from compeer.cer.item import read_items
 from compeer.conversation.display import reasoning_panel
 from compeer.demo import steps
-from compeer.demo.folder import SMALL_MODEL, DemoFolder, FinishedStage, Sizes, Stage, StageOutcome, opened, run, table
+from compeer.demo.folder import SMALL_MODEL, DemoFolder, Sizes, Stage, StageOutcome, opened, run
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
 from compeer.typed import from_json
@@ -97,7 +97,7 @@ def tell(
     fresh: bool = False,
     browser: bool = True,
     console: Console | None = None,
-) -> list[FinishedStage]:
+) -> None:
     """Run the demo, or go on with it."""
     _prepare()
     console = console or Console(highlight=False)
@@ -106,11 +106,8 @@ def tell(
     with warnings.catch_warnings(), opened(out, sizes, base, fresh=fresh) as folder:
         warnings.simplefilter("ignore")  # a reader of the story can do nothing about them
         _say_start(folder, console)
-        done = run(folder, STAGES, console)
-        console.print()
-        console.print(table(done))
+        run(folder, STAGES, console)
         show(folder, console, browser=browser)
-    return done
 
 
 def _prepare() -> None:

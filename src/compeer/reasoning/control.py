@@ -32,10 +32,10 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     strategy: str | None = None
 
     @classmethod
-    def of(cls, values: Mapping[str, str | int]) -> Pins:
+    def of(cls, values: Mapping[str, str | int] | Iterable[tuple[str, str | int]]) -> Pins:
         """Pins from names in any language or any corpus's spelling; ControlError says what is known."""
         known: dict[str, Any] = {}
-        for name, value in values.items():
+        for name, value in values.items() if isinstance(values, Mapping) else values:
             label = _label(name)
             if label in known:
                 raise ControlError(f"{label} is pinned twice")
@@ -52,14 +52,12 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def parse(cls, pairs: Iterable[str]) -> Pins:
         """Pins from `key=value` words, as on a command line."""
-        values: dict[str, str | int] = {}
+        values: list[tuple[str, str | int]] = []
         for pair in pairs:
             name, equals, value = pair.partition("=")
             if not equals or not name.strip() or not value.strip():
                 raise ControlError(f"a pin is written key=value, for example strategy=question; got {pair!r}")
-            if _label(name) in values:
-                raise ControlError(f"{_label(name)} is pinned twice")
-            values[_label(name)] = value
+            values.append((name, value))
         return cls.of(values)
 
     def items(self) -> list[tuple[str, str | int]]:

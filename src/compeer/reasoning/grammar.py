@@ -17,7 +17,7 @@ question, and has none if it is not. `reply_plan` is the same for a reply withou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 
@@ -139,12 +139,12 @@ def after_prefix(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 def gbnf(parts: Sequence[Part]) -> str:
     """The plan as a GBNF grammar for llama.cpp."""
-    return "root ::= " + " ".join(_gbnf_part(part) for part in parts) + "\n"
+    return "root ::= " + " ".join(_written(part, _quoted, " ", "(") for part in parts) + "\n"
 
 
 def regex(parts: Sequence[Part]) -> str:
     """The plan as a regular expression without look-around."""
-    return "".join(_regex_part(part) for part in parts)
+    return "".join(_written(part, _escaped, "", "(?:") for part in parts)
 
 
 def _label_parts(step: str, language: Language, control: Control) -> list[Part]:
@@ -183,26 +183,16 @@ def _joined(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(joined)
 
 
-def _gbnf_part(part: Part) -> str:
+def _written(part: Part, exactly: Callable[[str], str], gap: str, group: str) -> str:
+    """A part in one of the two notations. Character classes and bounds are the same in both."""
     if isinstance(part, Literal):
-        return _quoted(part.text)
+        return exactly(part.text)
     if isinstance(part, OneOf):
-        return "(" + " | ".join(_quoted(option) for option in part.options) + ")"
+        return group + f"{gap}|{gap}".join(map(exactly, part.options)) + ")"
     if isinstance(part, Sentence):
-        return f"[^{_INSIDE}]{{0,{part.most}}} [{_ends(part)}]"
-    opening = f"[^:：{_NEVER}]{{{part.opening}}} " if part.opening else ""
-    return f"[{_FIRST[part.language]}] {opening}[^{_NEVER}]{{0,{part.most}}} [{_END[part.language]}]"
-
-
-def _regex_part(part: Part) -> str:
-    if isinstance(part, Literal):
-        return _escaped(part.text)
-    if isinstance(part, OneOf):
-        return "(?:" + "|".join(_escaped(option) for option in part.options) + ")"
-    if isinstance(part, Sentence):
-        return f"[^{_INSIDE}]{{0,{part.most}}}[{_ends(part)}]"
-    opening = f"[^:：{_NEVER}]{{{part.opening}}}" if part.opening else ""
-    return f"[{_FIRST[part.language]}]{opening}[^{_NEVER}]{{0,{part.most}}}[{_END[part.language]}]"
+        return f"[^{_INSIDE}]{{0,{part.most}}}{gap}[{_ends(part)}]"
+    opening = f"[^:：{_NEVER}]{{{part.opening}}}{gap}" if part.opening else ""
+    return f"[{_FIRST[part.language]}]{gap}{opening}[^{_NEVER}]{{0,{part.most}}}{gap}[{_END[part.language]}]"
 
 
 def _ends(part: Sentence) -> str:
