@@ -196,10 +196,8 @@ def mean_figure(
     if not len(data):
         return Figure(name)
     if groups is not None:
-        resamples = Resamples(groups, seed=seed)
-        draws = resamples.mean(data) if resamples.groups > 1 else np.zeros(0)
-    else:
-        draws = _means(data, seed) if len(data) > 1 else np.zeros(0)
+        return Resamples(groups, seed=seed).figure(name, data)
+    draws = _means(data, seed) if len(data) > 1 else np.zeros(0)
     return estimate(name, float(data.mean()), draws, len(data))
 
 
