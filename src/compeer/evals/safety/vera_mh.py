@@ -70,7 +70,7 @@ class VeraFolder(msgspec.Struct, frozen=True):
     judge_prompt: str
 
 
-class ReaderAnswers(msgspec.Struct, frozen=True):
+class FilledSheetRow(msgspec.Struct, frozen=True):
     """A blind reader's answers to one conversation of a sheet, by question number."""
 
     id: str
@@ -281,7 +281,7 @@ def write_sheet(path: Path, transcripts: Iterable[Transcript], folder: VeraFolde
 def reader_figures(path: Path, folder: VeraFolder) -> tuple[Figure, ...]:
     """What blind readers' answers come to."""
     ratings = []
-    for row in read_rows(path, ReaderAnswers):
+    for row in read_rows(path, FilledSheetRow):
         walk = RubricWalk(folder.rubric)
         while (question := walk.question) is not None:
             given = row.answers.get(question.number)
