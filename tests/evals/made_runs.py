@@ -145,5 +145,5 @@ def judge_study(folder: Path, count: int = 60) -> Path:
         pair = PairVerdict(True, preference=max(p, key=lambda name: p[name]), p=p)
         rows.append(Judgement(id=item.id, steps=(one, two, three), pairs=(pair,), complete=True))
     study.append("gold", "example judge", rows)
-    write_study_report(study, folder, rounds=100, figures=False)
+    write_study_report(study, folder, rounds=100)
     return folder

@@ -36,17 +36,26 @@ Cell = str | float | None
 Numbers = Sequence[float] | np.ndarray
 
 
-class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure: its drawing, a sentence that says what it shows, and its numbers as a table."""
+class Caption(msgspec.Struct, frozen=True):
+    """What a figure is called and says in a sentence; each way to draw takes one."""
 
     name: str  # of its files, see `slug`
     title: str
     says: str
+    note: str = ""
+
+    def chart(self, svg: Markup, head: Iterable[str], rows: Iterable[tuple[Any, ...]], **more: Any) -> Chart:
+        told = self.name, self.title, self.says, self.note
+        return Chart(*told, svg=svg, head=tuple(head), rows=tuple(rows), **more)
+
+
+class Chart(Caption, frozen=True, kw_only=True):
+    """A figure: its drawing, and its numbers as a table."""
+
     svg: Markup
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     key: tuple[tuple[int, str], ...] = ()  # colour and name of each series
-    note: str = ""
     last: str = ""  # the last value, where one number stands for the figure
     narrow: bool = False  # fits beside others in a row
 
@@ -73,18 +82,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     def file(self, kind: str) -> str:
         """The figure as svg, csv or tex."""
         return {"svg": self.svg_file, "csv": self.csv_file, "tex": self.latex_file}[kind]()
-
-
-class Caption(msgspec.Struct, frozen=True):
-    """What a figure is called and says; each way to draw takes one."""
-
-    name: str
-    title: str
-    says: str
-    note: str = ""
-
-    def chart(self, svg: Markup, head: Iterable[str], rows: Iterable[tuple[Any, ...]], **more: Any) -> Chart:
-        return Chart(**msgspec.structs.asdict(self), svg=svg, head=tuple(head), rows=tuple(rows), **more)
 
 
 def slug(name: str) -> str:

@@ -24,9 +24,9 @@ import msgspec
 
 from compeer import __version__
 from compeer.evals.report import tables
-from compeer.evals.report.charts import COLOURS, FOLDER, Chart, style
+from compeer.evals.report.charts import COLOURS, FOLDER, Chart, short, style
 from compeer.evals.report.gather import TEXTS, ReportRun, ReportRuns, RunGroup, caveats, setup_rows, title_of
-from compeer.evals.report.pictures import group_charts, judge_charts, training_charts
+from compeer.evals.report.pictures import confusion_charts, group_charts, judge_charts, training_charts
 from compeer.evals.report.tables import named
 from compeer.evals.result import Transcript, TranscriptTurn
 from compeer.reasoning import LABELS, STEPS, parse, split_thinking
@@ -143,7 +143,7 @@ def templates() -> jinja2.Environment:
     )
     made.filters |= {"plain": tables.plain_text}
     from_tables = (tables.cell_text, tables.figure_words, tables.span, tables.value_text)
-    charts = (group_charts, judge_charts, training_charts, _file_address)
+    charts = (confusion_charts, group_charts, judge_charts, training_charts, short, _file_address)
     called = (*from_tables, *charts, run_json, setup_rows, title_of, _headline, _remarks, _side_by_side, _tables_of)
     made.globals |= {function.__name__.strip("_"): function for function in called}
     made.globals |= {"series": COLOURS, "version": __version__}
@@ -176,10 +176,6 @@ def _tables_of(
 ) -> tuple[tables.ReportTable, tables.ReportTable | None, list[tables.ReportTable], list[tables.ReportTable]]:
     """Our main table, the paper's beside the first group of a benchmark, the paired differences, and all the others."""
     ours, *others = tables.group_tables(group)
-    for run in group.runs if group.benchmark == "control" else ():
-        for reader, confusion in run.result.setup.get("agreement", {}).items():
-            if confusion:
-                others.append(tables.confusion_table(f"{run.label}: stated strategy against {reader}", confusion))
     paper = tables.paper_columns(group.benchmark) if first else None
     return ours, paper, [tables.pair_table(pair) for pair in tables.paired(group)], others
 

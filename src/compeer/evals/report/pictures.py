@@ -112,7 +112,7 @@ def group_charts(group: RunGroup, language: Language = "en") -> list[Chart]:
     if group.benchmark != "control":  # there both are pinned
         made += [one for run in group.runs for one in _stages(f"{name}-stages-{run.number}", run, say)]
     made += _strategies(name, group, say)
-    return made + [one for run in group.runs for one in _confusions(f"{name}-read-{run.number}", run, say)]
+    return made + confusion_charts(group, language)
 
 
 def _told(figures: Iterable[Figure], *, signed: bool = False) -> str:
@@ -245,21 +245,23 @@ def _strategies(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     return made
 
 
-def _confusions(name: str, run: ReportRun, say: PictureWords) -> list[Chart]:
-    """Stated strategies against those that were read out of the replies."""
-    found = []
-    for number, (reader, confusion) in enumerate(run.result.setup.get("agreement", {}).items()):
-        rows = [key for key in STRATEGIES.ids if key in confusion]
-        columns = [key for key in STRATEGIES.ids if any(key in read for read in confusion.values())]
-        if not rows or not columns:
-            continue
-        table = [[confusion[row].get(column, 0) for column in columns] for row in rows]
-        same = sum(confusion[key].get(key, 0) for key in rows)
-        says = say("confusion.says", n=sum(map(sum, table)), same=same)
-        title = say("confusion.title", model=run.label, reader=reader)
-        stated, read = ([STRATEGIES.get(key).name(say.language) for key in keys] for keys in (rows, columns))
-        caption, axes = Caption(f"{name}-{number + 1}", title, says, says), (say("axis.stated"), say("axis.read"))
-        found.append(heat(caption, stated, read, table, axes=axes, by_row=True, colour=run.colour))
+def confusion_charts(group: RunGroup, language: Language = "en") -> list[Chart]:
+    """Stated strategies against those that were read out of the replies, for each run and reader."""
+    say, found = PictureWords(language), []
+    for run in group.runs:
+        for number, (reader, confusion) in enumerate(run.result.setup.get("agreement", {}).items()):
+            rows = [key for key in STRATEGIES.ids if key in confusion]
+            columns = [key for key in STRATEGIES.ids if any(key in read for read in confusion.values())]
+            if not rows or not columns:
+                continue
+            table = [[confusion[row].get(column, 0) for column in columns] for row in rows]
+            same = sum(confusion[key].get(key, 0) for key in rows)
+            says = say("confusion.says", n=sum(map(sum, table)), same=same)
+            title = say("confusion.title", model=run.label, reader=reader)
+            stated, read = ([STRATEGIES.get(key).name(language) for key in keys] for keys in (rows, columns))
+            caption = Caption(f"{slug(group.benchmark)}-read-{run.number}-{number + 1}", title, says, says)
+            axes = (say("axis.stated"), say("axis.read"))
+            found.append(heat(caption, stated, read, table, axes=axes, by_row=True, colour=run.colour))
     return found
 
 

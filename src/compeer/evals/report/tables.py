@@ -32,13 +32,13 @@ from compeer.evals.result import (
     meaning,
     rating_judges,
 )
-from compeer.reasoning.ontology import STRATEGIES
 from compeer.reward.evaluation.report import grid
 from compeer.statistics import Figure, difference_figure
 from compeer.typed import from_plain
 
 ESC_COLUMNS: tuple[str, ...] = (*DIMENSIONS.values(), AVERAGE)
 SAGE_COLUMNS: tuple[str, ...] = ("Sentient", "Success", "Failure")
+_BANDS = "Dialogues by final emotion: S from 100, A from 70, B from 40, C from 10, F below 10."
 
 
 class FigureName(msgspec.Struct, frozen=True):
@@ -229,10 +229,11 @@ class ReportTable(msgspec.Struct, frozen=True):
 
 def group_tables(group: RunGroup) -> list[ReportTable]:
     if group.benchmark == "sage":
-        return [_paper_columns(group), *_rest(group)]
+        rest = _by_figure(group, "Bands, and turns of the seeker", _BANDS)
+        return [_paper_columns(group), *([rest] if rest.rows else [])]
     if group.benchmark == "esc-eval":
         return [_paper_columns(group), *_by_judge(group)]
-    return [_by_figure(group)]
+    return [_by_figure(group, _title(group), *_notes(group))]
 
 
 def paper_columns(benchmark: str) -> ReportTable | None:
@@ -248,17 +249,6 @@ def paper_columns(benchmark: str) -> ReportTable | None:
         rows.append(TableRow(str(row[0]), str(row[1]), cells, marks=marks))
     how = f"As printed in arXiv:2508.09521: {printed.how}. Not measured by us and not comparable with ours."
     return ReportTable(f"{printed.title}, for orientation", "model", printed.columns, tuple(rows), (how,), paper=True)
-
-
-def confusion_table(title: str, confusion: dict[str, dict[str, int]]) -> ReportTable:
-    """Stated strategies in the rows, those that were read out of the replies in the columns."""
-    columns = tuple(name for name in STRATEGIES.ids if any(name in read for read in confusion.values()))
-    rows = tuple(
-        TableRow(stated, "", tuple(Figure(name, confusion[stated].get(name, 0)) for name in columns))
-        for stated in STRATEGIES.ids
-        if stated in confusion
-    )
-    return ReportTable(title, "stated", columns, rows, ("How many replies that state a strategy were read as which.",))
 
 
 def pair_table(pair: PairedRuns) -> ReportTable:
@@ -319,20 +309,6 @@ def _paper_columns(group: RunGroup) -> ReportTable:
     return ReportTable(_title(group), "model", columns, tuple(rows), _notes(group))
 
 
-def _rest(group: RunGroup) -> list[ReportTable]:
-    """What SAGE tells beside the paper's columns: bands and lengths."""
-    known = columns_of(group.benchmark)
-    names = list(dict.fromkeys(f.name for run in group.runs for f in run.result.figures if f.name not in known))
-    if not names:
-        return []
-    rows = tuple(
-        TableRow(run.label, "", tuple(run.result.figure(name) for name in names), run.colour) for run in group.runs
-    )
-    bands = ("Dialogues by final emotion: S from 100, A from 70, B from 40, C from 10, F below 10.",)
-    columns = tuple(name.removeprefix("band ") for name in names)
-    return [ReportTable("Bands, and turns of the seeker", "model", columns, rows, bands)]
-
-
 def _by_judge(group: RunGroup) -> list[ReportTable]:
     """Dimensions in the rows; for each run a column for each judge and one for their mean."""
     judges = list(dict.fromkeys(place.judge for run in group.runs for _, place in _places(run) if place.judge))
@@ -351,10 +327,15 @@ def _by_judge(group: RunGroup) -> list[ReportTable]:
     return tables
 
 
-def _by_figure(group: RunGroup) -> ReportTable:
-    """Figures in the rows, a column for each run; where figures carry a language, one for each of both."""
-    languages = list(dict.fromkeys(place.language for run in group.runs for _, place in _places(run)))
-    found = {(place.column, run.number, place.language): f for run in group.runs for f, place in _places(run)}
+def _by_figure(group: RunGroup, title: str, *notes: str) -> ReportTable:
+    """Figures in the rows, a column for each run; where figures carry a language, one for each of both.
+
+    The paper's columns are left out: they have a table of their own.
+    """
+    known = columns_of(group.benchmark)
+    placed = [(figure, place, run) for run in group.runs for figure, place in _places(run) if place.column not in known]
+    languages = list(dict.fromkeys(place.language for _, place, _ in placed))
+    found = {(place.column, run.number, place.language): figure for figure, place, run in placed}
     heads = [(run, language) for run in group.runs for language in languages]
     rows = tuple(
         TableRow(
@@ -365,7 +346,7 @@ def _by_figure(group: RunGroup) -> ReportTable:
         for name in dict.fromkeys(name for name, _, _ in found)
     )
     columns = tuple(f"{run.label}, {LANGUAGE_NAMES[language]}" if language else run.label for run, language in heads)
-    return ReportTable(_title(group), "figure", columns, rows, _notes(group))
+    return ReportTable(title, "figure", columns, rows, notes)
 
 
 def _places(run: ReportRun) -> list[tuple[Figure, FigureName]]:
