@@ -15,6 +15,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -54,7 +55,8 @@ def measure(
     figures: list[Figure] = []
     # who judged a dialogue changes nothing about its words
     comparable = {name: value for name, value in source.comparable.items() if name not in ("judge", "parser")}
-    found: dict[str, StrategyCounts] = {}
+    # by language: stated strategies, people's, and where people's are from
+    found: dict[str, dict[str, Any]] = {}
     signatures: dict[str, str] = {}  # what sacreBLEU did, per language
     notes = ["Distinct-n falls and self-BLEU rises as a set grows: compare sets of about the same size."]
     scores: dict[str, dict[str, float | None]] = defaultdict(dict)
@@ -66,10 +68,10 @@ def measure(
         theirs = (people or {}).get(language) or count_strategies(one.reference_strategies for one in outputs)
         stated = count_strategies(one.strategies for one in outputs)
         if stated and theirs:
-            found[language] = StrategyCounts(stated, dict(theirs), people_source or "the references")
+            found[language] = {"model": stated, "people": dict(theirs), "source": people_source or "the references"}
         figures += [
             msgspec.structs.replace(figure, name=f"{language}/{figure.name}")
-            for figure in (*own.figures(), *own.distance(theirs))
+            for figure in own.figures(theirs)
             if figure.value is not None
         ]
         if own.signature:
@@ -87,7 +89,7 @@ def measure(
         "dialogues": len({one.dialogue for one in source.outputs}),
         "input": source.kind,
         "sacrebleu": signatures,
-        "strategies": {language: msgspec.to_builtins(each) for language, each in found.items()},
+        "strategies": found,
     }
     comparable["cases"] = cases_digest(sorted(one.id for one in source.transcripts))
     if embed:
@@ -135,7 +137,8 @@ class _LanguageReplies:
             ]
         return {name: np.array(column, dtype=np.float64) for name, column in values.items()}
 
-    def figures(self) -> list[Figure]:
+    def figures(self, people: Mapping[str, int]) -> list[Figure]:
+        """All figures, in the order of their meanings; the distance to people's strategies where both state some."""
         made = {name: self._mean(name, values) for name, values in self.values.items()}
         for name, share in (("length-p10", 10), ("length-p90", 90)):
             value = float(np.percentile(self.values["length"], share))
@@ -151,13 +154,10 @@ class _LanguageReplies:
                 made[name], self.signature = metrics.bleu_figure(
                     name, self.replies, references, self.language, self.resamples
                 )
-        return [made[name] for name in meanings()["diversity"] if name in made]
-
-    def distance(self, people: Mapping[str, int]) -> list[Figure]:
         stated = [one.strategies for one in self.outputs]
-        if not people or not any(stated):
-            return []
-        return [distance_figure("strategy-distance", stated, people, self.resamples)]
+        if people and any(stated):
+            made["strategy-distance"] = distance_figure("strategy-distance", stated, people, self.resamples)
+        return [made[name] for name in meanings()["diversity"] if name in made]
 
     def within(self) -> dict[str, float]:
         """For each dialogue with two replies or more, their mean cosine."""
@@ -195,14 +195,6 @@ def _texts(output: Output) -> list[str]:
 
 def _by(speaker: str, output: Output) -> list[str]:
     return [turn.text for turn in output.history if turn.speaker == speaker]
-
-
-class StrategyCounts(msgspec.Struct, frozen=True):
-    """How often each strategy occurs, model and people, and where people's come from."""
-
-    model: dict[str, int]
-    people: dict[str, int]
-    source: str
 
 
 def shares(counted: Mapping[str, int]) -> dict[str, float]:
