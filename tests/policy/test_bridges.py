@@ -20,7 +20,7 @@ from tests.reward.judge_process import JudgeProcess
 from compeer.cer.item import PastTurn
 from compeer.dialogue import read_rows, write_rows
 from compeer.errors import UserError
-from compeer.policy.bridges import files as reward_file
+from compeer.policy.bridges import environment as reward_file
 from compeer.policy.bridges import ms_swift, verl
 from compeer.policy.composite import PromptRecord, Scored
 from compeer.policy.prompts import encoded

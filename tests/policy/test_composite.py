@@ -220,9 +220,9 @@ def test_an_output_that_never_came_to_its_end_has_no_reply(whole: bool) -> None:
 def test_a_group_cut_in_two_is_refused_with_the_arithmetic() -> None:
     function = CompositeReward(ByRule(), Letters(), group=4)
     rows = [encoded(prompt_record("a"))] * 2 + [encoded(prompt_record("b"))] * 2
-    with pytest.raises(UserError, match="The 4 outputs of this process are not whole groups of 4"):
+    with pytest.raises(UserError, match="outputs for a are in this process, and groups have 4: a group was split"):
         function(completions=["x"] * 4, prompt_record=rows)
-    with pytest.raises(UserError, match="6 outputs of this process"):
+    with pytest.raises(UserError, match="6 outputs for a are in this process"):
         function(completions=["x"] * 6, prompt_record=[encoded(prompt_record("a"))] * 6)
 
 

@@ -18,7 +18,7 @@ from tests.reward.judge_process import JudgeProcess
 
 from compeer.dialogue import write_rows
 from compeer.errors import UserError
-from compeer.policy.bridges import files
+from compeer.policy.bridges import environment
 from compeer.policy.bridges.environment import Support
 from compeer.policy.bridges.server import application
 from compeer.policy.multi_turn import Talk, TalkReward
@@ -39,9 +39,9 @@ def alone(judge: JudgeProcess, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A configuration of single outputs, with a judge behind a real port."""
     file = tmp_path_factory.mktemp("alone") / "reward.yaml"
     file.write_text(f"variant: urp\ngroup: 4\njudge: {{ spec: '{judge.url}', budget: 30 }}\n")
-    files.opened(str(file)).embedder = Letters()
+    environment.opened(str(file)).embedder = Letters()
     yield str(file)
-    files.opened(str(file)).judge.close()  # type: ignore[union-attr]
+    environment.opened(str(file)).judge.close()  # type: ignore[union-attr]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,9 @@ def talking(judge: JudgeProcess, tmp_path_factory: pytest.TempPathFactory) -> It
             f"variant: urp\ngroup: 2\njudge: {{ spec: '{judge.url}', budget: 30 }}\n"
             f"conversation: {{ seeker: 'openai:seeker', base_url: '{seeker.base_url}', talks: {{ turns: 2 }} }}\n"
         )
-        files.opened(str(file)).embedder = Letters()
+        environment.opened(str(file)).embedder = Letters()
         yield str(file), seeker
-        files.opened(str(file)).judge.close()  # type: ignore[union-attr]
+        environment.opened(str(file)).judge.close()  # type: ignore[union-attr]
 
 
 @asynccontextmanager

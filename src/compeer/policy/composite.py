@@ -181,7 +181,8 @@ class CompositeReward:
             raise UserError(
                 f"{len(completions)} outputs came with {len(prompt_record)} rows of the column `prompt_record`."
             )
-        groups = self._groups([text_of(one) for one in completions], list(prompt_record))
+        sizes = () if self.group is None else (self.group,)
+        groups = grouped([text_of(one) for one in completions], prompt_record, sizes)
         scored = self.score(groups, cut=self._cut(columns.get("completion_ids")))
         if log_metric:
             for name, value in summary(scored).items():
@@ -289,21 +290,24 @@ class CompositeReward:
             return []
         return [not one or one[-1] not in self.ends for one in ids]
 
-    def _groups(self, outputs: list[str], rows: list[str]) -> list[tuple[PromptRecord, list[str]]]:
-        numbered = list(zip(rows, outputs, strict=True))
-        if self.group is None:
-            return [
-                (read_record(row), [output for _, output in rest])
-                for row, rest in itertools.groupby(numbered, lambda one: one[0])
-            ]
-        size = self.group
-        groups = [numbered[at : at + size] for at in range(0, len(numbered), size)]
-        if any(len(group) != size or len({row for row, _ in group}) != 1 for group in groups):
+
+def grouped(
+    outputs: Sequence[str], records: Sequence[str], sizes: Sequence[int] = ()
+) -> list[tuple[PromptRecord, list[str]]]:
+    """Outputs to one prompt that lie side by side, divided by the first of these sizes that fits; without sizes all of
+    them are one group."""
+    groups: list[tuple[PromptRecord, list[str]]] = []
+    for record, rows in itertools.groupby(zip(records, outputs, strict=True), lambda row: row[0]):
+        prompt, written = read_record(record), [output for _, output in rows]
+        size = next((size for size in sizes or [len(written)] if len(written) % size == 0), None)
+        if size is None:
             raise UserError(
-                f"The {len(numbered)} outputs of this process are not whole groups of {size}. "
-                f"Choose a batch a process (micro batch x accumulation) that {size} divides."
+                f"{len(written)} outputs for {prompt.id} are in this process, and groups have "
+                f"{' or '.join(map(str, sizes))}: a group was split. Choose a batch per process that this divides "
+                "(micro_batch x accumulation; in ms-swift per_device_train_batch_size x steps_per_generation)."
             )
-        return [(read_record(group[0][0]), [output for _, output in group]) for group in groups]
+        groups += [(prompt, written[at : at + size]) for at in range(0, len(written), size)]
+    return groups
 
 
 def summary(scored: Sequence[Scored]) -> dict[str, float]:

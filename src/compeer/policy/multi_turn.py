@@ -106,6 +106,18 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
         return relief(self.mood, rules) if reacted else None
 
 
+async def exchange(
+    talk: Talk, output: str, seeker: Seeker | None, turns: int, *, ended: bool = True, seed: int | None = None
+) -> None:
+    """The supporter's turn and the seeker's reaction to it; without a seeker nobody reacts. `ended`: the output came to
+    its end by itself. Afterwards `talk.end` says whether the conversation is over."""
+    talk.answered(output, ended)
+    if talk.end is None and seeker is not None:
+        talk.reacted(await seeker.react(talk.said(), talk.mood, talk.language, seed), seeker.settings.rules)
+    if talk.end is None and len(talk.exchanges) >= turns:
+        talk.end = "turns"
+
+
 def begin(messages: Sequence[dict[str, Any]], rules: MoodRules) -> Talk:
     """The conversation that a prompt begins: messages for a chat template, the last one the seeker's."""
     spoken = [one for one in messages if one["role"] in ("user", "assistant")]
@@ -172,13 +184,10 @@ class TalkRollout:
             added, logprobs = self.generate([row.prompt + row.written for row in going], trainer)
             for at, row in enumerate(going):
                 row.add(added[at], 1, logprobs[at] if logprobs else None)
-                row.talk.answered(speech.text(added[at]), speech.ended(added[at]))
-            going = [row for row in going if row.talk.end is None]
-            for row, reaction in zip(going, self._reactions(going, step, turn), strict=True):
-                row.talk.reacted(reaction, rules)
+            self._background.submit(self._turn(going, added, speech, f"{step}/{{}}/{turn}")).result()
             for row in going:
                 if row.talk.end is None:
-                    self._pass_on(row, speech, last=turn + 1 == self.settings.turns)
+                    self._pass_on(row, speech)
         return {
             "prompt_ids": [row.prompt for row in rows],
             "completion_ids": [row.written for row in rows],
@@ -191,27 +200,28 @@ class TalkRollout:
         self._background.submit(self.seeker.model.close()).result(30)
         self._background.close()
 
-    def _pass_on(self, row: _Row, speech: TurnTokens, last: bool) -> None:
-        """The seeker's words into the policy's context, unless the conversation is over."""
+    async def _turn(self, rows: list[_Row], added: list[Ids], speech: TurnTokens, draw: str) -> None:
+        """A turn of all conversations at once. Each seeker has a draw of its own, the same when a run is repeated."""
+        turns = [
+            exchange(
+                row.talk,
+                speech.text(ids),
+                self.seeker,
+                self.settings.turns,
+                ended=speech.ended(ids),
+                seed=_seed(draw.format(row.number)),
+            )
+            for row, ids in zip(rows, added, strict=True)
+        ]
+        await asyncio.gather(*turns)
+
+    def _pass_on(self, row: _Row, speech: TurnTokens) -> None:
+        """The seeker's words into the policy's context, unless the conversation grows too long with them."""
         between = speech.between(row.talk.said()[-1].text)
-        if last:
-            row.talk.end = "turns"
-        elif len(row.prompt) + len(row.written) + len(between) >= self.settings.longest:
+        if len(row.prompt) + len(row.written) + len(between) >= self.settings.longest:
             row.talk.end = "length"
         else:
             row.add(between, 0, [0.0] * len(between))
-
-    def _reactions(self, rows: list[_Row], step: int, turn: int) -> list[Reaction]:
-        """All seekers at once, each with a draw of its own, the same when a run is repeated."""
-
-        async def all_of_them() -> list[Reaction]:
-            reactions = [
-                self.seeker.react(row.talk.said(), row.talk.mood, row.talk.language, _seed(step, row.number, turn))
-                for row in rows
-            ]
-            return await asyncio.gather(*reactions)
-
-        return self._background.submit(all_of_them()).result()
 
 
 class TurnTokens:
@@ -264,8 +274,8 @@ class _Row:
         self.logprobs += logprobs or []
 
 
-def _seed(step: int, row: int, turn: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{step}/{row}/{turn}".encode(), digest_size=4).digest()) >> 1
+def _seed(draw: str) -> int:
+    return int.from_bytes(hashlib.blake2b(draw.encode(), digest_size=4).digest()) >> 1
 
 
 class TalkWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,8 +1,7 @@
 """The policy's reward in other trainers. Nothing here imports TRL, and nothing else needs this package.
 
 datasets     CER items as datasets of TRL, OpenAI and ShareGPT: `compeer cer export`
-environment  prompts, the seeker and the reward of a group, behind every environment; where a group meets
-files        CER histories as rows that other trainers read; the reward of a configuration, also by COMPEER_REWARD
+environment  what the others share: the reward of a configuration, prompts, the seeker; where a group meets
 ms_swift     a reward plugin for ms-swift
 server       the environment over HTTP: sessions of OpenEnv, the remote reward of OpenRLHF
 trl          a class for TRL's `environment_factory`, a client of that server

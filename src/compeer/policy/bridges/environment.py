@@ -1,35 +1,112 @@
-"""Conversations for trainers that sample outputs themselves: prompts, the seeker, and the reward of a whole group.
+"""What the bridges share: prompts, the reward of a configuration, the seeker, and the reward of a whole group.
 
-Every trainer has its own idea of an environment, and the same three things are behind all of ours (`Support`): prompts
-from `compeer cer export --format trl-grpo`, the simulated seeker of `policy.seeker`, and the reward of a configuration
-of `compeer policy grpo`. Without `conversation` in that file an episode is one output; with it the seeker answers, and
-the reward is that of whole conversations (`policy.multi_turn`).
+Every trainer has its own idea of a reward and an environment, and the same things are behind all of ours:
 
-Equation 5 compares the outputs of one group, so a group must be complete before any of its members has a reward. Where
-a trainer hands over a whole group, `Support.score` takes it. Where it hands over one output at a time, the members wait
-for one another (`Meeting`).
+**Reward** (`opened`). That of any configuration of `compeer policy grpo`; only `variant`, `reward`, `judge`,
+`embedder`, `conversation` and `group` are read. The file is named by the caller or by the environment variable
+COMPEER_REWARD, because most trainers make their reward functions without arguments. A process opens it once.
+
+**Prompts.** `rows` are what GRPO here would ask (`policy.prompts`), in the form that ms-swift and verl share: text with
+an `<image>` for each picture, and the pictures' paths in a list beside it. An environment takes those of `compeer cer
+export --format trl-grpo` (`read_tasks`).
+
+**Conversations** (`Support`). Without `conversation` in the configuration an episode is one output; with it the
+simulated seeker of `policy.seeker` answers, and the reward is that of whole conversations (`policy.multi_turn`).
+
+**Groups** (`Meeting`). Equation 5 compares the outputs of one group, so a group must be complete before any of its
+members has a reward. Where a trainer hands over a whole group, `Support.score` takes it. Where it hands over one output
+at a time, the members wait for one another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from compeer.config import read_yaml
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
-from compeer.policy.bridges.files import opened, read, reward_file
-from compeer.policy.composite import Scored, read_record
-from compeer.policy.multi_turn import Exchange, Talk, TalkReward
+from compeer.models.embedding import Embedder
+from compeer.policy.composite import CompositeReward, Scored, read_record
+from compeer.policy.grpo.arguments import find_start
+from compeer.policy.grpo.config import GrpoConfig, config_of
+from compeer.policy.multi_turn import Exchange, Talk, TalkReward, exchange
+from compeer.policy.prompts import encoded
 from compeer.policy.seeker import SAGE, Seeker
 from compeer.reasoning.ontology import Language
 
 #: seconds that the first of a group waits for the last; then those that came are scored without the rest
 PATIENCE = 600.0
+PLACE = "<image>"
 Guest = TypeVar("Guest")
 Row = TypeVar("Row")
+
+
+VARIABLE = "COMPEER_REWARD"
+_READ = ("variant", "reward", "judge", "embedder", "conversation", "group")
+
+
+def reward_file(path: str | None = None) -> str:
+    """The path of this configuration, or of the one that COMPEER_REWARD names."""
+    name = path or os.environ.get(VARIABLE)
+    if not name:
+        raise UserError(f"No reward is named: set {VARIABLE} to a configuration of compeer policy grpo.")
+    return str(Path(name).resolve())
+
+
+def opened(path: str | None = None) -> CompositeReward:
+    """The reward of this file, or of the one that COMPEER_REWARD names; the same object every time."""
+    return _opened(reward_file(path))
+
+
+def read(path: str) -> GrpoConfig:
+    """The part of a configuration that concerns the reward; the rest is left empty."""
+    values = read_yaml(path)
+    kept = {name: values[name] for name in _READ if values.get(name) is not None}
+    return config_of({"out": "-", "model": "-", "data": ["-"], **kept}, path)
+
+
+@functools.cache
+def _opened(path: str) -> CompositeReward:
+    config = read(path)
+    judge = config.judge.client() if config.judge and config.reward.source != "rules" else None
+    return CompositeReward(judge, Embedder(config.embedder), config.reward)
+
+
+def rows(config: GrpoConfig) -> Iterator[dict[str, Any]]:
+    """The prompts of a GRPO configuration, shortened as they are there: `messages`, `images` and `prompt_record`."""
+    from compeer.models.checkpoint import ChatTokenizer, open_tokenizer
+    from compeer.policy.prompts import fitting
+    from compeer.policy.sft import items_of
+
+    words = ChatTokenizer(*open_tokenizer(find_start(config).base))
+    for one in fitting(items_of(config.data), words, config)[0]:
+        messages, images = placed(one.messages)
+        yield {"messages": messages, "images": images, "prompt_record": encoded(one.prompt_record)}
+
+
+def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[str]]:
+    """Messages as text with a mark for each picture, and the pictures.
+
+    >>> parts = [{"type": "image", "path": "a.png"}, {"type": "text", "text": "<image>?"}]
+    >>> placed([{"role": "user", "content": parts}])
+    ([{'role': 'user', 'content': '<image>< image>?'}], ['a.png'])
+    """
+    made, images = [], []
+    for message in messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        images += [part["path"] for part in parts if part["type"] == "image"]
+        text = "".join(PLACE if part["type"] == "image" else part["text"].replace(PLACE, "< image>") for part in parts)
+        made.append({"role": message["role"], "content": text})
+    return made, images
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -78,11 +155,7 @@ class Support:
 
     async def answer(self, talk: Talk, output: str, seed: int | None = None) -> str | None:
         """Add the supporter's output. What the seeker says to it; None when the conversation is over."""
-        talk.answered(output, ended=True)
-        if talk.end is None and self.seeker is not None:
-            talk.reacted(await self.seeker.react(talk.said(), talk.mood, talk.language, seed), self.rules)
-        if talk.end is None and len(talk.exchanges) >= self.turns:
-            talk.end = "turns"
+        await exchange(talk, output, self.seeker, self.turns, seed=seed)
         return talk.said()[-1].text if talk.end is None else None
 
     def score(self, prompt_record: str, talks: Sequence[Talk]) -> list[dict[str, float]]:
@@ -125,51 +198,40 @@ class Meeting(Generic[Guest, Row]):
     def __init__(self, score: Callable[[str, list[Guest]], list[Row]], patience: float = PATIENCE) -> None:
         self.score, self.patience = score, patience
         self.incomplete = 0  # groups that were scored without all of their members
-        self._tables: dict[str, _Table[Guest, Row]] = {}
+        self._tables: dict[str, _Table[Guest, Row]] = {}  # those that are waited for
 
     @property
     def waiting(self) -> int:
         """How many members wait for the rest of their groups."""
-        return sum(len(table.seats) for table in self._tables.values())
+        return sum(len(table.guests) for table in self._tables.values())
 
     async def join(self, name: str, size: int, guest: Guest) -> Row:
         """This member's row, once its group is complete or its patience is over."""
-        loop = asyncio.get_running_loop()
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = _Table(name, size)
-            table.timer = loop.call_later(self.patience, self._rise, table)
-        seat: asyncio.Future[Row] = loop.create_future()
-        table.seats.append((guest, seat))
-        if len(table.seats) >= size:
-            self._rise(table)
-        return await seat
+            table = self._tables[name] = _Table()
+            table.rows = asyncio.create_task(self._scored(name, table))
+        place = len(table.guests)
+        table.guests.append(guest)
+        if len(table.guests) >= size:  # who comes now begins another group
+            self._tables.pop(name).complete.set()
+        return (await asyncio.shield(table.rows))[place]  # who leaves does not take the others' rows along
 
-    def _rise(self, table: _Table[Guest, Row]) -> None:
-        """Nobody joins this table any more; its members are scored, elsewhere, because that takes a while."""
-        if self._tables.get(table.name) is table:
-            del self._tables[table.name]
-            if table.timer is not None:
-                table.timer.cancel()
-            self.incomplete += len(table.seats) < table.size
-            table.work = asyncio.get_running_loop().create_task(self._served(table))
-
-    async def _served(self, table: _Table[Guest, Row]) -> None:
-        try:
-            rows = await asyncio.to_thread(self.score, table.name, [guest for guest, _ in table.seats])
-        except Exception as error:  # everybody who waits must hear of it
-            for _, seat in table.seats:
-                if not seat.done():
-                    seat.set_exception(error)
-            return
-        for (_, seat), row in zip(table.seats, rows, strict=True):
-            if not seat.done():
-                seat.set_result(row)
+    async def _scored(self, name: str, table: _Table[Guest, Row]) -> list[Row]:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.patience):
+                await table.complete.wait()
+        if not table.complete.is_set():
+            del self._tables[name]
+            self.incomplete += 1
+        return await asyncio.to_thread(self.score, name, table.guests)  # that takes a while
 
 
 class _Table(Generic[Guest, Row]):
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.size = name, size
-        self.seats: list[tuple[Guest, asyncio.Future[Row]]] = []
-        self.timer: asyncio.TimerHandle | None = None
-        self.work: asyncio.Task[None] | None = None
+    """One group: who has come, and the task that scores them."""
+
+    rows: asyncio.Task[list[Row]]
+
+    def __init__(self) -> None:
+        self.guests: list[Guest] = []
+        self.complete = asyncio.Event()

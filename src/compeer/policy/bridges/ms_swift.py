@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from compeer.errors import UserError
-from compeer.policy.bridges.files import opened
-from compeer.policy.composite import PromptRecord, read_record
+from compeer.policy.bridges.environment import opened, rows
+from compeer.policy.composite import grouped
 
 
 class CompeerReward:
@@ -36,24 +35,8 @@ class CompeerReward:
                 f"{len(completions)} outputs came with {len(prompt_record)} rows of the column `prompt_record`. "
                 "Make the dataset with python -m compeer.policy.bridges.ms_swift."
             )
-        scored = opened(self.config).score(self._groups(completions, prompt_record))
+        scored = opened(self.config).score(grouped(completions, prompt_record, self.sizes))
         return [row.reward for row in scored]
-
-    def _groups(self, completions: Sequence[str], prompt_record: Sequence[str]) -> list[tuple[PromptRecord, list[str]]]:
-        groups: list[tuple[PromptRecord, list[str]]] = []
-        for record, rows in groupby(zip(prompt_record, completions, strict=True), lambda row: row[0]):
-            outputs = [output for _, output in rows]
-            what = read_record(record)
-            size = next((size for size in self.sizes if len(outputs) % size == 0), None)
-            if self.sizes and size is None:
-                wanted = " or ".join(map(str, self.sizes))
-                raise UserError(
-                    f"{len(outputs)} outputs for {what.id} are in this process, and groups have {wanted}: a group "
-                    "was split. Choose per_device_train_batch_size x steps_per_generation that num_generations divides."
-                )
-            step = size or len(outputs)
-            groups += [(what, outputs[at : at + step]) for at in range(0, len(outputs), step)]
-        return groups
 
 
 def register() -> bool:
@@ -72,16 +55,11 @@ def register() -> bool:
 def main(words: Sequence[str]) -> None:
     """CONFIG OUT: the prompts of a GRPO configuration as a dataset of ms-swift."""
     from compeer.dialogue import write_rows
-    from compeer.policy.bridges.files import rows
     from compeer.policy.grpo.config import read_config
 
     if len(words) != 2:
         raise SystemExit("python -m compeer.policy.bridges.ms_swift CONFIG OUT.jsonl")
-    made = (
-        {"messages": row.messages, "images": row.images, "prompt_record": row.prompt_record}
-        for row in rows(read_config(words[0]))
-    )
-    print(f"{write_rows(words[1], made):,} prompts in {words[1]}")
+    print(f"{write_rows(words[1], rows(read_config(words[0]))):,} prompts in {words[1]}")
 
 
 register()

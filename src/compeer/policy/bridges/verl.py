@@ -25,8 +25,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.bridges.environment import PATIENCE, Meeting, told
-from compeer.policy.bridges.files import opened
+from compeer.policy.bridges.environment import PATIENCE, Meeting, opened, rows, told
 from compeer.policy.composite import CompositeReward, Scored, read_record
 
 Extra = Mapping[str, Any]
@@ -109,7 +108,6 @@ def main(words: Sequence[str]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    from compeer.policy.bridges.files import rows
     from compeer.policy.grpo.config import read_config
 
     if len(words) not in (2, 3):
@@ -119,11 +117,11 @@ def main(words: Sequence[str]) -> None:
     made = [
         {
             "data_source": "compeer",
-            "prompt": row.messages,
-            "images": row.images,
+            "prompt": row["messages"],
+            "images": row["images"],
             "ability": "support",
-            "reward_model": {"style": "rule", "ground_truth": row.reference},
-            "extra_info": {"prompt_record": row.prompt_record, "group": group, "index": index},
+            "reward_model": {"style": "rule", "ground_truth": read_record(row["prompt_record"]).reference},
+            "extra_info": {"prompt_record": row["prompt_record"], "group": group, "index": index},
         }
         for index, row in enumerate(rows(config))
     ]
