@@ -46,9 +46,8 @@ def test_the_conversation_that_once_went_wrong() -> None:
     assert situations == ["first disclosure", "asked and said yes", "means at hand", "already taken or hurt"]
     assert all(row_of(reply) and not assessment.ask_model for assessment, reply, _ in turns)
     last = turns[-1][0]
-    assert last.lines[0].endswith("911") and last.emergency_href == "tel:911" and last.urgent_number
+    assert last.lines[0].endswith("911") and last.help and last.help.emergency_href == "tel:911"
     assert "911" in str(last.banner).split("\n")[0] and "Poison" in last.lines[1]
-    assert "analysis" in last.hide and "answer_again" in last.hide
 
 
 @pytest.mark.parametrize(
@@ -188,12 +187,6 @@ def test_thinking_is_read_too_and_not_shown_in_a_crisis() -> None:
     assert crisis.thinking("history", "They want to die. ") == "" and crisis.hides("history")
 
 
-def test_the_audit_counts_and_holds_no_text() -> None:
-    guard = ConversationGuard(country="US")
-    asyncio.run(guard.assess([Said("seeker", "I want to die because of Anna")], "en"))
-    assert guard.audit.counts["level high"] == 1 and "Anna" not in str(guard.audit.counts)
-
-
 def test_unknown_countries_get_the_directory_and_wrong_codes_an_error() -> None:
     assessment = talk(["I want to die"], country="MN")[0][0]
     assert "findahelpline.com" in " ".join(assessment.lines)
@@ -265,7 +258,6 @@ def _at_high_risk() -> list[list[str]]:
 def test_at_high_risk_a_place_means_an_hour_or_a_wound_is_enough(language: str, message: str, levels: str) -> None:
     told = talk(["i want to die" if language == "en" else "我不想活了", message], language)[-1][0]
     assert told.level in levels.split()
-    assert told.urgent_number == (told.level == "emergency")
 
 
 @pytest.mark.parametrize(

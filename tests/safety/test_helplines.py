@@ -7,7 +7,7 @@ import re
 import pytest
 
 from compeer.errors import UserError
-from compeer.safety.helplines import SEVERAL, country, help_for, helpline, helplines, lines
+from compeer.safety.helplines import SEVERAL, country, help_for, helpline, helplines
 
 
 def test_at_least_forty_countries_each_with_numbers_a_link_can_hold() -> None:
@@ -27,9 +27,9 @@ def test_the_danger_picks_the_line_and_something_taken_poison_control() -> None:
 
 
 def test_the_emergency_number_stands_first() -> None:
-    assert lines("US")[0] == "In immediate danger, call 911"
-    assert "120（急救）" in lines("CN", "zh")[0]
-    assert "local emergency number" in lines(None)[0] and "findahelpline.com" in lines("XX")[-1]
+    assert help_for("US").words()[0] == "In immediate danger, call 911"
+    assert "120（急救）" in help_for("CN", "zh").words("zh")[0]
+    assert "local emergency number" in help_for(None).words()[0] and "findahelpline.com" in help_for("XX").words()[-1]
 
 
 def test_which_country() -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from compeer.safety.conversation_guard import Assessment, Audit, ConversationGuard, Outcome, ReplyScreen, Said
+from compeer.safety.conversation_guard import Assessment, ConversationGuard, Outcome, ReplyScreen, Said
 from compeer.safety.levels import Danger, Finding, Level, Risk, Span, at_least, worst
 from compeer.safety.lexicon import lexicon
 from compeer.safety.normalise import fold
@@ -71,7 +71,6 @@ def discloses_crisis(dialogue_texts: Iterable[str]) -> bool:
 
 __all__ = [
     "Assessment",
-    "Audit",
     "ConversationGuard",
     "Danger",
     "Finding",

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import Literal
 
 import msgspec
 
-from compeer.safety.levels import Level
+from compeer.safety.levels import DATA, Level
 from compeer.typed import from_json
 
 Question = Literal["taken", "desire", "plan", "means", "in_danger", "safe_now", "who_is_near"]
@@ -67,9 +66,8 @@ class _Read(msgspec.Struct, frozen=True):
 @cache
 def table() -> tuple[_Read, ...]:
     """Every kind with its patterns."""
-    text = (resources.files("compeer.safety") / "data" / "answers.json").read_text(encoding="utf-8")
     made = []
-    for kind in from_json(text, _Table).kinds:
+    for kind in from_json((DATA / "answers.json").read_bytes(), _Table).kinds:
         english, chinese = "|".join(f"(?:{one})" for one in kind.en), "|".join(f"(?:{one})" for one in kind.zh)
         if kind.where == "begin":
             english, chinese = f"{_LEAD}(?:{english})", f"{_LEAD_ZH}(?:{chinese})"

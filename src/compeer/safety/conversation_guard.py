@@ -2,7 +2,7 @@
 
     guard = ConversationGuard(country="GB")
     assessment = await guard.assess(history, "en", reader=reader)     the whole conversation, before the model is asked
-    show(assessment.banner, assessment.lines); hide(assessment.hide)
+    show(assessment.banner, assessment.lines)
     screen = guard.screen(assessment, history, "en")
     if assessment.ask_model:                                   else the words are ours, and the model is not asked
         show(screen.feed(piece))                               the reply, by the sentence; at high risk as a whole
@@ -20,14 +20,11 @@ From watch on a model speaks only if it has been checked (`checked`: by a red-te
 shipped model has passed one), and only where its reply holds up (`outgoing.fits_a_crisis`); at high risk, besides, only
 when the person has been asked about their safety and said no, and neither means nor anything taken were named. In an
 emergency never.
-
-`Audit` counts what happened, without any text.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -57,8 +54,6 @@ from compeer.safety.screen import lexicon_finding
 if TYPE_CHECKING:
     from compeer.safety.guard import Guard
 
-#: what a page does not show while risk is high
-HIDDEN = ("analysis", "curves", "answer_again", "reasoning")
 _MOST_READINGS = 4096
 #: the last messages of the person at which the reader is asked, where it was not asked before
 MOST_ASKED = 8
@@ -88,31 +83,35 @@ class Said(NamedTuple):
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """What a conversation means for safety, before its newest message is answered.
 
-    `banner`, `lines`: to show now, the emergency number first. `help`: the same with links. `urgent_number`: it stands
-    above everything else. `ask_model`: False where our words alone may be shown; `reply` has them. `guidance` is added
-    to the model's instructions. `hide`: parts of a page that are not shown now.
+    `banner`, `lines`: to show now, the emergency number first. `help`: the same with links. `ask_model`: False where
+    our words alone may be shown; `reply` has them. `guidance` is added to the model's instructions.
     """
 
-    level: Level = "none"
-    danger: Danger = "suicide"
-    kinds: tuple[str, ...] = ()
+    risk: Risk = Risk()
     banner: str | None = None
     lines: tuple[str, ...] = ()
     help: Help | None = None
-    emergency: str | None = None
-    emergency_href: str | None = None
-    urgent_number: bool = False
     guidance: str | None = None
     reminder: str | None = None
     ask_model: bool = True
-    hide: tuple[str, ...] = ()
     reply: PathReply | None = None  # ours: shown where the model is not asked, or where its reply does not hold up
     check_in: PathReply | None = None  # our question at watch, where the model does not ask
     uneasy: bool = False  # nothing was found, and the model's reply is read as a whole all the same
     listening: PathReply | None = None  # ours, where nothing was found and the model's reply is wrong for what was said
     country: str | None = None
-    risk: Risk = Risk()
     reading: Reading | None = None
+
+    @property
+    def level(self) -> Level:
+        return self.risk.level
+
+    @property
+    def danger(self) -> Danger:
+        return self.risk.danger
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.risk.kinds
 
     @property
     def urgent(self) -> bool:
@@ -133,25 +132,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
 
 
-class Audit:
-    """Counts of what happened in all conversations of a program: no text, no time, no person."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def assessed(self, assessment: Assessment) -> None:
-        self.counts["messages"] += 1
-        self.counts[f"level {assessment.level}"] += 1
-        if assessment.level != "none":
-            self.counts[f"danger {assessment.danger}"] += 1
-
-    def answered(self, outcome: Outcome) -> None:
-        if outcome.replaced:
-            self.counts[f"replaced {outcome.replaced}"] += 1
-        if outcome.hidden:
-            self.counts["steps hidden"] += len(outcome.hidden)
-
-
 class ConversationGuard:
     """The safety of one conversation, or of all conversations of a server that remembers nothing.
 
@@ -167,11 +147,9 @@ class ConversationGuard:
         use_locale: bool = True,
         model: Guard | None = None,
         breaks: Breaks | None = None,
-        audit: Audit | None = None,
         checked: bool = False,
     ) -> None:
-        self.country, self.model, self._breaks = country, model, breaks
-        self.audit, self.checked = audit or Audit(), checked
+        self.country, self.model, self._breaks, self.checked = country, model, breaks, checked
         self._environment: dict[str, str] | None = None if use_locale else {}
         self._country(None)  # a wrong code is said at once
         self.forget()
@@ -214,36 +192,28 @@ class ConversationGuard:
             listens = listening(past, help, language, right_after(history[-1].text))
             if newest_odds is not None and unsettling(newest_odds, language):
                 ours, ask_model = listening(past, help, language), self.checked
-        assessment = Assessment(
-            level=risk.level,
-            danger=risk.danger,
-            kinds=risk.kinds,
-            banner=shown.words if shown else None,
-            lines=shown.lines if shown else (),
-            help=shown.help if shown else None,
-            emergency=shown.help.emergency if shown else None,
-            emergency_href=shown.help.emergency_href if shown else None,
-            urgent_number=risk.level == "emergency",
+        words, numbers = shown or (None, None)
+        return Assessment(
+            risk=risk,
+            banner=words,
+            lines=tuple(numbers.words(language)) if numbers else (),
+            help=numbers,
             guidance=guidance(risk, where, language),
             reminder=None if at_least(risk.level, "high") else self._reminder(len(past), language),
             ask_model=ask_model,
-            hide=HIDDEN if at_least(risk.level, "high") else (),
             reply=ours,
             check_in=check_in,
             uneasy=risk.level == "none" and self._uneasy(history, earlier, newest_odds, language),
             listening=listens,
             country=where,
-            risk=risk,
             reading=newest.reading,
         )
-        self.audit.assessed(assessment)
-        return assessment
 
     def screen(self, assessment: Assessment, history: Sequence[Message] = (), language: str = "en") -> ReplyScreen:
         """What the reply to this history goes through."""
         said = next((turn.text for turn in reversed(history) if turn.speaker == "seeker"), "")
         before = [turn.text for turn in history if turn.speaker != "seeker"]
-        return ReplyScreen(assessment, language, self.audit, said, before)
+        return ReplyScreen(assessment, language, said, before)
 
     async def close(self) -> None:
         if self.model is not None:
@@ -393,11 +363,10 @@ class ReplyScreen:
         self,
         assessment: Assessment,
         language: str = "en",
-        audit: Audit | None = None,
         said: str | None = None,
         before: Sequence[str] = (),
     ) -> None:
-        self._assessment, self._language, self._audit = assessment, "zh" if language == "zh" else "en", audit
+        self._assessment, self._language = assessment, "zh" if language == "zh" else "en"
         calm = assessment.level == "none"
         self._held = Held(
             assessment.level, not calm, said=said if calm else None, uneasy=assessment.uneasy, before=before
@@ -433,17 +402,13 @@ class ReplyScreen:
         why = ours if not self._assessment.ask_model else "failed" if error is not None else self._held.verdict()
         rest = "" if why else self._held.finish()
         why = why or self._held.unsafe
-        if why is None:
-            asked = bool(asked_by(self._held.text))
-            question = self._assessment.check_in
-            if question is not None and not asked:
-                rest, asked = f"{rest}\n\n{question.text}", True
-            outcome = Outcome(asked=asked, hidden=hidden)
-        else:
-            rest, outcome = self._ours(why, hidden)
-        if self._audit:
-            self._audit.answered(outcome)
-        return rest, outcome
+        if why is not None:
+            return self._ours(why, hidden)
+        asked = bool(asked_by(self._held.text))
+        question = self._assessment.check_in
+        if question is not None and not asked:
+            rest, asked = f"{rest}\n\n{question.text}", True
+        return rest, Outcome(asked=asked, hidden=hidden)
 
     def _ours(self, why: str, hidden: tuple[str, ...]) -> tuple[str, Outcome]:
         prepared = self._assessment.reply or self._assessment.check_in
@@ -460,5 +425,7 @@ class ReplyScreen:
         if self._assessment.banner is None and why != "care":
             now = banner(Risk("watch"), self._assessment.country, self._language)
             if now is not None:
-                outcome = msgspec.structs.replace(outcome, banner=now.words, lines=now.lines)
+                words_now, numbers = now
+                lines = tuple(numbers.words(self._language))
+                outcome = msgspec.structs.replace(outcome, banner=words_now, lines=lines)
         return ("\n\n" if shown else "") + words, outcome

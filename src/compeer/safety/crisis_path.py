@@ -22,7 +22,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -30,7 +29,7 @@ import msgspec
 from compeer.safety.answers import Question
 from compeer.safety.context import Act, Reading, questions_in
 from compeer.safety.helplines import Help
-from compeer.safety.levels import DANGER_OF, Risk, at_least
+from compeer.safety.levels import DANGER_OF, DATA, Risk, at_least
 from compeer.safety.screen import OWN
 from compeer.typed import from_json
 
@@ -68,21 +67,13 @@ _LIGHT: tuple[Act, ...] = ("thanks", "leaving", "calmer", "few_words", "joking",
 
 
 class PathReply(msgspec.Struct, frozen=True):
-    """A reply of ours. `asks`: the question in it."""
+    """A reply of ours: a line of `data/crisis_replies.jsonl`, where `text` has the slots {emergency} and {line}, or
+    that line with the slots filled. `asks`: the question in it."""
 
     id: str
+    language: Literal["en", "zh"]
     situation: str
     asks: Question | Literal["none"]
-    text: str
-
-
-class Row(msgspec.Struct, frozen=True):
-    """A line of `data/crisis_replies.jsonl`; `text` has the slots {emergency} and {line}."""
-
-    id: str
-    language: str
-    situation: str
-    asks: str
     text: str
 
 
@@ -94,18 +85,42 @@ class Exchange(NamedTuple):
 
 
 @cache
-def rows() -> tuple[Row, ...]:
-    """Every reply."""
-    text = (resources.files("compeer.safety") / "data" / "crisis_replies.jsonl").read_text(encoding="utf-8")
-    return tuple(from_json(line, Row) for line in text.splitlines() if line.strip())
+def rows() -> tuple[PathReply, ...]:
+    """Every reply, with its slots."""
+    text = (DATA / "crisis_replies.jsonl").read_text(encoding="utf-8")
+    return tuple(from_json(line, PathReply) for line in text.splitlines() if line.strip())
 
 
-def row_of(reply: str) -> Row | None:
+def row_of(reply: str) -> PathReply | None:
     """Which of our replies a text contains, whatever stands in its slots."""
     for row, pieces in _pieces():
         if pieces[0] in reply and all(piece in reply for piece in pieces):
             return row
     return None
+
+
+class _Replies:
+    """Our replies in the language of a conversation, and which of them it has seen."""
+
+    def __init__(self, past: Sequence[Exchange], help: Help, language: str) -> None:
+        self.rows = [row for row in rows() if row.language == ("zh" if language == "zh" else "en")]
+        self.used = [row for exchange in past if (row := row_of(exchange.reply))]
+        self._help = help
+
+    def fresh(self, situation: str) -> list[PathReply]:
+        """Those for a situation that were not used yet."""
+        return [row for row in self.rows if row.situation == situation and row not in self.used]
+
+    def filled(self, row: PathReply) -> PathReply:
+        line = self._help.lines[0].short() if self._help.country else self._help.directory
+        text = row.text.replace("{emergency}", self._help.emergency).replace("{line}", line)
+        return msgspec.structs.replace(row, text=text)
+
+    def longest_ago(self, fitting: Sequence[PathReply]) -> PathReply:
+        """The one whose last use lies furthest back."""
+        return self.filled(
+            min(fitting, key=lambda row: max((n for n, one in enumerate(self.used) if one == row), default=-1))
+        )
 
 
 def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
@@ -118,27 +133,20 @@ def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
         return ("in_danger",)  # "Could it happen again today?": here yes is the alarming answer
     if row.asks == "means" and last and _AWAY.search(last[0]):
         return ("safe_now",)  # "Are you away from it?": here no is
-    return (row.asks,) if row.asks in (*STEPS, "taken") else questions_in(row.text)
+    return questions_in(row.text) if row.asks == "none" else (row.asks,)
 
 
 def next_reply(past: Sequence[Exchange], reading: Reading, risk: Risk, help: Help, language: str) -> PathReply:
     """What we say now. `past`: earlier messages and replies; `reading`: the new message; `risk`: with it."""
-    spoken = "zh" if language == "zh" else "en"
-    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
-    wanted = _open_steps(past, reading, risk)
-    ours = [row for row in rows() if row.language == spoken]
-    for situation in situations(past, reading, risk):
-        fresh = [row for row in ours if row.situation == situation and row.id not in used]
+    replies, wanted = _Replies(past, help, language), _open_steps(past, reading, risk)
+    fitting = situations(past, reading, risk)
+    for situation in fitting:
+        fresh = replies.fresh(situation)
         if situation == "asked and said no":
             fresh = [row for row in fresh if row.asks != "none"]  # at high risk a no is not the end of asking
         if fresh:
-            row = min(fresh, key=lambda one: (_rank(one.asks, wanted), ours.index(one)))
-            return _filled(row, help)
-    # everything that fits was said: the one whose last use lies furthest back
-    fitting = [row for row in ours if row.situation in situations(past, reading, risk)] or ours
-    return _filled(
-        min(fitting, key=lambda row: max((n for n, one in enumerate(used) if one == row.id), default=-1)), help
-    )
+            return replies.filled(min(fresh, key=lambda row: _rank(row.asks, wanted)))
+    return replies.longest_ago([row for row in replies.rows if row.situation in fitting] or replies.rows)
 
 
 def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str) -> PathReply:
@@ -147,10 +155,7 @@ def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str)
     question = gentle_question(past, risk, help, language)
     if question is not None:
         return question
-    spoken = "zh" if language == "zh" else "en"
-    ours = [row for row in rows() if row.language == spoken]
-    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
-    newest = past[-1].reading
+    replies, newest = _Replies(past, help, language), past[-1].reading
     since = next((n for n, one in enumerate(reversed(past)) if _DIRECT & set(asked_by(one.reply))), len(past))
     wanted = []
     if newest.plainly_no and since <= 1:
@@ -167,9 +172,8 @@ def watch_reply(past: Sequence[Exchange], risk: Risk, help: Help, language: str)
         wanted.append(_at_watch(risk, newest))
     wanted.append("listening")
     for situation in wanted:
-        fresh = [row for row in ours if row.situation == situation and row.id not in used]
-        if fresh:
-            return _filled(fresh[0], help)
+        if fresh := replies.fresh(situation):
+            return replies.filled(fresh[0])
     return listening(past, help, language)
 
 
@@ -193,10 +197,8 @@ def _times_asked(past: Sequence[Exchange]) -> int:
 
 def listening(past: Sequence[Exchange], help: Help, language: str, situation: str = "listening") -> PathReply:
     """Words that listen, or that are right after anything (`neutral`); the one whose last use lies furthest back."""
-    spoken = "zh" if language == "zh" else "en"
-    ours = [row for row in rows() if row.language == spoken and row.situation == situation]
-    used = [row.id for exchange in past if (row := row_of(exchange.reply))]
-    return _filled(min(ours, key=lambda row: max((n for n, one in enumerate(used) if one == row.id), default=-1)), help)
+    replies = _Replies(past, help, language)
+    return replies.longest_ago([row for row in replies.rows if row.situation == situation])
 
 
 def _at_watch(risk: Risk, reading: Reading | None) -> str:
@@ -216,14 +218,12 @@ def gentle_question(past: Sequence[Exchange], risk: Risk, help: Help, language: 
     """The question at watch, for when nobody has asked it in this conversation yet. It asks plainly about suicide where
     there is a hint of that, what was taken where that is unclear, and else how the person is."""
     asked = {question for exchange in past for question in asked_by(exchange.reply)}
-    ours = [row for row in rows() if row.language == ("zh" if language == "zh" else "en")]
-    situation = _at_watch(risk, past[-1].reading if past else None)
-    if situation == "unclear intake" and "taken" not in asked:
-        return _filled(next(row for row in ours if row.situation == situation), help)
-    told = [row.situation for exchange in past if (row := row_of(exchange.reply))]
-    if risk.asked or asked & {"desire", "safe_now"} or (situation == "vague hint" and situation in told):
-        return None
-    return _filled(next(row for row in ours if row.situation == situation), help)
+    replies, situation = _Replies(past, help, language), _at_watch(risk, past[-1].reading if past else None)
+    if situation != "unclear intake" or "taken" in asked:
+        told = [row.situation for row in replies.used]
+        if risk.asked or asked & {"desire", "safe_now"} or (situation == "vague hint" and situation in told):
+            return None
+    return replies.filled(next(row for row in replies.rows if row.situation == situation))
 
 
 def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[str]:
@@ -330,14 +330,8 @@ def _rank(asks: str, wanted: Sequence[Question]) -> int:
     return len(STEPS) if asks == "none" else len(STEPS) + 1
 
 
-def _filled(row: Row, help: Help) -> PathReply:
-    line = help.lines[0].short() if help.country else help.directory
-    text = row.text.replace("{emergency}", help.emergency).replace("{line}", line)
-    return PathReply(row.id, row.situation, row.asks, text)  # type: ignore[arg-type]
-
-
 @cache
-def _pieces() -> tuple[tuple[Row, tuple[str, ...]], ...]:
+def _pieces() -> tuple[tuple[PathReply, tuple[str, ...]], ...]:
     """Each reply with the text between its slots, the longest piece first."""
     made = []
     for row in rows():

@@ -22,7 +22,6 @@ class Guard:
 
     def __init__(self, model: Model, seconds: float = 5.0) -> None:
         self.model, self.seconds = model, seconds
-        self.silent = 0  # questions that got no usable answer
 
     async def level(self, message: str) -> Level | None:
         """The model's word, or None where it gave none in time."""
@@ -38,13 +37,9 @@ class Guard:
         try:
             answer = await asyncio.wait_for(self.model.ask(request), self.seconds)
         except (TimeoutError, ModelError):
-            self.silent += 1
             return None
         word = _WORD.match(answer.text)
-        if word is None:
-            self.silent += 1
-            return None
-        return word.group(1).lower()  # type: ignore[return-value]
+        return word.group(1).lower() if word else None  # type: ignore[return-value]
 
     def reader(self, language: str) -> ModelReader | None:
         """The model as a reader of conversations, if it is one."""

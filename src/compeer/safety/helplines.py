@@ -13,13 +13,12 @@ import os
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
 
 from compeer.errors import UserError
-from compeer.safety.levels import Danger
+from compeer.safety.levels import DATA, Danger
 from compeer.typed import from_plain
 
 Kind = Literal["suicide", "abuse", "children", "poison", "general"]
@@ -173,11 +172,6 @@ def country(
     return "CN" if language == "zh" else None
 
 
-def lines(where: str | None, language: str = "en") -> list[str]:
-    """What is shown for a country, or for nobody knows where: one string per line, the emergency number first."""
-    return help_for(where, language).words("zh" if language == "zh" else "en")
-
-
 @cache
 def _lines(code: str) -> tuple[Helpline, ...]:
     entry = _table()["countries"][code]
@@ -188,4 +182,4 @@ def _lines(code: str) -> tuple[Helpline, ...]:
 
 @cache
 def _table() -> Any:
-    return json.loads((resources.files("compeer.safety") / "data" / "helplines.json").read_text(encoding="utf-8"))
+    return json.loads((DATA / "helplines.json").read_bytes())

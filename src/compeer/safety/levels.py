@@ -20,6 +20,7 @@ Without a question and an answer it never comes down: silence about a subject is
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
@@ -29,6 +30,8 @@ Danger = Literal["suicide", "child_abuse", "partner_violence", "violence_to_othe
 LEVELS: tuple[Level, ...] = get_args(Level)
 DANGERS: tuple[Danger, ...] = get_args(Danger)
 
+#: word lists, replies, helplines and weights of this package
+DATA = Path(__file__).with_name("data")
 #: messages in a row without cause for worry, after the person was asked and said no
 CALM: dict[Level, int] = {"none": 0, "watch": 2, "high": 4, "emergency": 4}
 #: hints that together are read as high; a finding of level watch counts one, a weak hint half

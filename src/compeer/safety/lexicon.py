@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import NamedTuple, cast
 
 from compeer.errors import UserError
-from compeer.safety.levels import Level
+from compeer.safety.levels import DATA, Level
 
 SILENT = (
     "idiom",
@@ -73,8 +72,7 @@ class Lexicon(NamedTuple):
 @cache
 def lexicon(name: str) -> Lexicon:
     """The lexicon in `data/lexicon_NAME.txt`."""
-    text = (resources.files("compeer.safety") / "data" / f"lexicon_{name}.txt").read_text(encoding="utf-8")
-    return read(text, name)
+    return read((DATA / f"lexicon_{name}.txt").read_text(encoding="utf-8"), name)
 
 
 def read(text: str, name: str) -> Lexicon:

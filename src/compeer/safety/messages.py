@@ -6,13 +6,10 @@ import json
 import time
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
 from typing import Any
 
-import msgspec
-
 from compeer.safety.helplines import Help, help_for
-from compeer.safety.levels import Risk, at_least
+from compeer.safety.levels import DATA, Risk, at_least
 
 
 def message(*keys: str, time: int = 0) -> str:
@@ -27,35 +24,19 @@ def message(*keys: str, time: int = 0) -> str:
     return str(found[time % len(found)] if isinstance(found, list) else found)
 
 
-class Banner(msgspec.Struct, frozen=True):
-    """What stays in sight while there is risk. `urgent`: the emergency number stands above everything else.
-
-    `quiet`: a line of help in reach, at watch. `help` has the numbers and their links.
-    """
-
-    words: str
-    lines: tuple[str, ...]
-    help: Help
-    urgent: bool = False
-    quiet: bool = False
-
-    def __str__(self) -> str:
-        return "\n".join((self.words, *self.lines))
-
-
-def banner(risk: Risk, where: str | None, language: str) -> Banner | None:
-    """The banner for a risk; None without any. The emergency number is always the first of the lines."""
+def banner(risk: Risk, where: str | None, language: str) -> tuple[str, Help] | None:
+    """What stays in sight while there is risk: words, and the numbers below them; None without any risk."""
     if risk.level == "none":
         return None
     spoken = _spoken(language)
     help = help_for(where, spoken, risk.danger, poison="ingestion" in risk.kinds and risk.level == "emergency")
     if risk.level == "watch":
-        return Banner(message("banner", "watch", spoken), tuple(help.words(spoken)), help, quiet=True)
+        return message("banner", "watch", spoken), help
     kind = "other" if risk.about_other and risk.danger == "suicide" else risk.danger
     words = message("banner", kind, spoken)
     if risk.level == "emergency":
         words = f"{message('emergency', spoken).format(emergency=help.emergency)}\n{words}"
-    return Banner(words, tuple(help.words(spoken)), help, urgent=risk.level == "emergency")
+    return words, help
 
 
 def guidance(risk: Risk, where: str | None, language: str) -> str | None:
@@ -109,4 +90,4 @@ def _spoken(language: str) -> str:
 
 @cache
 def _texts() -> Any:
-    return json.loads((resources.files("compeer.safety") / "data" / "messages.json").read_text(encoding="utf-8"))
+    return json.loads((DATA / "messages.json").read_bytes())

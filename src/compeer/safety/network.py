@@ -30,7 +30,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
@@ -38,6 +37,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from compeer.errors import UserError
+from compeer.safety.levels import DATA
 from compeer.safety.normalise import fold
 
 Kind = Literal["none", "indirect", "explicit", "method", "third", "past", "danger"]
@@ -123,19 +123,11 @@ def pieces(text: str, language: str) -> list[str]:
     return list(dict.fromkeys([*filter(None, together), *alone])) or [text]
 
 
-def ready_networks() -> None:
-    """Load everything now."""
-    conversations()
-    gram_weights()
-
-
 def conversation_odds(messages: Sequence[Mapping[str, str]]) -> list[float]:
     """How likely a conversation (roles user and assistant, the person's last) is of level none, watch, high, emergency,
     or tells of another danger. English; tuned by `runs/safety/tune_reader.py`."""
     network = conversations()
-    sums = network([conversation_pieces(messages, network.vocabulary)])[0]
-    shares = np.exp(sums - sums.max())
-    return [float(share) for share in shares / shares.sum()]
+    return _shares(network([conversation_pieces(messages, network.vocabulary)])[0])
 
 
 def sentence_odds(messages: Sequence[Mapping[str, str]], language: str) -> list[float] | None:
@@ -149,7 +141,10 @@ def sentence_odds(messages: Sequence[Mapping[str, str]], language: str) -> list[
     found = dict(zip(there, sentence_vectors(there), strict=True))
     given = np.concatenate([found[text] if text else np.zeros(512, dtype=np.float32) for text in texts]) * 6
     inner = np.maximum(given @ weights[f"{spoken}_inner_w"] + weights[f"{spoken}_inner_b"], 0)
-    sums = inner @ weights[f"{spoken}_last_w"] + weights[f"{spoken}_last_b"]
+    return _shares(inner @ weights[f"{spoken}_last_w"] + weights[f"{spoken}_last_b"])
+
+
+def _shares(sums: Any) -> list[float]:
     shares = np.exp(sums - sums.max())
     return [float(share) for share in shares / shares.sum()]
 
@@ -192,9 +187,7 @@ def sentence_encoder() -> Any:
 @cache
 def sentence_weights() -> dict[str, Any]:
     """The shipped network on sentence vectors."""
-    path = resources.files("compeer.safety") / "data" / "network_sentences.npz"
-    with path.open("rb") as file, np.load(file) as stored:
-        return _weights(stored)
+    return _weights(_stored("sentences"))
 
 
 def conversation_pieces(messages: Sequence[Mapping[str, str]], vocabulary: dict[str, int]) -> list[int]:
@@ -216,13 +209,13 @@ def conversation_pieces(messages: Sequence[Mapping[str, str]], vocabulary: dict[
 class Network:
     """The English network. Called with texts as places in its vocabulary it gives, for each, a sum per kind."""
 
-    def __init__(self, stored: Any) -> None:
+    def __init__(self, stored: Mapping[str, Any]) -> None:
         self.vocabulary = {piece: at for at, piece in enumerate(bytes(stored["vocabulary"]).decode().split("\n"))}
         self.heads = int(stored["heads"])
         self.weights = _weights(stored)
         self.depth = max(int(name.split("_")[0]) for name in self.weights if name[0].isdigit()) + 1
 
-    def with_layers(self, stored: Any) -> Network:
+    def with_layers(self, stored: Mapping[str, Any]) -> Network:
         """This network with some of its layers, and its last step, from another file."""
         made = copy(self)
         made.weights = self.weights | _weights(stored)
@@ -241,7 +234,9 @@ class Network:
         return found
 
     def __call__(self, texts: Sequence[Sequence[int]]) -> Any:
-        with one_core():
+        # on one core: matrices are small, a second thread saves a tenth of a millisecond each, and on busy cores (a
+        # language model writes at the same time) waiting for it takes ten times as long as the work
+        with _blas().limit(limits=1, user_api="blas"):
             return self._sums(texts)
 
     def _sums(self, texts: Sequence[Sequence[int]]) -> Any:
@@ -268,25 +263,25 @@ class Network:
         return values * self.weights[f"{name}_w"] + self.weights[f"{name}_b"]
 
 
-def one_core() -> Any:
-    """Multiply matrices on one core. These are small: a second thread saves a tenth of a millisecond each, and on busy
-    cores (a language model writes at the same time) waiting for it takes ten times as long as the work."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _weights(stored: Any) -> dict[str, Any]:
+def _stored(name: str) -> dict[str, Any]:
+    """What a shipped file holds."""
+    with np.load(DATA / f"network_{name}.npz") as stored:
+        return dict(stored)
+
+
+def _weights(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Weights of a file, matrices turned for multiplication from the right."""
     found: dict[str, Any] = {}
-    for name in stored.files:
+    for name in stored:
         if name in ("vocabulary", "heads") or name.endswith("#"):
             continue
         value = stored[name].astype(np.float32)
-        if f"{name}#" in stored.files:  # whole numbers and a scale per row
+        if f"{name}#" in stored:  # whole numbers and a scale per row
             value = value * stored[f"{name}#"].astype(np.float32)
         turned = name.endswith("_w") and value.ndim == 2
         found[name] = np.ascontiguousarray(value.T) if turned else value
@@ -296,19 +291,13 @@ def _weights(stored: Any) -> dict[str, Any]:
 @cache
 def english() -> Network:
     """The shipped network."""
-    with (resources.files("compeer.safety") / "data" / "network_en.npz").open("rb") as file, np.load(file) as stored:
-        return Network(stored)
+    return Network(_stored("en"))
 
 
 @cache
 def conversations() -> Network:
     """The network of whole conversations: that of messages, with upper layers of its own."""
-    base = english()
-    with (
-        (resources.files("compeer.safety") / "data" / "network_conversation_en.npz").open("rb") as file,
-        np.load(file) as stored,
-    ):
-        return base.with_layers(stored)
+    return english().with_layers(_stored("conversation_en"))
 
 
 def _attention(three: Any) -> Any:
@@ -403,8 +392,8 @@ class Grams(msgspec.Struct, frozen=True):
 @cache
 def gram_weights() -> Grams:
     """The shipped Chinese model."""
-    with (resources.files("compeer.safety") / "data" / "network_zh.npz").open("rb") as file, np.load(file) as stored:
-        return Grams(stored["table"], *(float(value) for value in stored["numbers"]))
+    stored = _stored("zh")
+    return Grams(stored["table"], *(float(value) for value in stored["numbers"]))
 
 
 def grams(text: str) -> Iterator[str]:

@@ -24,10 +24,9 @@ import json
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib import resources
 from typing import Literal, NamedTuple
 
-from compeer.safety.levels import Level
+from compeer.safety.levels import DATA, Level
 from compeer.safety.lexicon import Lexicon, lexicon
 from compeer.safety.normalise import fold
 from compeer.safety.screen import matches, sentences_of
@@ -137,7 +136,7 @@ class _Unfit(NamedTuple):
 @cache
 def _unfit() -> tuple[tuple[_Unfit, ...], re.Pattern[str]]:
     """The kinds of `data/unfit_replies.json`, and which messages are not clearly harmless."""
-    table = json.loads((resources.files("compeer.safety") / "data" / "unfit_replies.json").read_text(encoding="utf-8"))
+    table = json.loads((DATA / "unfit_replies.json").read_bytes())
     flags = re.IGNORECASE | re.MULTILINE
     kinds = tuple(
         _Unfit(
@@ -406,7 +405,7 @@ class _Signs(NamedTuple):
 
 @cache
 def _signs() -> _Signs:
-    table = json.loads((resources.files("compeer.safety") / "data" / "thinking_signs.json").read_text(encoding="utf-8"))
+    table = json.loads((DATA / "thinking_signs.json").read_bytes())
     stems: list[str] = table["stems"]
     return _Signs(
         re.compile(rf"(?<![a-z])(?:{'|'.join(stems)})|[{table['characters']}]", re.IGNORECASE),

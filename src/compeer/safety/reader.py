@@ -84,7 +84,6 @@ class ModelReader:
         self, weigh: Weigh, system: Mapping[str, Any] | None = None, *, words: int = 1500, seconds: float = 60.0
     ) -> None:
         self.weigh, self.system, self.words, self.seconds = weigh, system, words, seconds
-        self.silent = 0  # questions without an answer
 
     async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
         kept = trim(messages, self._fits, lambda one: one["role"] == "user")
@@ -92,7 +91,6 @@ class ModelReader:
             async with asyncio.timeout(self.seconds):
                 shares = await self.weigh(question(kept, language, self.system), WORDS)
         except (TimeoutError, UserError):
-            self.silent += 1
             return None
         return Odds(*(shares[word] for word in WORDS))
 

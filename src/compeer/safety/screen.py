@@ -25,9 +25,9 @@ import re
 
 import msgspec
 
-from compeer.safety.levels import Finding, Level, Span, worst
+from compeer.safety.levels import LEVELS, Finding, Level, Span, worst
 from compeer.safety.lexicon import Lexicon, Rule, lexicon
-from compeer.safety.network import PLAIN, Heard, hear, ready_networks
+from compeer.safety.network import PLAIN, Heard, conversations, gram_weights, hear, sentence_odds
 from compeer.safety.normalise import Folded, fold
 
 LANGUAGES = ("en", "zh")
@@ -44,7 +44,9 @@ def ready() -> None:
     for language in LANGUAGES:
         lexicon(language)
         lexicon(f"out_{language}")
-    ready_networks()
+    conversations()
+    gram_weights()
+    sentence_odds([{"role": "user", "content": "…"}], "en")
 
 
 def screen(text: str, language: str | None = None, *, worried: bool = False, raised: bool = False) -> Finding:
@@ -163,7 +165,7 @@ def _read(folded: Folded, words: Lexicon, worried: bool, raised: bool = False) -
                 any_now = True
                 own_now = own_now or rule.kind in OWN
     spans = _without_echoes(spans)
-    spans.sort(key=lambda span: (-_rank(span.level), span.start))
+    spans.sort(key=lambda span: (-LEVELS.index(span.level), span.start))
     kinds = tuple(dict.fromkeys(span.kind for span in spans))
     level = worst(*(span.level for span in spans))
     own = any(span.kind in OWN for span in spans if span.level != "none")
@@ -241,10 +243,6 @@ def _without_echoes(spans: list[Span]) -> list[Span]:
         for span in spans
         if span.kind not in ("mention", "ingestion") or not any(echo(span, other) for other in spans)
     ]
-
-
-def _rank(level: Level) -> int:
-    return ("none", "watch", "high", "emergency").index(level)
 
 
 def _undisguised(folded: Folded, words: Lexicon) -> Folded:
