@@ -30,7 +30,7 @@ from compeer.reasoning.ontology import Language
 from compeer.reward.conversation import JudgeThread, messages
 from compeer.reward.judge import OpenCase
 from compeer.reward.prefix_cache import PaddedCache
-from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, K, TokenPath, VerdictTrie, likeliest
+from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, K, VerdictTrie, likeliest
 
 Chat = list[dict[str, Any]]
 _REASON_TOKENS = 60
@@ -307,42 +307,16 @@ class LocalScorer:
             question = whole[: len(whole) - options.back]
             known = min(common_length(cache.tokens[number], question), len(question) - 1)
             cache.keep(number, known)
-            way = options.trie.ways[0]
+            way = options.trie.way
             blocks.append([*question[known:], *way])
             wanted.append(range(len(question) - known - 1, len(question) - known + len(way)))
             ends.append(len(question))
         logits = self._extend(cache, blocks, wanted, [row.opened for row in rows])
-        read = [
-            {options.trie.ways[0][:depth]: logit for depth, logit in enumerate(found)}
-            for options, found in zip(asked, logits, strict=True)
-        ]
-        self._other_ways(cache, rows, asked, ends, read)
-        said = [_probabilities(options, found) for options, found in zip(asked, read, strict=True)]
+        said = [_probabilities(options.trie, read) for options, read in zip(asked, logits, strict=True)]
         reasons = self._reasons(cache, rows, asked, ends, said) if self.explain else [""] * len(rows)
         for row, options, probabilities, reason in zip(rows, asked, said, reasons, strict=True):
             row.record(probabilities, reason)
             row.answers.append(options.words[likeliest(probabilities)])
-
-    def _other_ways(
-        self,
-        cache: PaddedCache,
-        rows: list[BatchRow],
-        asked: list[VerdictOptions[Any]],
-        ends: list[int],
-        read: list[dict[TokenPath, torch.Tensor]],
-    ) -> None:
-        """Read the branching points that are not on the first path, each path on its own branch."""
-        others = [(number, way) for number, options in enumerate(asked) for way in options.trie.ways[1:]]
-        if not others:
-            return
-        branch = cache.branch([number for number, _ in others])
-        for at, (number, _) in enumerate(others):
-            branch.keep(at, ends[number])
-        ways = [way for _, way in others]
-        owners = [rows[number].opened for number, _ in others]
-        logits = self._extend(branch, ways, [range(len(way)) for way in ways], owners)
-        for (number, way), found in zip(others, logits, strict=True):
-            read[number] |= {way[: depth + 1]: logit for depth, logit in enumerate(found)}
 
     def _reasons(
         self,
@@ -400,9 +374,9 @@ class LocalScorer:
         return cache.extend(blocks, wanted, **pictures)
 
 
-def _probabilities(options: VerdictOptions[K], read: dict[TokenPath, torch.Tensor]) -> dict[K, float]:
-    branches = options.trie.branches
-    return options.trie.probabilities(lambda point: read[point][list(branches[point])].tolist())
+def _probabilities(trie: VerdictTrie[K], read: torch.Tensor) -> dict[K, float]:
+    """`read` has the logits after each token of the trie's way, and before the first."""
+    return trie.probabilities(lambda point: read[len(point), list(trie.branches[point])].tolist())
 
 
 def _seen(tokens: list[int], pictures: HistoryPictures) -> list[int]:

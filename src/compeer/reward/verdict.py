@@ -112,13 +112,13 @@ K = TypeVar("K", bound=Hashable)
 
 
 class VerdictTrie(Generic[K]):
-    """Answers as paths of tokens. No path may be a prefix of another.
+    """Answers as paths of tokens. No path may be a prefix of another, and one path must pass all branching points.
 
     >>> trie = VerdictTrie({"first": (4, 1, 9), "second": (4, 2, 9), "neither": (5, 9)})
     >>> trie.branches
     {(): (4, 5), (4,): (1, 2)}
-    >>> trie.ways
-    ((4,),)
+    >>> trie.way
+    (4,)
     """
 
     def __init__(self, paths: Mapping[K, TokenPath]) -> None:
@@ -133,12 +133,10 @@ class VerdictTrie(Generic[K]):
         self.branches: dict[TokenPath, tuple[int, ...]] = {
             point: tuple(tokens) for point, tokens in following.items() if len(tokens) > 1
         }
-        #: paths that pass every branching point; there is one, unless the tree has several deep branches
-        self.ways: tuple[TokenPath, ...] = tuple(
-            point
-            for point in self.branches
-            if not any(other != point and other[: len(point)] == point for other in self.branches)
-        ) or ((),)
+        #: the path that passes all of them: one reading of the model along it tells every probability
+        self.way: TokenPath = max(self.branches, key=len, default=())
+        if any(self.way[: len(point)] != point for point in self.branches):
+            raise ValueError("the answers part on several paths; word them so that only one beginning is shared")
 
     def probabilities(self, logits: Callable[[TokenPath], Sequence[float]]) -> dict[K, float]:
         """The probability of each answer; `logits(point)` are those of the tokens in `branches[point]`.

@@ -44,25 +44,13 @@ class TestVerdicts:
                 assert one.pairs[0].candidate_first is (place == 0)
                 assert one.pairs[0].p == pytest.approx(two.pairs[place].p, abs=1e-5)
 
-    def test_answers_that_part_in_several_places(
-        self, tiny_model_dir: Path, reference: Reference, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        words = {"en": {"first": "Reply one.", "second": "Reply two.", "both": "All good.", "neither": "All bad."}}
-        monkeypatch.setattr(rendering, "PAIR_WORDS", words)
-        monkeypatch.setattr("tests.reward.reference.PAIR_WORDS", words)
-        judge = LocalJudge(str(tiny_model_dir), kind="orm", device="cpu")
-        assert len(judge.load().rendering.options("preference", "en").trie.ways) == 2
-        cases = groups(2, 2, "en")
-        for judgement, case in zip(asyncio.run(judge.judge(cases, orders="both")), cases, strict=True):
-            assert_like(judgement, case, "orm", reference)
-
     def test_a_template_that_writes_the_last_answer_otherwise(self, tiny_model_dir: Path, tmp_path: Path) -> None:
         """As those do that keep thoughts in the last answer only: what was encoded is not what follows."""
         thought = "{% if loop.last and message['role'] == 'assistant' %}<think>none</think>{% endif %}"
         folder = templated(tiny_model_dir, tmp_path, "\n" + thought, "\n")
         cases = groups(1, 2, "en")
         judge = LocalJudge(str(folder), device="cpu")
-        assert len(judge.load().rendering.options("history", "en").trie.ways[0]) > 0
+        assert len(judge.load().rendering.options("history", "en").trie.way) > 0
         changed = Reference(str(folder))
         for judgement, case in zip(asyncio.run(judge.judge(cases)), cases, strict=True):
             assert_like(judgement, case, "unified", changed)
