@@ -188,9 +188,8 @@ def adherence_figures(tried: Sequence[TriedPin]) -> list[Figure]:
 def _transcript(tried: TriedPin) -> Transcript:
     said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in tried.trial.moment.history)
     reply = tried.parsed.response if tried.parsed else ""
-    raw = (tried.raw or "").rstrip()
     note = "; ".join(tried.parsed.problems) if tried.parsed else f"no answer: {tried.failure}"
-    thought = raw[: len(raw) - len(reply)] if reply and raw.endswith(reply) else raw
+    thought = (tried.raw or "").strip().removesuffix(reply).strip()
     own = TranscriptTurn("supporter", reply, reasoning=thought or None, note=note or None)
     scores: dict[str, float | None] = {"completeness": _number(tried.complete)}
     if tried.trial.value:

@@ -200,18 +200,14 @@ def quality_figures(quality: ClassifierQuality) -> list[Figure]:
 def agreement_figures(reader: ReaderAnswers, outputs: Sequence[Output]) -> list[Figure]:
     """How often the reader names the stated strategy; outputs that state none are left out."""
     groups = [output.dialogue for output in outputs]
-    strict = [
-        None if told is None or not output.strategies else told in output.strategies
-        for output, told in zip(outputs, reader.main, strict=True)
-    ]
-    found = [share_figure(f"agreement/{reader.name}", strict, groups)]
-    if reader.any_of is not None:
-        loose = [
-            None if not told or not output.strategies else bool({*told} & {*output.strategies})
-            for output, told in zip(outputs, reader.any_of, strict=True)
-        ]
-        found.append(share_figure(f"agreement/{reader.name}-any", loose, groups))
-    return found
+
+    def share(name: str, readings: Iterable[tuple[str, ...]]) -> Figure:
+        pairs = zip(outputs, readings, strict=True)
+        held = [bool({*read} & {*one.strategies}) if read and one.strategies else None for one, read in pairs]
+        return share_figure(f"agreement/{name}", held, groups)
+
+    found = [share(reader.name, ((told,) if told else () for told in reader.main))]
+    return found if reader.any_of is None else [*found, share(f"{reader.name}-any", reader.any_of)]
 
 
 def stated_and_read(reader: ReaderAnswers, outputs: Sequence[Output]) -> dict[str, dict[str, int]]:
