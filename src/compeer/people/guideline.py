@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
-from compeer.people.store import Store
+from compeer.people.store import Store, transaction
 from compeer.people.tables import guidelines, items, leases, projects
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.typed import from_json, from_plain
@@ -230,24 +230,21 @@ def stored_questions(text: str | None) -> tuple[OwnQuestion, ...]:
     return from_json(text, tuple[OwnQuestion, ...]) if text else ()
 
 
-def set_questions(store: Store, project: int, questions: Sequence[OwnQuestion]) -> None:
+@transaction
+def set_questions(store: Store, db: Connection, project: int, questions: Sequence[OwnQuestion]) -> None:
     """Ask these questions of every item. Once something was given out only the texts can be changed."""
     shape = [(one.id, one.values) for one in questions]
-
-    def work(db: Any) -> None:
-        text = db.execute(store.locked(select(projects.c.questions).where(projects.c.id == project))).scalar_one()
-        before = stored_questions(text)
-        begun = select(leases.c.id).join(items, items.c.id == leases.c.item).where(items.c.project == project)
-        if shape != [(one.id, one.values) for one in before]:
-            if db.execute(begun.limit(1)).first() is not None:
-                raise UserError("Items have been given out already, so only the texts of questions can be changed.")
-            kinds = db.execute(select(items.c.questions).where(items.c.project == project).distinct()).scalars().all()
-            for kind in kinds:
-                paper = [name for name in kind.split(",") if name in QUESTIONS]
-                asked = ",".join([*paper, *(one.id for one in questions)])
-                same = update(items).where(items.c.project == project, items.c.questions == kind)
-                db.execute(same.values(questions=asked))
-        kept = msgspec.json.encode(list(questions)).decode() if questions else None
-        db.execute(update(projects).where(projects.c.id == project).values(questions=kept))
-
-    store.write(work)
+    text = db.execute(store.locked(select(projects.c.questions).where(projects.c.id == project))).scalar_one()
+    before = stored_questions(text)
+    begun = select(leases.c.id).join(items, items.c.id == leases.c.item).where(items.c.project == project)
+    if shape != [(one.id, one.values) for one in before]:
+        if db.execute(begun.limit(1)).first() is not None:
+            raise UserError("Items have been given out already, so only the texts of questions can be changed.")
+        kinds = db.execute(select(items.c.questions).where(items.c.project == project).distinct()).scalars().all()
+        for kind in kinds:
+            paper = [name for name in kind.split(",") if name in QUESTIONS]
+            asked = ",".join([*paper, *(one.id for one in questions)])
+            same = update(items).where(items.c.project == project, items.c.questions == kind)
+            db.execute(same.values(questions=asked))
+    kept = msgspec.json.encode(list(questions)).decode() if questions else None
+    db.execute(update(projects).where(projects.c.id == project).values(questions=kept))

@@ -36,7 +36,7 @@ from compeer.errors import UserError
 from compeer.people import labelling
 from compeer.people.invitations import Person, lock_named, read_people, set_paused
 from compeer.people.protocol import UNSURE, answer_of, answer_text
-from compeer.people.store import Store
+from compeer.people.store import Store, transaction
 from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, practice_answers, projects, votes
 from compeer.people.work_queue import HANDED_IN
 from compeer.statistics import Figure, Resamples, estimate, quotient, share_figure, wilson
@@ -594,25 +594,22 @@ def check_person(store: Store, person: Person) -> list[Flag]:
     return lowest.flags if lowest.id == person.id else []
 
 
-def hold(store: Store, project: int, name: str, flags: Sequence[Flag]) -> int:
+@transaction
+def hold(store: Store, db: Connection, project: int, name: str, flags: Sequence[Flag]) -> int:
     """Withhold what a person has labelled, and return how many items that is.
 
     By a check this is the work since the last decision about it, by a coordinator's own wish all of it.
     """
-
-    def work(db: Connection) -> int:
-        row, now = lock_named(store, db, project, name), store.clock()
-        before = _holds(db, row.id)
-        if before and before[0].decision == "open":
-            raise UserError(f"The labels of {name} are on hold already.")
-        reasons = msgspec.json.encode(list(flags)).decode()
-        db.execute(insert(holds).values(annotator=row.id, at=now, reasons=reasons, decision="open"))
-        set_paused(db, row.id, True)
-        by_hand = any(one.kind == "coordinator" for one in flags)
-        since = 0.0 if by_hand else max((one.decided or 0.0 for one in before), default=0.0)
-        return _move(store, db, row.id, "done", "withheld", now, since)
-
-    return store.write(work)
+    row, now = lock_named(store, db, project, name), store.clock()
+    before = _holds(db, row.id)
+    if before and before[0].decision == "open":
+        raise UserError(f"The labels of {name} are on hold already.")
+    reasons = msgspec.json.encode(list(flags)).decode()
+    db.execute(insert(holds).values(annotator=row.id, at=now, reasons=reasons, decision="open"))
+    set_paused(db, row.id, True)
+    by_hand = any(one.kind == "coordinator" for one in flags)
+    since = 0.0 if by_hand else max((one.decided or 0.0 for one in before), default=0.0)
+    return _move(store, db, row.id, "done", "withheld", now, since)
 
 
 def release(store: Store, project: int, name: str) -> int:
@@ -625,17 +622,15 @@ def discard(store: Store, project: int, name: str) -> int:
     return _decide(store, project, name, "discarded", "discarded")
 
 
-def _decide(store: Store, project: int, name: str, decision: str, state: str) -> int:
-    def work(db: Connection) -> int:
-        row, now = lock_named(store, db, project, name), store.clock()
-        waiting = update(holds).where(holds.c.annotator == row.id, holds.c.decision == "open")
-        if not db.execute(waiting.values(decision=decision, decided=now)).rowcount:
-            raise UserError(f"No labels of {name} are on hold.")
-        if decision == "released":
-            set_paused(db, row.id, False)
-        return _move(store, db, row.id, "withheld", state, now)
-
-    return store.write(work)
+@transaction
+def _decide(store: Store, db: Connection, project: int, name: str, decision: str, state: str) -> int:
+    row, now = lock_named(store, db, project, name), store.clock()
+    waiting = update(holds).where(holds.c.annotator == row.id, holds.c.decision == "open")
+    if not db.execute(waiting.values(decision=decision, decided=now)).rowcount:
+        raise UserError(f"No labels of {name} are on hold.")
+    if decision == "released":
+        set_paused(db, row.id, False)
+    return _move(store, db, row.id, "withheld", state, now)
 
 
 def _holds(db: Connection, person: int) -> list[Hold]:
