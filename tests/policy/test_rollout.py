@@ -174,9 +174,9 @@ def test_the_adapter_is_the_one_of_the_step(rollout: LlamaCppRollout, trainer: A
     rows = [PROMPTS[0]] * 4
     scramble(trainer, 1)
     rollout(rows, trainer)
-    server = rollout._sampler
+    server = rollout._server
     rollout(rows, trainer)
-    assert rollout._sampler is server, "within a step llama.cpp goes on as it is"
+    assert rollout._server is server, "within a step llama.cpp goes on as it is"
     scramble(trainer, 2)
     trainer.state.global_step += 1
     made = rollout(rows, trainer)

@@ -58,7 +58,7 @@ class LlamaCppRollout:
     def __init__(self, weights: Path | None = None, *, slots: int | None = None, ignore_end: bool = False) -> None:
         self.weights, self.slots, self.ignore_end = weights, slots, ignore_end
         self._folder = tempfile.TemporaryDirectory(prefix="compeer-rollout-")  # for the adapter of the step
-        self._sampler: Sampler | None = None
+        self._server: LlamaServer | None = None
         self._trainer: Any = None
         self._now: tuple[int, bool] | None = None  # the step, and whether it is for training
         self._calls = 0
@@ -79,7 +79,7 @@ class LlamaCppRollout:
         groups = [(ids, len(list(same))) for ids, same in itertools.groupby(prompts)]
         slots = self.slots or max(count for _, count in groups)
         longest = max(len(ids) for ids, _ in groups) + 1
-        sampler = self._current(trainer, slots, longest + slots * (longest + trainer.max_completion_length))
+        server = self._current(trainer, slots, longest + slots * (longest + trainer.max_completion_length))
         self._calls += 1
         # what the draws depend on: also which call of this step it is, where a step takes several
         key = f"{trainer.args.seed} {self._now} {trainer.accelerator.process_index} {self._calls}"
@@ -91,7 +91,8 @@ class LlamaCppRollout:
 
         def work(job: tuple[Ids, int, int]) -> list[Sample]:
             ids, count, seed = job
-            return sampler.sample(
+            return draw(
+                server,
                 ids,
                 count,
                 seed=seed,
@@ -106,25 +107,31 @@ class LlamaCppRollout:
 
     def close(self) -> None:
         """Stop llama.cpp and remove the adapter."""
-        if self._sampler is not None:
-            self._sampler.close()
-            self._sampler = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
         self._folder.cleanup()
 
-    def _current(self, trainer: Any, slots: int, context: int) -> Sampler:
+    def _current(self, trainer: Any, slots: int, context: int) -> LlamaServer:
         """llama.cpp with the adapter of this step, begun anew for an evaluation so that training does not notice it."""
         now = (int(trainer.state.global_step), bool(trainer.model.training))
-        found = self._sampler
+        found = self._server
         if found is not None and self._now == now and found.slots >= slots and found.context >= context:
             return found
         if found is not None:
             found.close()
         model = trainer.accelerator.unwrap_model(trainer.model)
         adapter = write_adapter(model, Path(self._folder.name) / "adapter.gguf")
-        self._sampler = Sampler(self.weights or locate(), adapter, slots=slots, context=context)
+        cores = share_of_cores()
+        self._server = LlamaServer(
+            self.weights or locate(), adapter, slots=slots, context=context, brief=True, n_threads=cores
+        )
+        loaded = self._server.request("GET", "/lora-adapters")
+        if [entry["scale"] for entry in loaded] != [1.0]:
+            raise ModelError(f"llama.cpp did not load the adapter {adapter}: it has {loaded}.")
         if self._now != now:
             self._now, self._calls = now, 0
-        return self._sampler
+        return self._server
 
 
 def check(trainer: Any) -> None:
@@ -170,53 +177,40 @@ class Sample(msgspec.Struct, frozen=True):
     logprobs: list[float]
 
 
-class Sampler:
-    """Draws outputs from an open llama.cpp server with these weights and this adapter."""
-
-    def __init__(self, weights: Path, adapter: Path, *, slots: int, context: int) -> None:
-        self.slots, self.context, cores = slots, context, share_of_cores()
-        self._server = LlamaServer(weights, adapter, slots=slots, context=context, brief=True, n_threads=cores)
-        loaded = self._server.request("GET", "/lora-adapters")
-        if [entry["scale"] for entry in loaded] != [1.0]:
-            raise ModelError(f"llama.cpp did not load the adapter {adapter}: it has {loaded}.")
-
-    def sample(
-        self,
-        ids: Sequence[int],
-        count: int,
-        *,
-        seed: int,
-        tokens: int,
-        temperature: float = 1.0,
-        ignore_end: bool = False,
-    ) -> list[Sample]:
-        """`count` outputs of at most `tokens` tokens for one prompt, from the whole distribution at `temperature`."""
-        answer = self._server.request(
-            "POST",
-            "/completion",
-            {
-                "prompt": list(ids),
-                "n_cmpl": count,
-                "n_predict": tokens,
-                "seed": seed,
-                "temperature": temperature,
-                "samplers": ["temperature"],
-                "ignore_eos": ignore_end,
-                "cache_prompt": True,
-                "return_tokens": True,
-                "n_probs": 1,
-                # by default the probabilities are those before the temperature
-                "post_sampling_probs": temperature != 1.0,
-                "response_fields": _FIELDS,
-            },
-        )
-        found = sorted(answer if isinstance(answer, list) else [answer], key=lambda output: int(output["index"]))
-        if len(found) != count or not all(output["tokens"] for output in found):
-            raise ModelError(f"llama.cpp was asked for {count} outputs and gave {len(found)}, or an empty one.")
-        return [_sample(output) for output in found]
-
-    def close(self) -> None:
-        self._server.close()
+def draw(
+    server: LlamaServer,
+    ids: Sequence[int],
+    count: int,
+    *,
+    seed: int,
+    tokens: int,
+    temperature: float = 1.0,
+    ignore_end: bool = False,
+) -> list[Sample]:
+    """`count` outputs of at most `tokens` tokens for one prompt, from the whole distribution at `temperature`."""
+    answer = server.request(
+        "POST",
+        "/completion",
+        {
+            "prompt": list(ids),
+            "n_cmpl": count,
+            "n_predict": tokens,
+            "seed": seed,
+            "temperature": temperature,
+            "samplers": ["temperature"],
+            "ignore_eos": ignore_end,
+            "cache_prompt": True,
+            "return_tokens": True,
+            "n_probs": 1,
+            # by default the probabilities are those before the temperature
+            "post_sampling_probs": temperature != 1.0,
+            "response_fields": _FIELDS,
+        },
+    )
+    found = sorted(answer if isinstance(answer, list) else [answer], key=lambda output: int(output["index"]))
+    if len(found) != count or not all(output["tokens"] for output in found):
+        raise ModelError(f"llama.cpp was asked for {count} outputs and gave {len(found)}, or an empty one.")
+    return [_sample(output) for output in found]
 
 
 def _sample(output: dict[str, Any]) -> Sample:

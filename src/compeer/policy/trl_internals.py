@@ -104,6 +104,30 @@ def correct(trainer: Any) -> None:
         raise UserError("This run samples with vLLM, which TRL corrects itself; leave out the other rollouts.")
     if trainer.loss_type == "vespo":
         raise UserError("The loss vespo weights sequences itself and cannot be corrected here. Choose grpo or dapo.")
+
+    def weighted(rows: dict[str, Any], logps: Any) -> Any:
+        if rows.get("sampling_per_token_logps") is not None:
+            old = rows.get("old_per_token_logps")
+            _weight(trainer, rows, (logps if old is None else old).detach())
+        return logps
+
+    _within_loss(trainer, weighted)
+
+
+def whole_ratio(trainer: Any) -> None:
+    """Have this GRPOTrainer, whose level is TRL's "sequence", use the plain ratio of each output. After `correct`."""
+
+    def scaled(rows: dict[str, Any], logps: Any) -> Any:
+        length = _trained(rows).sum(-1, keepdim=True)
+        old = rows.get("old_per_token_logps")
+        return logps * length if old is None else (logps - old) * length + old
+
+    _within_loss(trainer, scaled)
+
+
+def _within_loss(trainer: Any, change: Callable[[dict[str, Any], Any], Any]) -> None:
+    """While this trainer computes its loss, `change` gets the batch and its log-probabilities; the loss goes on with
+    those that it returns, and with what it has put into the batch."""
     plain_loss, plain_scores = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
     rows: dict[str, Any] | None = None
 
@@ -117,48 +141,21 @@ def correct(trainer: Any) -> None:
 
     def scores(*args: Any, **kwargs: Any) -> Any:
         found = plain_scores(*args, **kwargs)
-        if rows is not None and rows.get("sampling_per_token_logps") is not None:
-            old = rows.get("old_per_token_logps")
-            _weight(trainer, rows, (found[0] if old is None else old).detach())
-        return found
+        return found if rows is None else (change(rows, found[0]), *found[1:])
 
     trainer._compute_loss, trainer._get_per_token_logps_and_entropies = loss, scores
 
 
-def whole_ratio(trainer: Any) -> None:
-    """Have this GRPOTrainer, whose level is TRL's "sequence", use the plain ratio of each output. After `correct`."""
-    plain_loss, plain_scores = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
-    rows: dict[str, Any] | None = None
-
-    def loss(model: Any, inputs: dict[str, Any]) -> Any:
-        nonlocal rows
-        rows = inputs
-        try:
-            return plain_loss(model, inputs)
-        finally:
-            rows = None
-
-    def scores(*args: Any, **kwargs: Any) -> Any:
-        found = plain_scores(*args, **kwargs)
-        if rows is None:
-            return found
-        mask = rows["completion_mask"] * rows["tool_mask"] if "tool_mask" in rows else rows["completion_mask"]
-        length = mask.sum(-1, keepdim=True)
-        old = rows.get("old_per_token_logps")
-        scaled = found[0] * length if old is None else (found[0] - old) * length + old
-        return (scaled, *found[1:])
-
-    trainer._compute_loss, trainer._get_per_token_logps_and_entropies = loss, scores
+def _trained(rows: dict[str, Any]) -> Any:
+    """The mask of the tokens that are trained."""
+    return rows["completion_mask"] * rows["tool_mask"] if "tool_mask" in rows else rows["completion_mask"]
 
 
 def _weight(trainer: Any, rows: dict[str, Any], trained: Any) -> None:
     """Put the weights on the advantages of the batch that the loss is about to use."""
     import torch
 
-    mask = rows["completion_mask"]
-    if "tool_mask" in rows:
-        mask = mask * rows["tool_mask"]
-    sampled = rows["sampling_per_token_logps"]
+    mask, sampled = _trained(rows), rows["sampling_per_token_logps"]
     known = mask.bool() & ~torch.isnan(sampled)
     apart = (trained - sampled)[known].abs()
     # two programs with the same weights are never this far apart; a correction would only hide the mistake
