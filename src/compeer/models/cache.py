@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.request import Answer, Model, ModelError, Request
+from compeer.models.request import Answer, Model, ModelError, Request, never_collect
 from compeer.typed import known
 
 _LOCKED = 60.0  # seconds to wait for other processes
@@ -40,7 +40,6 @@ class RequestCache:
         self._decoder = msgspec.msgpack.Decoder(known(Answer))
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
-        self._inherited: list[sqlite3.Connection | None] = []
 
     def get(self, key: bytes) -> Answer | None:
         row = self._row("SELECT answer FROM answers WHERE key = ?", (key,))
@@ -84,7 +83,7 @@ class RequestCache:
     def _leave_parent(self) -> None:
         """After a fork: a connection of our own. The parent's is neither used nor closed."""
         if self._process != os.getpid():
-            self._inherited.append(self._connection)
+            never_collect(self._connection)
             self._connection, self._process = None, os.getpid()
 
 

@@ -100,9 +100,9 @@ class Embedded:
         pieces: list[str] = []
         end: dict[str, Any] = {}
         body, prompt = await self._prepared(request)
-        async for chunk in self._chunks(body, prompt):
-            pieces.append(chunk["choices"][0]["text"])
-            end = chunk | {"first": end.get("first") or first_token(chunk["choices"][0])}
+        async for chunks in self._batches(body, _PATIENCE, prompt):
+            pieces += [chunk["choices"][0]["text"] for chunk in chunks]
+            end = chunks[-1] | {"first": end.get("first") or first_token(chunks[0]["choices"][0])}
         return Answer(
             text=request.beginning + "".join(pieces),
             finish="length" if end["choices"][0]["finish_reason"] == "length" else "stop",
@@ -131,8 +131,8 @@ class Embedded:
         """llama.cpp's own answer to a body of its own, in one piece. The body's prompt is the text of `prompt`, and may
         go on in token ids."""
         found: dict[str, Any] = {}
-        async for chunk in self._chunks(body | {"stream": False}, prompt):
-            found = chunk
+        async for chunks in self._batches(body | {"stream": False}, _PATIENCE, prompt):
+            found = chunks[-1]
         return found
 
     async def prompt(self, messages: Messages) -> Prompt:
@@ -234,11 +234,6 @@ class Embedded:
         if self.adapter and not request.adapter:
             body |= WITHOUT_ADAPTER
         return body
-
-    async def _chunks(self, body: dict[str, Any], prompt: Prompt) -> AsyncIterator[dict[str, Any]]:
-        async for chunks in self._batches(body, _PATIENCE, prompt):
-            for chunk in chunks:
-                yield chunk
 
     async def _batches(
         self, body: dict[str, Any], breath: float, prompt: Prompt

@@ -64,7 +64,6 @@ class LlamaServer:
         *,
         slots: int = 4,
         context: int = 8192,
-        key: str | None = None,
         precise: bool = False,
         brief: bool = False,
         n_threads: int | None = None,
@@ -78,7 +77,7 @@ class LlamaServer:
             import xllamacpp
         except ImportError:
             raise ModelError('The embedded model needs xllamacpp: pip install "compeer-esc[embedded]".') from None
-        self.slots, self.context, self.key = slots, context, key or secrets.token_hex(16)
+        self.slots, self.context, self.key = slots, context, secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = str(weights)
         params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
