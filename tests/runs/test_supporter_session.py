@@ -280,7 +280,7 @@ def test_hidden_tree_is_small_locked_and_comes_back(tmp_path: Path, home: Path) 
     (home / "pieces").mkdir(parents=True)
     for name in ("head.tar.gz", "gguf-00"):
         (home / "pieces" / name).write_bytes(bytes(60_000_000))
-    manifest = {"pieces": {"gguf-00": {}}}
+    manifest = {"pieces": {"gguf-00": {}}, "steps": []}
     with pytest.raises(SystemExit, match="run `hide`"):
         session.calls(session.plan_of(), manifest, tmp_path)
     assert session.hide(tmp_path, ("small.py",)) == 2
