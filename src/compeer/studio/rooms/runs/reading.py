@@ -34,6 +34,7 @@ from compeer.reasoning.ontology import VOCABULARIES, Language
 from compeer.statistics import Figure
 from compeer.studio.access import RequestRefused
 from compeer.training.metrics import GrowingFile, MetricLog
+from compeer.training.run import Record
 from compeer.typed import from_json, known
 
 RunKind = Literal["training", "evaluation", "judging", "report"]
@@ -129,19 +130,23 @@ class PromptTurn(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class ShownSample(msgspec.Struct, frozen=True):
-    """One output with its reward and what it answers; `held_out` where the prompt is the same at every step."""
+class Sample(msgspec.Struct):
+    """One output with its reward and what it answers: a line of samples.jsonl, as far as it is shown.
 
-    id: str  # of the prompt
-    reply: str
-    output: str
-    thoughts: list[SampleStep]
-    problems: list[str]
-    parts: dict[str, float]
-    reward: float | None
-    failure: str | None
+    Another trainer may leave out anything. `held_out`: the prompt is the same at every step.
+    """
+
+    id: str = ""
+    prompt_id: str = ""
+    output: str = ""
+    reply: str = ""
+    problems: list[str] = []
+    parts: dict[str, float] = {}
+    reward: float | None = None
+    failure: str | None = None
     prompt: list[PromptTurn] = []
     held_out: bool = False
+    thoughts: list[SampleStep] = []  # read from the output
 
 
 class SampledPrompt(msgspec.Struct, frozen=True):
@@ -149,15 +154,15 @@ class SampledPrompt(msgspec.Struct, frozen=True):
 
     id: str
     prompt: list[PromptTurn]
-    steps: list[tuple[int, list[ShownSample]]]
+    steps: list[tuple[int, list[Sample]]]
 
 
-def by_prompt(columns: Sequence[tuple[int, list[ShownSample]]]) -> list[SampledPrompt]:
+def by_prompt(columns: Sequence[tuple[int, list[Sample]]]) -> list[SampledPrompt]:
     """Samples of several steps by their prompt, so that one sees a model change; those of most steps come first."""
-    ids = dict.fromkeys(one.id for _, samples in columns for one in samples)
+    ids = dict.fromkeys(one.prompt_id for _, samples in columns for one in samples)
     made = []
     for key in ids:
-        steps = [(step, own) for step, samples in columns if (own := [one for one in samples if one.id == key])]
+        steps = [(step, own) for step, samples in columns if (own := [one for one in samples if one.prompt_id == key])]
         prompt = next((one.prompt for _, own in steps for one in own if one.prompt), [])
         made.append(SampledPrompt(key, prompt, steps))
     return sorted(made, key=lambda one: (not one.steps[0][1][0].held_out, -len(one.steps)))
@@ -165,21 +170,6 @@ def by_prompt(columns: Sequence[tuple[int, list[ShownSample]]]) -> list[SampledP
 
 class _Step(msgspec.Struct):
     step: int = 0
-    held_out: bool = False
-
-
-class _Row(msgspec.Struct):
-    """A line of samples.jsonl, as far as it is shown; another trainer may leave out anything."""
-
-    id: str = ""
-    output: str = ""
-    reply: str = ""
-    problems: list[str] = []
-    parts: dict[str, float] = {}
-    reward: float | None = None
-    failure: str | None = None
-    prompt_id: str = ""
-    prompt: list[PromptTurn] = []
     held_out: bool = False
 
 
@@ -211,7 +201,7 @@ class SampleLog:
             return list(steps)
         return [steps[round(index * (len(steps) - 1) / (count - 1))] for index in range(count)]
 
-    def at(self, step: int, language: Language = "en") -> list[ShownSample]:
+    def at(self, step: int, language: Language = "en") -> list[Sample]:
         """The samples of a step; labels are named in this language."""
         found = []
         try:
@@ -239,13 +229,17 @@ class SampleLog:
             self._held.add(row.step)
 
 
-def _sample(line: bytes, language: Language) -> ShownSample:
+def _sample(line: bytes, language: Language) -> Sample:
     try:
-        row = from_json(line, _Row)
+        sample = from_json(line, Sample)
     except (msgspec.MsgspecError, RecursionError):  # overwritten right now, or in another format: shown as it is
-        row = _Row(output=line.decode("utf-8", "replace"))
-    read = parse(row.output)
-    thoughts = [
+        sample = Sample(output=line.decode("utf-8", "replace"))
+    read = parse(sample.output)
+    # older logs have no id of the prompt, but its place in the group behind the id
+    sample.prompt_id = sample.prompt_id or re.sub(r"/\d+$", "", sample.id)
+    sample.reply = sample.reply or read.response
+    sample.problems = list(dict.fromkeys(sample.problems))
+    sample.thoughts = [
         SampleStep(
             step,
             read.texts[step],
@@ -254,18 +248,7 @@ def _sample(line: bytes, language: Language) -> ShownSample:
         for step in STEPS
         if read.texts.get(step)
     ]
-    return ShownSample(
-        id=row.prompt_id or re.sub(r"/\d+$", "", row.id),  # older logs have the place in the group behind it
-        reply=row.reply or read.response,
-        output=row.output,
-        thoughts=thoughts,
-        problems=list(dict.fromkeys(row.problems)),
-        parts=row.parts,
-        reward=row.reward,
-        failure=row.failure,
-        prompt=row.prompt,
-        held_out=row.held_out,
-    )
+    return sample
 
 
 def _named(label: str, value: str | int, language: Language) -> str:
@@ -314,7 +297,7 @@ class TrainingRun(msgspec.Struct, frozen=True):
     """A training run: its record, its state, its metrics and alerts."""
 
     found: RunFolder
-    record: dict[str, Any]
+    record: Record | None  # None: it cannot be read
     state: RunState
     changed: float
     metrics: MetricLog
@@ -322,7 +305,7 @@ class TrainingRun(msgspec.Struct, frozen=True):
 
     @property
     def what(self) -> str:
-        return str(self.record.get("kind", ""))
+        return self.record.kind if self.record is not None else ""
 
 
 class RunNotes:
@@ -374,16 +357,18 @@ class RunLibrary:
     def training_run(self, found: RunFolder) -> TrainingRun:
         metrics = self._metrics(found.path / "metrics.jsonl")
         metrics.catch_up()
-        record = _object(found.path / "run.json")
+        record: Record | None = None
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+            record = from_json((found.path / "run.json").read_bytes(), Record)
         changed = max(metrics.changed, changed_at(found))
         state: RunState = "resting"
         if record is None:
             state = "damaged"
-        elif record.get("finished"):
+        elif record.finished:
             state = "finished"
         elif time.time() - changed < RUNNING:
             state = "writing"
-        return TrainingRun(found, record or {}, state, changed, metrics, _alerts(found.path / "alerts.jsonl"))
+        return TrainingRun(found, record, state, changed, metrics, _alerts(found.path / "alerts.jsonl"))
 
     def samples(self, found: RunFolder) -> SampleLog:
         samples = self._samples(found.path / "samples.jsonl")
@@ -427,13 +412,6 @@ def _stat(path: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return (about.st_mtime_ns, about.st_size)
-
-
-def _object(path: Path) -> dict[str, Any] | None:
-    try:
-        return from_json(path.read_bytes(), dict[str, Any])
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return None
 
 
 def _alerts(path: Path) -> list[TrainingAlert]:

@@ -159,7 +159,7 @@ def routes(settings: StudioSettings) -> APIRouter:
             prompts=reading.by_prompt([(one, samples.at(one, say.language)) for one in chosen]),
             sampled=samples.steps,
             evaluations=library.results_of(found),
-            results=_results(training),
+            results=training.record.results if training.record else {},
             config=_text(found.path / "config.yaml"),
             **common,
         )
@@ -212,8 +212,8 @@ def _differing(library: reading.RunLibrary, founds: Sequence[reading.RunFolder])
     settings = []
     for found in founds:
         if found.kind == "training":
-            config = library.training_run(found).record.get("config")
-            settings.append(dict(setup_rows(_flat(config))) if isinstance(config, dict) else {})
+            record = library.training_run(found).record
+            settings.append(dict(setup_rows(_flat(record.config))) if record else {})
         else:
             result = library.result(found) if found.kind == "evaluation" else None
             settings.append(dict(setup_rows({**result.comparable, **result.setup})) if result else {})
@@ -271,28 +271,15 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _results(run: reading.TrainingRun) -> dict[str, Any]:
-    results = run.record.get("results")
-    return results if isinstance(results, dict) else {}
-
-
 def _facts(run: reading.TrainingRun) -> list[tuple[str, str]]:
     """Data, models and versions of a run: keys of texts, and values as recorded."""
-    record = run.record
-    sessions = record.get("sessions")
-    last = sessions[-1] if isinstance(sessions, list) and sessions and isinstance(sessions[-1], dict) else {}
-    facts = [("runs.fact.folder", str(run.found.path))]
-    for key in ("base", "judge"):
-        for name, value in (record.get(key) or {}).items() if isinstance(record.get(key), dict) else ():
-            facts.append((f"runs.fact.{key}", f"{name}: {value}"))
-    data = record.get("data")
-    for role, files in data.items() if isinstance(data, dict) else ():
-        for file in files if isinstance(files, list) else ():
-            if isinstance(file, dict):
-                facts.append(("runs.fact.data", f"{role}: {file.get('path')} ({file.get('rows')})"))
-    facts.append(("runs.fact.seed", str(record.get("seed", ""))))
-    revision = last.get("revision")
-    if isinstance(revision, dict):
-        facts.append(("runs.fact.code", f"{revision.get('version', '')} {str(revision.get('commit') or '')[:12]}"))
-    facts.append(("runs.fact.sessions", str(len(sessions) if isinstance(sessions, list) else 0)))
-    return [(key, value[:500]) for key, value in facts if value.strip()]
+    facts = [("folder", str(run.found.path))]
+    if (record := run.record) is not None:
+        facts += [("base", f"{name}: {value}") for name, value in record.base.items()]
+        facts += [("judge", f"{name}: {value}") for name, value in (record.judge or {}).items()]
+        facts += [("data", f"{role}: {one.path} ({one.rows})") for role, files in record.data.items() for one in files]
+        facts.append(("seed", str(record.seed)))
+        for revision in (one.revision for one in record.sessions[-1:]):
+            facts.append(("code", f"{revision.version} {(revision.commit or '')[:12]}"))
+        facts.append(("sessions", str(len(record.sessions))))
+    return [(f"runs.fact.{name}", value[:500]) for name, value in facts]
