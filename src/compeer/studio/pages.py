@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ from typing import Any
 import jinja2
 import msgspec
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
+from compeer.errors import UserError
 from compeer.reasoning.ontology import LANGUAGES, Language
 from compeer.safety.helplines import country as default_country
 from compeer.safety.helplines import help_for, helpline
@@ -267,6 +269,24 @@ def _halves(parts: Iterator[str]) -> Iterator[str]:
         above.append(part)
     yield "".join(above)
     yield "".join(parts)
+
+
+class ExplainedRoute(APIRoute):
+    """A route whose errors become what `explained` says: a page, or an object for a script."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except UserError as error:
+                return self.explained(request, error)
+
+        return handled
+
+    def explained(self, request: Request, error: UserError) -> Response:
+        raise NotImplementedError
 
 
 def pages(request: Request) -> Pages:

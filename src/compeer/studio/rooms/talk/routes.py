@@ -4,9 +4,8 @@ Everything that is said travels in the body of a request, never in an address, s
 to a file but the ratings that someone agreed to keep (`ratings`). A conversation begins with the first thing that
 someone does, not with looking at the page. A request names its conversation, so two windows do not mix theirs up.
 
-An answer travels as one JSON object per line, as it is written, and the work ends with the connection: the framework
-would notice a browser that left only when it sends the next line; here both are waited for, so a model that is silent
-is stopped as well. A conversation is saved as a file by the browser; no copy stays here.
+An answer travels as one JSON object per line, as it is written, and the work ends with the connection, also while the
+model is silent: the framework waits for both. A conversation is saved as a file by the browser; no copy stays here.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Body, Depends
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Send
 
 from compeer.conversation import AnsweredTurn, ChatSession, ChatSettings, TurnResult, sampling_for
 from compeer.conversation.engine import Assessed, TurnEvent
@@ -44,12 +43,12 @@ from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_
 from compeer.studio.rooms.talk.session import (
     LARGEST,
     PATIENCE,
-    Explained,
     Key,
     Live,
     Memory,
     Thumbed,
     Trouble,
+    TroubleRoute,
     Waiting,
     picture,
     trouble_of,
@@ -82,42 +81,6 @@ def room_for_a_turn(conversation: ChatSession) -> None:
 def room_for_an_answer(conversation: ChatSession) -> None:
     if conversation.turns and len(conversation.turns[-1].others) + 1 >= ANSWERS:
         raise Trouble("answers", most=ANSWERS)
-
-
-class Lines(Response):
-    """A response that is written line by line while somebody reads it."""
-
-    media_type = "application/x-ndjson"
-
-    def __init__(self, lines: AsyncGenerator[dict[str, Any], None]) -> None:
-        super().__init__(headers={"x-accel-buffering": "no"})  # a proxy that collects the stream would spoil it
-        del self.headers["content-length"]
-        self.lines = lines
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        telling = asyncio.create_task(self._tell(send))
-        leaving = asyncio.create_task(_gone(receive))
-        try:
-            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            gone = not telling.done()
-            telling.cancel()
-            outcome = (await asyncio.gather(telling, leaving, return_exceptions=True))[0]
-        if not gone and isinstance(outcome, Exception):
-            raise outcome
-
-    async def _tell(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async with aclosing(self.lines) as lines:
-            async for line in lines:
-                await send({"type": "http.response.body", "body": msgspec.json.encode(line) + b"\n", "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def as_json(conversation: ChatSession) -> str:
@@ -176,7 +139,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
             if guard is not None:
                 await guard.close()
 
-    router = APIRouter(lifespan=life, route_class=Explained)
+    router = APIRouter(lifespan=life, route_class=TroubleRoute)
 
     def home(request: Request) -> str | None:
         return visitor_country(settings.country, request.headers.get("accept-language"), visit(request).language)
@@ -408,10 +371,23 @@ async def _answer_lines(
                     yield line
         turns = [told.turn_told(live, turn, say) for turn in live.conversation.turns]
         yield {"kind": "turn", "turn": turns[-1], "turns": turns, **told.help_told(live, live.country, say)}
-    except Trouble as trouble:
-        yield {"kind": "error", "error": trouble.told(say, visit(request).person)}
     except UserError as error:
         yield {"kind": "error", "error": trouble_of(error).told(say, visit(request).person)}
+
+
+class Lines(StreamingResponse):
+    """A response that is written line by line while somebody reads it; the work ends as soon as they leave."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, told: AsyncGenerator[dict[str, Any], None]) -> None:
+        self.told = told
+        lines = (msgspec.json.encode(one) + b"\n" async for one in told)
+        super().__init__(lines, headers={"x-accel-buffering": "no"})  # a proxy that collects the stream would spoil it
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self.told):  # not when its memory is tidied up
+            await super().stream_response(send)
 
 
 async def _sweep(memory: Memory) -> None:

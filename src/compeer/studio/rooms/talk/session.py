@@ -24,14 +24,13 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -51,7 +50,7 @@ from compeer.reasoning.schema import KEYS, LABELS
 from compeer.safety import Assessment, ConversationGuard
 from compeer.safety.messages import message
 from compeer.studio.access import RequestRefused, StudioPerson, visit
-from compeer.studio.pages import Say, help_lines, say_in
+from compeer.studio.pages import ExplainedRoute, Say, help_lines, say_in
 from compeer.studio.rooms.talk.ratings import Thumb
 from compeer.studio.settings import StudioSettings
 
@@ -61,7 +60,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 
-class Trouble(Exception):
+class Trouble(UserError):
     """Raise it where the page is to say something. `values` fill the gaps of the sentence."""
 
     def __init__(self, kind: Kind, status: int = 409, detail: str = "", **values: Any) -> None:
@@ -77,6 +76,8 @@ class Trouble(Exception):
 
 def trouble_of(error: UserError) -> Trouble:
     """An error of the conversation, as trouble."""
+    if isinstance(error, Trouble):
+        return error
     if isinstance(error, ControlError):
         return Trouble("control", 422, str(error))
     if isinstance(error, TooLong):
@@ -86,22 +87,12 @@ def trouble_of(error: UserError) -> Trouble:
     return Trouble("refused", 422, str(error))
 
 
-class Explained(APIRoute):
-    """A page of the room: trouble in it becomes an object that the script shows."""
+class TroubleRoute(ExplainedRoute):
+    """A route of the room: trouble becomes an object that the script shows."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except Trouble as trouble:
-                found = trouble
-            except UserError as error:
-                found = trouble_of(error)
-            return JSONResponse({"error": found.told(say_in(request), visit(request).person)}, found.status)
-
-        return handled
+    def explained(self, request: Request, error: UserError) -> Response:
+        found = trouble_of(error)
+        return JSONResponse({"error": found.told(say_in(request), visit(request).person)}, found.status)
 
 
 #: bytes of one picture, and pictures of one conversation

@@ -8,12 +8,8 @@ store and in the studio's log, and explained: what happened, what is safe, what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
-from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from compeer.errors import UserError
 from compeer.people import invitations as people
@@ -22,7 +18,7 @@ from compeer.people.projects import Project, ProjectKind, all_projects
 from compeer.people.store import Refused, Store, refuse
 from compeer.studio import access
 from compeer.studio.gate import log_refusal
-from compeer.studio.pages import pages, say_in
+from compeer.studio.pages import ExplainedRoute, pages
 
 #: the room in which projects of a kind are worked on
 ROOM_OF: dict[ProjectKind, str] = {"labelling": "label", "arena": "arena"}
@@ -108,30 +104,15 @@ class RoomLinks:
         return access.StudioPerson(f"people:{account.id}", account.name, account.role, account.key, rooms, home)
 
 
-class RefusalRoute(APIRoute):
-    """A route whose refusals become pages, or objects for a script."""
+class RefusalRoute(ExplainedRoute):
+    """A route of Label or Arena: refusals of the store are explained, and so are answers that do not fit."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        inner = super().get_route_handler()
-
-        async def handler(request: Request) -> Response:
-            try:
-                return await inner(request)
-            except Refused as refusal:
-                return refusal_page(request, refusal)
-            except UserError as wrong:  # answers that do not fit
-                raise access.RequestRefused(422, "invalid", str(wrong)) from None
-
-        return handler
-
-
-def refusal_page(request: Request, refusal: Refused) -> Response:
-    visitor = access.visit(request)
-    who = visitor.person.id if visitor.person else None
-    reason = f"{refusal.kind}, {refusal.detail}" if refusal.detail else refusal.kind
-    log_refusal(reason, request.method, request.scope["path"], who, visitor.address)
-    say = say_in(request)
-    words = {part: say(f"workplace.refused.{refusal.kind}.{part}") for part in ("title", "what", "safe", "next")}
-    if "text/html" not in request.headers.get("accept", ""):
-        return JSONResponse({"error": {"status": refusal.status, "kind": refusal.kind, **words}}, refusal.status)
-    return pages(request).page(request, "workplace/refused.html", refusal.status, status_code=refusal.status, **words)
+    def explained(self, request: Request, error: UserError) -> Response:
+        if not isinstance(error, Refused):
+            raise access.RequestRefused(422, "invalid", str(error)) from None
+        visitor = access.visit(request)
+        who = visitor.person.id if visitor.person else None
+        reason = f"{error.kind}, {error.detail}" if error.detail else error.kind
+        log_refusal(reason, request.method, request.scope["path"], who, visitor.address)
+        key, kind = f"workplace.refused.{error.kind}", error.kind
+        return pages(request).explained(request, error.status, key, "workplace/refused.html", kind=kind)
