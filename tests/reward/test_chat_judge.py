@@ -46,13 +46,17 @@ def expected(cases: list[Case], tiny_model_dir: Path) -> list[Judgement]:
 
 
 @pytest.fixture(scope="module")
-def llama_server(tiny_gguf: Path) -> Iterator[str]:
+def llama_server(tiny_gguf: Path) -> Iterator[LlamaServer]:
     """llama.cpp's own HTTP server with the tiny model in it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("COMPEER_THREADS", "1")
-    with LlamaServer(tiny_gguf, slots=2, context=16384, key="k", precise=True) as server:
-        yield f"{server.address}/v1"
+    with LlamaServer(tiny_gguf, slots=2, context=16384, precise=True) as server:
+        yield server
     patch.undo()
+
+
+def endpoint_of(server: LlamaServer) -> Endpoint:
+    return Endpoint("tiny", f"{server.address}/v1", server.key)
 
 
 def ask(judge: ChatJudge, cases: Sequence[Case], orders: Orders = "both") -> list[Judgement]:
@@ -78,15 +82,17 @@ def assert_alike(found: Sequence[Judgement], expected: Sequence[Judgement], by: 
 
 class TestLlamaCpp:
     def test_over_http_it_scores_as_locally(
-        self, llama_server: str, cases: list[Case], expected: list[Judgement]
+        self, llama_server: LlamaServer, cases: list[Case], expected: list[Judgement]
     ) -> None:
-        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), concurrency=2)
+        judge = ChatJudge(endpoint_of(llama_server), concurrency=2)
         assert_alike(ask(judge, cases), expected, by=1e-3)
 
     @pytest.mark.parametrize("kind", ["prm", "orm"])
-    def test_so_do_the_baselines(self, kind: Kind, llama_server: str, cases: list[Case], tiny_model_dir: Path) -> None:
+    def test_so_do_the_baselines(
+        self, kind: Kind, llama_server: LlamaServer, cases: list[Case], tiny_model_dir: Path
+    ) -> None:
         local = asyncio.run(LocalJudge(str(tiny_model_dir), kind=kind, device="cpu").judge(cases[:4], orders="both"))
-        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), kind, concurrency=2)
+        judge = ChatJudge(endpoint_of(llama_server), kind, concurrency=2)
         assert_alike(ask(judge, cases[:4]), local, by=1e-3)
 
     def test_in_this_process_too(
@@ -107,9 +113,9 @@ class TestLlamaCpp:
             assert found.preference is not None
 
     def test_reasons_are_written_only_for_people(
-        self, llama_server: str, expected: list[Judgement], cases: list[Case]
+        self, llama_server: LlamaServer, expected: list[Judgement], cases: list[Case]
     ) -> None:
-        judge = ChatJudge(Endpoint("tiny", llama_server, "k"), explain=True)
+        judge = ChatJudge(endpoint_of(llama_server), explain=True)
         (found,) = ask(judge, cases[:1], "one")
         assert [step.value for step in found.steps] == [step.value for step in expected[0].steps]
         assert all(re.fullmatch(r"[A-Za-z0-9][^\n]*", step.reason) for step in found.steps)
