@@ -15,7 +15,7 @@ from compeer.models.embedding import Embedder
 from compeer.policy.composite import PromptRecord, RewardSettings, Scored
 from compeer.policy.diversity import likeness, self_similarity
 from compeer.policy.grpo.alerts import Alerts, HeldOut
-from compeer.policy.grpo.watch import Share, WatchedReward, chosen, curves, numbers, spark
+from compeer.policy.grpo.watch import Share, WatchedReward, chosen, numbers
 from compeer.policy.prompts import encoded
 from compeer.reward.judge import Judgement, StepVerdict
 
@@ -56,12 +56,6 @@ def test_a_row_that_the_judge_left_open_is_among_the_samples() -> None:
     rows = [row(str(number)) for number in range(9)] + [row("9", failure="time: no answer")]
     assert [one.reply for one in chosen(rows, 4)] == ["0", "1", "2", "9"]
     assert len(chosen(rows, 20)) == 10 and chosen(rows, 0) == []
-
-
-def test_curves_fit_into_a_line() -> None:
-    lines = [{"step": step, "reward": float(step), "entropy": 1.0, "loss": 0.0} for step in range(100)]
-    assert curves(lines) == "reward ▁▁▂▂▃▄▄▅▆▆▇█ 99  entropy ▁▁▁▁▁▁▁▁▁▁▁▁ 1"
-    assert spark([1.0], 5) == "▁"
 
 
 def told(values: dict[str, list[float]]) -> list[tuple[int, str]]:

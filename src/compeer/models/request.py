@@ -13,7 +13,7 @@ import base64
 import hashlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -91,9 +91,6 @@ class Usage(msgspec.Struct, frozen=True):
     prompt: int = 0
     completion: int = 0
     cached: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -190,8 +187,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def images_of(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Paths of all images in a conversation."""
+def images_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Paths of all images in a conversation, in order."""
     return [
         part["path"]
         for message in messages

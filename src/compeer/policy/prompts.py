@@ -24,12 +24,13 @@ from compeer.cer.item import Item, without_images
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer, picture
+from compeer.models.request import images_of
 from compeer.policy.composite import PromptRecord
 from compeer.policy.grpo.config import GrpoConfig
 from compeer.reasoning import render, system_prompt
 from compeer.reasoning.prompt import Length
 from compeer.safety import discloses_crisis
-from compeer.training.encode import MissingPicture, encode, pictures
+from compeer.training.encode import MissingPicture, encode
 
 Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to where the model answers
 
@@ -56,7 +57,7 @@ def prompt_tokens(words: ChatTokenizer) -> Count:
     """How many tokens a conversation takes up to where this model answers, its pictures included."""
 
     def count(messages: list[dict[str, Any]]) -> int:
-        if pictures(messages):  # as many tokens as their sizes ask for
+        if images_of(messages):  # as many tokens as their sizes ask for
             return encode([*messages, {"role": "assistant", "content": "…"}], words, "last").spans[0][0]
         text = words.render(words.chat(messages), ask=True)
         return len(words.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -172,7 +173,7 @@ def dataset(found: Sequence[Prompt], words: ChatTokenizer) -> Any:
 
 def _chat(messages: list[dict[str, Any]], words: ChatTokenizer) -> list[dict[str, Any]]:
     """The messages as the model's template expects them, pictures still as paths."""
-    paths = iter(pictures(messages))
+    paths = iter(images_of(messages))
     chat = []
     for message in words.chat(messages):
         content = message["content"]

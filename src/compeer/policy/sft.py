@@ -79,7 +79,7 @@ def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet:
             words = ChatTokenizer(*open_tokenizer(config.model))
             counted = {role: examples(items_of(paths, role), words, config) for role, paths in files.items()}
             learnt, counts = counted["train"]
-            outcome = sft(
+            results = sft(
                 learnt,
                 counted["valid"][0] if "valid" in counted else [],
                 model=config.model_of(config.model, "supporter"),
@@ -90,8 +90,7 @@ def train(config: SftConfig, *, force: bool = False, fresh: bool = False, quiet:
                 quiet=quiet,
                 adapter=config.start("supporter"),
             )
-            results = outcome.results | {"steps": outcome.steps, "best_step": outcome.best_step, "items": counts}
-            run.finish(results)
+            run.finish(results | {"items": counts})
         opens = f"hf:{config.model}+{run.model}" if config.lora or config.adapter else f"hf:{run.model}"
         return {"run": str(run.folder), "opens_as": opens, **run.record.results}
     finally:

@@ -49,7 +49,7 @@ from compeer.reward.verdict import PAIR_WORDS, STEP_WORDS, Kind, choice_of
 from compeer.training.encode import Example, encode
 from compeer.training.model import start_identity
 from compeer.training.run import Record, Run, data_file, is_main, open_run, revision
-from compeer.training.sft import Outcome, Plan, sft
+from compeer.training.sft import Plan, sft
 from compeer.typed import from_json
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -323,7 +323,7 @@ def _train(config: JudgeTraining, run: Run) -> Trained:
         "revision": str(revision()),
         "max_length": config.max_length,
     }
-    outcome = sft(
+    results = sft(
         made.examples,
         checked.examples,
         model=config.model_of(config.base, "judge"),
@@ -334,7 +334,8 @@ def _train(config: JudgeTraining, run: Run) -> Trained:
         beside={"judge.json": judge},
         adapter=config.start("judge"),
     )
-    run.record.results = _results(outcome, made, checked)
+    results |= {"train": made.counts, "valid": checked.counts}
+    run.record.results = {name: value for name, value in results.items() if value not in (None, {})}
     _write_card(run, config, made)
     run.finish(run.record.results)
     return Trained(str(run.folder), str(run.model), run.record.results)
@@ -365,12 +366,6 @@ def _items(files: Sequence[str], config: JudgeTraining, split: Split = "train") 
                 return
             count += 1
             yield item if config.pictures == "keep" else without_images(item)
-
-
-def _results(outcome: Outcome, made: TrainingSet, checked: TrainingSet) -> dict[str, Any]:
-    results: dict[str, Any] = {"steps": outcome.steps, "best_step": outcome.best_step, **outcome.results}
-    results |= {"train": made.counts, "valid": checked.counts}
-    return {name: value for name, value in results.items() if value not in (None, {})}
 
 
 def _print_counts(made: TrainingSet, checked: TrainingSet) -> None:

@@ -29,6 +29,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer, picture
+from compeer.models.request import images_of
 
 Message = Mapping[str, Any]
 Taught = Literal["all", "last"]  # the assistant's turns that are learnt
@@ -60,7 +61,7 @@ def encode(messages: Sequence[Message], words: ChatTokenizer, taught: Taught = "
     """The tokens of a conversation, with the assistant's turns marked."""
     if not words.tokenizer.is_fast:
         raise UserError("This model has no fast tokenizer, which is needed to tell which tokens are an answer's.")
-    images = pictures(messages)
+    images = tuple(images_of(messages))
     if images and not words.sees:
         raise UserError(
             f"A conversation shows {images[0]}, and this model cannot see. Leave pictures out, or train another."
@@ -77,12 +78,6 @@ def encode(messages: Sequence[Message], words: ChatTokenizer, taught: Taught = "
     if not images:
         return Example(array("i", ids), tuple(spans))
     return _with_pictures(ids, spans, images, words)
-
-
-def pictures(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The pictures of a conversation, in order."""
-    contents = [message["content"] for message in messages if not isinstance(message["content"], str)]
-    return tuple(part["path"] for content in contents for part in content if part["type"] == "image")
 
 
 def _answer(chat: Sequence[Message], place: int, whole: str, words: ChatTokenizer) -> tuple[int, int]:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from compeer.errors import UserError
@@ -83,14 +82,6 @@ class Plan(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.settings(base, shape_of(found, self.lora) if found else self.lora)
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """The result of a training."""
-
-    steps: int
-    best_step: int | None
-    results: dict[str, float]
-
-
 def sft(
     train: Sequence[Example],
     valid: Sequence[Example],
@@ -103,8 +94,8 @@ def sft(
     beside: Mapping[str, Any] | None = None,
     quiet: bool = False,
     adapter: Path | None = None,
-) -> Outcome:
-    """Train from where the run stands, and put the result into `run.model`. Every process calls it.
+) -> dict[str, Any]:
+    """Train from where the run stands, and put the result into `run.model`; its figures. Every process calls it.
 
     `adapter`: a folder with an adapter of the model's shape, to begin with instead of a new one.
     """
@@ -257,15 +248,15 @@ def _unmasked(inputs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 def _finish(
     trainer: Any, opened: Trainable, valid: Sequence[Example], run: Run, beside: Mapping[str, Any] | None
-) -> Outcome:
+) -> dict[str, Any]:
     state = trainer.state
     logged = [line for line in state.log_history if "loss" in line]
     checked = [line for line in state.log_history if "eval_loss" in line]
-    results = {"train_loss": logged[-1]["loss"]} if logged else {}
+    results: dict[str, Any] = {"steps": state.global_step, "best_step": state.best_global_step if valid else None}
+    results |= {"train_loss": logged[-1]["loss"]} if logged else {}
     if checked:
         best = min(checked, key=lambda line: float(line["eval_loss"]))
         results |= {key: best[key] for key in ("eval_loss", "eval_mean_token_accuracy") if key in best}
     save_model(trainer, opened, run.model, beside)
     trained, whole = opened.parameters()
-    results |= {"tokens": state.num_input_tokens_seen, "trained_parameters": trained, "parameters": whole}
-    return Outcome(state.global_step, state.best_global_step if valid else None, results)
+    return results | {"tokens": state.num_input_tokens_seen, "trained_parameters": trained, "parameters": whole}

@@ -57,20 +57,15 @@ class StepLayout(msgspec.Struct, frozen=True, kw_only=True):
         """Outputs of one process."""
         return self.micro_batch * self.accumulation
 
-    def __str__(self) -> str:
-        return (
-            f"{self.batch} prompts x {self.group} outputs = {self.outputs} = {self.processes} processes "
-            f"x {self.micro_batch} at once x {self.accumulation} times"
-        )
-
 
 def plan(
     batch: int, group: int, processes: int = 1, micro_batch: int | None = None, accumulation: int | None = None
 ) -> StepLayout:
     """The layout of a step, or a UserError with the arithmetic that does not work out.
 
-    >>> str(plan(batch=32, group=4, processes=2))
-    '32 prompts x 4 outputs = 128 = 2 processes x 8 at once x 8 times'
+    >>> layout = plan(batch=32, group=4, processes=2)
+    >>> layout.outputs, layout.processes, layout.micro_batch, layout.accumulation
+    (128, 2, 8, 8)
     """
     for name, value in (("batch", batch), ("micro_batch", micro_batch), ("accumulation", accumulation)):
         if value is not None and value < 1:

@@ -21,6 +21,7 @@ import msgspec
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
 from compeer.models.embedding import Embedder
+from compeer.models.request import images_of
 from compeer.models.weights import locate, of_base
 from compeer.policy.composite import CompositeReward
 from compeer.policy.grpo.alerts import Alerts, HeldOut
@@ -31,7 +32,6 @@ from compeer.policy.multi_turn import TalkReward, TalkRollout
 from compeer.policy.prompts import Prompt, dataset, fitting, held_out
 from compeer.policy.sft import items_of
 from compeer.policy.trl_internals import fold_pictures, keep_base, time_steps, vllm_engine, whole_ratio
-from compeer.training.encode import pictures
 from compeer.training.model import on_gpu, open_with
 from compeer.training.run import Record, Run, data_file, is_main, open_run, processes
 
@@ -161,7 +161,7 @@ class GrpoSession:
         time_steps(trainer)
         self.reward.ends = frozenset(trainer.eos_token_ids)
         trainer.order = StepOrder(
-            [bool(pictures(one.messages)) for one in learnt],
+            [bool(images_of(one.messages)) for one in learnt],
             layout.batch,
             layout.group,
             layout.accumulation * config.iterations,
@@ -175,7 +175,7 @@ class GrpoSession:
         if self.second is not None:
             trainer.held_out = HeldOut(self.judge, self.second, config.reward)
             trainer.held_out.recall(run.metrics())
-            seen = [bool(pictures(one.messages)) for one in apart]
+            seen = [bool(images_of(one.messages)) for one in apart]
             trainer.held_order = StepOrder(seen, arguments.per_device_eval_batch_size * processes())
             trainer.on_compared = functools.partial(watching.compared, trainer)
         return trainer, opened, counts

@@ -24,7 +24,7 @@ from transformers import TrainerCallback
 
 from compeer.models.embedding import Embedder
 from compeer.policy.grpo.alerts import Alerts, HeldOut
-from compeer.policy.grpo.watch import WatchedReward, curves
+from compeer.policy.grpo.watch import WatchedReward
 from compeer.training.run import Run
 
 
@@ -126,22 +126,17 @@ class VectorMemory(TrainerCallback):  # type: ignore[misc]
 
 
 class AlertCallback(TrainerCallback):  # type: ignore[misc]
-    """Writes alerts, prints a line of curves ten times per run, and evaluates once more at the end."""
+    """Writes alerts, and evaluates once more at the end."""
 
     def __init__(self, run: Run, alerts: Alerts, *, evaluates: bool = False, quiet: bool = False) -> None:
         self.run, self.alerts, self.evaluates = run, alerts, evaluates
         self.quiet = quiet or not run.main
-        self._told = 0
         for line in run.metrics() if run.main else []:  # what a resumed run has seen before
             alerts.see(int(line.get("step", 0)), line)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         if self.run.main:
             self.tell(state.global_step, self.alerts.see(state.global_step, logs or {}))
-        share = state.global_step * 10 // max(1, state.max_steps)
-        if not self.quiet and share > self._told and "reward" in (logs or {}):
-            self._told = share
-            print(f"step {state.global_step}: {curves(self.run.metrics())}", file=sys.stderr, flush=True)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.evaluates and state.global_step >= state.max_steps:

@@ -1,4 +1,4 @@
-"""Watching a policy learn: every step in numbers, in samples and in a line of curves.
+"""Watching a policy learn: every step in numbers and in samples.
 
 `WatchedReward` wraps the reward. After each call it brings the rows of all processes together, saves some of them with
 every part of their reward to samples.jsonl, and logs what a mean reward does not show: how different the replies are,
@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -25,20 +24,10 @@ from compeer.reasoning.ontology import Language, words
 from compeer.training.run import Run
 
 Gather = Callable[[list[Any]], list[Any]]
-#: of everything that is logged, what a person looks at first: in the terminal's curves and in the figure
-SHOWN = {
-    "reward": "reward",
-    "diversity/distinct_2": "distinct-2",
-    "diversity/self_similarity": "self-similarity",
-    "diversity/strategies": "strategies",
-    "entropy": "entropy",
-    "length/reply_words": "words",
-    "format/incomplete": "incomplete",
-}
+#: of everything that is logged, what a person looks at first: in the figure
 FIGURE = ("reward", "eval_judge/training", "eval_judge/second", "part/history", "part/emotion", "part/strategy",
           "part/preference", "part/format", "diversity/distinct_2", "diversity/self_similarity", "diversity/strategies",
           "entropy", "length/reply_words")  # fmt: skip
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 class Share(msgspec.Struct):
@@ -196,27 +185,3 @@ def chosen(rows: Sequence[Scored], most: int) -> list[Scored]:
     if kept and failed is not None and all(row.failure is None for row in kept):
         kept[-1] = failed
     return kept
-
-
-def curves(metrics: Sequence[Mapping[str, Any]], width: int = 12) -> str:
-    """The run so far in one line.
-
-    >>> curves([{"reward": value} for value in (0.0, 1.0, 4.0)])
-    'reward ▁▂█ 4'
-    """
-    told = []
-    for name, shown in SHOWN.items():
-        values = [float(line[name]) for line in metrics if isinstance(line.get(name), int | float)]
-        if values:
-            told.append(f"{shown} {spark(values, width)} {values[-1]:.3g}")
-    return "  ".join(told)
-
-
-def spark(values: Sequence[float], width: int) -> str:
-    """Values as bars, averaged down to the width."""
-    if len(values) > width:
-        edges = [round(place * len(values) / width) for place in range(width + 1)]
-        values = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    low, high = min(values), max(values)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[int((value - low) * scale)] for value in values)
