@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from statistics import quantiles
+from statistics import correlation, mean, quantiles
 from typing import Any
 
 from compeer.cer.item import QUESTIONS, Item, read_items
@@ -172,6 +172,42 @@ def attacks() -> list[str]:
     return table("attack", ((kind, lambda one, kind=kind: kinds[kind, one]) for kind in names))
 
 
+def rated() -> list[str]:
+    """The rated replies: how many, how good, and how far the two readers agree."""
+    known = {one: tuple(open_cer.rated(one)) for one in LANGUAGES}
+    replies = {one: [reply for moment in known[one] for reply in moment.replies] for one in LANGUAGES}
+
+    def share(one: str, holds: Callable[[open_cer.RatedReply], bool]) -> str:
+        return f"{100 * sum(map(holds, replies[one])) / len(replies[one]):.0f} %"
+
+    def apart(one: str) -> int:
+        means = [[reply.mean for reply in moment.replies] for moment in known[one]]
+        return sum(high - low >= 1 for values in means for high in values for low in values)
+
+    def best(one: str) -> str:
+        return f"{mean(max(reply.mean for reply in moment.replies) for moment in known[one]):.2f}"
+
+    return table(
+        "",
+        [
+            ("moments", lambda one: len(known[one])),
+            ("replies", lambda one: len(replies[one])),
+            ("mean rating", lambda one: f"{mean(reply.mean for reply in replies[one]):.2f}"),
+            ("mean of the best reply to a moment", best),
+            ("rated 3 or more", lambda one: share(one, lambda reply: reply.mean >= 3)),
+            ("pairs apart", apart),
+            (
+                "readers within one point",
+                lambda one: share(one, lambda reply: abs(reply.ratings[0] - reply.ratings[1]) <= 1),
+            ),
+            (
+                "correlation of the readers",
+                lambda one: f"{correlation(*zip(*(reply.ratings for reply in replies[one]), strict=True)):.2f}",
+            ),
+        ],
+    )
+
+
 def items() -> list[str]:
     """The labelled items: sizes, agreement, balance and the shortcut table, from `items.json`."""
     told = json.loads(NUMBERS.read_text("utf-8"))
@@ -224,6 +260,7 @@ PARTS: dict[str, Callable[[], list[str]]] = {
     "sizes": sizes,
     "items": items,
     "attacks": attacks,
+    "rated": rated,
     "labels": labels,
     "lengths": lengths,
     "planned": planned,

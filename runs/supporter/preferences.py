@@ -3,7 +3,9 @@
     python -m runs.supporter.preferences moments FOLDER             which moments of open CER's train split are answered
     python -m runs.supporter.preferences write FOLDER BASE          five replies of the base at each; resumable
     python -m runs.supporter.preferences sheets FOLDER PARTS        blind sheets for readers
-    python -m runs.supporter.preferences learn FOLDER BASE OUT      the adapter, from FOLDER/ratings-*.jsonl
+    python -m runs.supporter.preferences publish FOLDER             FOLDER/ratings-*.jsonl into open CER
+    python -m runs.supporter.preferences learn BASE OUT             the adapter, from open CER's rated replies
+    python -m runs.supporter.preferences pairs OUT                  the same replies as pairs, for `device.py prefer`
     python -m runs.supporter.preferences answer ITEMS BASE ARM OUT [ADAPTER]    replies for `reading.py sheet`
 
 Earlier rounds learned from what authors wrote, and every adapter read worse than the base: it dared to be specific and
@@ -184,22 +186,64 @@ def sheets(folder: Path, parts: int) -> None:
         (folder / f"sheet-{at + 1}.md").write_text("\n".join(part), "utf-8")
 
 
-def rated(folder: Path) -> list[dict[str, Any]]:
-    """Each moment with its replies and the mean of its readers' ratings."""
+def publish(folder: Path) -> None:
+    """Moments, replies and ratings as `rated-*.jsonl` of open CER, from FOLDER/ratings-*.jsonl."""
+    from compeer.corpora.open_cer import FOLDER
+
     key = json.loads((folder / "key.json").read_text("utf-8"))
     given: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(folder.glob("ratings-*.jsonl")):
         for row in rows_of(path):
             for letter, value in row["ratings"].items():
                 given[row["id"]][letter].append(float(value))
-    known = {row["id"]: row for row in rows_of(folder / "moments.jsonl")}
+    languages = {row["id"]: row["language"] for row in rows_of(folder / "moments.jsonl")}
+    for language in COUNTS:
+        rows = [
+            {
+                "of": key[name]["id"].removeprefix("open-cer/"),
+                "generator": "1.5b",
+                "replies": [{"text": key[name][letter], "ratings": letters[letter]} for letter in sorted(letters)],
+            }
+            for name, letters in sorted(given.items())
+            if languages[key[name]["id"]] == language
+        ]
+        write_rows(FOLDER / f"rated-{language}.jsonl", rows)
+        say(language, len(rows))
+
+
+def rated() -> list[dict[str, Any]]:
+    """Each rated moment as a prompt, with its replies and the means of their ratings."""
+    from compeer.corpora import open_cer
+    from runs.supporter.rows import moments as written
+    from runs.supporter.rows import name_of, prompt
+
+    known = {name_of(item): item for item in written()}
     return [
-        {**known[key[name]["id"]], "replies": {key[name][one]: sum(v) / len(v) for one, v in letters.items()}}
-        for name, letters in given.items()
+        {
+            "id": one.of,
+            "messages": prompt(known[one.of], think="off", length="full"),
+            "replies": {reply.text: reply.mean for reply in one.replies},
+        }
+        for one in open_cer.rated()
     ]
 
 
-def learn(folder: Path, base: str, out: str) -> None:
+def pairs(out: Path) -> None:
+    """The same as pairs for `device.py prefer`: every two replies of a moment that are apart."""
+    rows = [
+        {"id": one["id"], "messages": one["messages"], "chosen": good, "rejected": bad}
+        for one in rated()
+        for good, high in one["replies"].items()
+        for bad, low in one["replies"].items()
+        if high - low >= APART
+    ]
+    random.Random(1).shuffle(rows)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(out, rows)
+    say(len(rows), "pairs")
+
+
+def learn(base: str, out: str) -> None:
     """DPO over all pairs of a moment that readers told apart, with a little likelihood of the one they liked best."""
     import torch
     from peft import LoraConfig, get_peft_model
@@ -212,7 +256,8 @@ def learn(folder: Path, base: str, out: str) -> None:
     model = get_peft_model(
         model,
         LoraConfig(
-            r=LEARNING["rank"], lora_alpha=2 * LEARNING["rank"], lora_dropout=0.0, target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+            r=LEARNING["rank"], lora_alpha=2 * LEARNING["rank"], lora_dropout=0.0,
+            target_modules=[f"{one}_proj" for one in ("q", "k", "v", "o", "gate", "up", "down")],
             layers_to_transform=list(range(int(split), count)), task_type="CAUSAL_LM",
         ),
     )  # fmt: skip
@@ -245,7 +290,7 @@ def learn(folder: Path, base: str, out: str) -> None:
         return torch.zeros(row["count"]).index_add(0, row["owner"], words)
 
     rows = []
-    for one in rated(folder):
+    for one in rated():
         row = _packed(one, tokenizer)
         if row is not None:
             rows.append(row)
@@ -260,7 +305,7 @@ def learn(folder: Path, base: str, out: str) -> None:
             if at % 40 == 0:
                 say("lower layers", at, f"{time.time() - began:.0f} s")
 
-    def pairs(row: dict[str, Any]) -> tuple[Any, Any]:
+    def compared(row: dict[str, Any]) -> tuple[Any, Any]:
         now = told(row)
         better, worse, gaps = (torch.tensor(column) for column in zip(*row["pairs"], strict=True))
         shift = now - row["base"]
@@ -276,7 +321,7 @@ def learn(folder: Path, base: str, out: str) -> None:
 
     def keep() -> None:
         with torch.no_grad():
-            found = [pairs(row)[1][0] for row in kept_out]
+            found = [compared(row)[1][0] for row in kept_out]
         log[-1]["kept_out_right"] = round(sum(found) / max(1, len(found)), 4)
         say("kept out", log[-1]["kept_out_right"])
         job = {**LEARNING, "beta": BETA, "likelihood": LIKELIHOOD, "apart": APART, "moments": len(rows), "log": log}
@@ -294,7 +339,7 @@ def learn(folder: Path, base: str, out: str) -> None:
         chosen = [rows[at] for at in order[step * batch : (step + 1) * batch]]
         seen = {"loss": 0.0, "right": 0.0, "shift": 0.0}
         for row in chosen:
-            loss, (right, shift) = pairs(row)
+            loss, (right, shift) = compared(row)
             (loss / len(chosen)).backward()
             for name, value in (("loss", loss.item()), ("right", right), ("shift", shift)):
                 seen[name] += value / len(chosen)
@@ -335,24 +380,29 @@ def _packed(one: dict[str, Any], tokenizer: Any) -> dict[str, Any] | None:
     mask = torch.tril(torch.ones(len(ids), len(ids), dtype=torch.bool))
     mask &= (whose[None, :] == -1) | (whose[None, :] == whose[:, None])
     return {
-        "ids": torch.tensor([ids]), "places": torch.tensor([places]), "mask": mask[None, None], "from": torch.tensor(start),
+        "ids": torch.tensor([ids]), "places": torch.tensor([places]), "mask": mask[None, None],
+        "from": torch.tensor(start),
         "words": torch.tensor(words), "owner": whose[whose >= 0], "count": len(replies), "lengths": lengths,
         "pairs": pairs, "top": 0, "best": 0 if marks[0] >= 3 else None,
     }  # fmt: skip
 
 
 def main() -> None:
-    do, folder, *rest = sys.argv[1:] if len(sys.argv) > 2 else ("", "")
+    do, *rest = sys.argv[1:] or [""]
     if do == "moments":
-        moments(Path(folder))
+        moments(Path(rest[0]))
     elif do == "write":
-        write(Path(folder), rest[0])
+        write(Path(rest[0]), rest[1])
     elif do == "sheets":
-        sheets(Path(folder), int(rest[0]))
+        sheets(Path(rest[0]), int(rest[1]))
+    elif do == "publish":
+        publish(Path(rest[0]))
     elif do == "learn":
-        learn(Path(folder), rest[0], rest[1])
+        learn(*rest)
+    elif do == "pairs":
+        pairs(Path(rest[0]))
     elif do == "answer":
-        answer(Path(folder), rest[0], rest[1], Path(rest[2]), *rest[3:])
+        answer(Path(rest[0]), rest[1], rest[2], Path(rest[3]), *rest[4:])
     else:
         raise SystemExit(__doc__)
 

@@ -17,6 +17,7 @@ from runs.open_cer.card import CARD, PARTS, PICTURE, counted_again
 from runs.open_cer.grid import plan
 from runs.open_cer.items import NUMBERS, balance
 from runs.open_cer.pictures import SCENES
+from runs.supporter.rows import moments
 from tests.cli.command import compeer
 
 from compeer.cer.build import Build, CorpusSource, build
@@ -204,13 +205,26 @@ def test_readings_cover_every_file() -> None:
     files = {
         path.stem
         for path in open_cer.FOLDER.glob("*.jsonl")
-        if not path.stem.startswith(("crisis-", "contrast-", "pictures-", "attacks"))
+        if not path.stem.startswith(("crisis-", "contrast-", "pictures-", "attacks", "rated-"))
     }
     readings = {
         path.stem: json.loads(path.read_text("utf-8")) for path in (open_cer.FOLDER / "readings").glob("*.json")
     }
     assert files <= set(readings)
     assert all(one["turns"] == one["kept"] + one["edited"] + one["dropped"] for one in readings.values())
+
+
+def test_rated_replies_stand_at_train_moments_and_have_two_readers() -> None:
+    """They are learned from, so none may stand at a moment of validation or test, nor at one of crisis."""
+    rated = list(open_cer.rated())
+    known = {item.id.removeprefix("open-cer/"): item for item in moments()}
+    assert len({one.of for one in rated}) == len(rated) > 300
+    assert {open_cer.split_of(known[one.of].dialogue) for one in rated} == {"train"}
+    for one in rated:
+        texts = [reply.text for reply in one.replies]
+        assert len(set(texts)) == len(texts) <= 5 and all(texts)
+        for reply in one.replies:
+            assert len(reply.ratings) == 2 and all(1 <= value <= 5 and value * 2 % 1 == 0 for value in reply.ratings)
 
 
 def test_no_two_turns_are_alike() -> None:

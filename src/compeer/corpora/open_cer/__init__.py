@@ -10,7 +10,8 @@ Files beside this one: whole dialogues (en-*.jsonl, zh-*.jsonl), single moments 
 `correction-*.jsonl` (a model's own answer to a moment, mended by an author), `items-*.jsonl.gz` (answers of models and
 authors with four labels each) and `crisis-*.jsonl`, which is never learned from. `pictures-*.jsonl` are conversations
 in which the person sends a picture (`pictures/`); a model that cannot see must not learn to answer them, so they come
-only when they are asked for. `attacks.jsonl` are CER items with bad answers.
+only when they are asked for. `attacks.jsonl` are CER items with bad answers. `rated-*.jsonl` are replies of the 1.5B
+base to moments of the train split, rated by two blind readers.
 
 Language models wrote them under a written guide, the second part for the cells of a plan (`runs/open_cer/grid`);
 dialogues were read turn by turn by another one, which kept, edited or dropped each row (`second_reader`; counts in
@@ -110,6 +111,31 @@ class Correction(WrittenAnswer, frozen=True, kw_only=True):
 
     def reasoning(self, language: Language) -> Reasoning:
         return Reasoning.of(msgspec.structs.asdict(self.steps), self.labels, language)
+
+
+class RatedReply(msgspec.Struct, frozen=True):
+    """A reply of a model, and what each reader gave it, 1 to 5."""
+
+    text: str
+    ratings: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.ratings) / len(self.ratings)
+
+
+class RatedMoment(msgspec.Struct, frozen=True):
+    """Replies of one model to a moment. `of`: dialogue and round. `generator`: the model, prompted by default."""
+
+    of: str
+    generator: str
+    replies: tuple[RatedReply, ...]
+
+
+def rated(language: Language | None = None) -> Iterator[RatedMoment]:
+    """A model's own replies to moments, rated by blind readers, in one language or in both."""
+    for path in _files("rated-", language):
+        yield from read_rows(path, RatedMoment)
 
 
 def _files(kind: str, language: Language | None) -> Iterator[Path]:
