@@ -118,7 +118,7 @@ def sample(source: Path, out: Path, options: StageOptions, n_samples: int = 3, m
 def reason(
     source: Path, out: Path, options: ModelStageOptions, temperature: float = 0.7, prompt: Length = None
 ) -> None:
-    """Let models think in three steps and reply, as candidates beside the corpus's own reply."""
+    """Generate candidates: a model's three-step reasoning and reply for each moment."""
     from compeer.cer.reason import STAGE
     from compeer.models.spec import default_prompt
 
@@ -129,7 +129,7 @@ def reason(
 
 @app.add("personas")
 def personas(source: Path, out: Path, options: ModelStageOptions) -> None:
-    """Describe how both people talk (DISC) and cluster the descriptions. The elbow plot is saved beside the output."""
+    """Describe how both people of a dialogue talk (DISC) and cluster the descriptions. An elbow plot is saved."""
     from compeer.cer import personas as described
     from compeer.dialogue import read_rows
 
@@ -171,7 +171,7 @@ def silver(
     leakage: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Label without annotators, from the labels that a corpus carries. Always marked as silver."""
+    """Make silver labels from a corpus's own annotations, without annotators. They are always marked as silver."""
     import msgspec
 
     from compeer.cer.item import read_items
@@ -205,7 +205,7 @@ def export_(source: Path, out: Path, annotator: str, seed: int = 0, as_json: boo
 
 @label_app.add("import")
 def import_(source: Path, out: Path, judgements: list[Path], keys: list[Path], as_json: bool = False) -> None:
-    """Read people's answers. Two who agree make a label; otherwise a third decides."""
+    """Import people's answers. Two equal answers make a label; otherwise a third person decides."""
     from compeer.cer.exchange import TaskAnswer, TaskKey, merge, votes_of
     from compeer.cer.item import Item, read_items
     from compeer.dialogue import read_rows, write_rows
@@ -288,7 +288,7 @@ def gold(out: Path, language: Language = None, as_json: bool = False) -> None:
 def build(
     config: Path, out: Path | None = None, limit: int | None = None, engine: str | None = None, as_json: bool = False
 ) -> None:
-    """Run the whole chain from a configuration. Run it again to continue where it stopped."""
+    """Run all stages from a configuration. Run the command again to resume."""
     from compeer.cer.build import Build
     from compeer.cer.build import build as run_build
     from compeer.config import load

@@ -115,7 +115,7 @@ def parse(file: str = "-", as_json: bool = False) -> None:
 
 @with_options("demo")
 def demo(out: Path = Path("demo"), fresh: bool = False, quick: bool = False, browser: bool = True) -> None:
-    """The whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report."""
+    """Run the whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report."""
     if quick:
         from compeer.demo.turn import show_turn
 

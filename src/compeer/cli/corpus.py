@@ -70,7 +70,7 @@ def import_(
 
 @app.add("stats")
 def stats(file: Path, plot: Path | None = None, as_json: bool = False) -> None:
-    """Statistics of a corpus: rounds, languages, strategies, emotions, lengths, licences."""
+    """Show statistics of a corpus: rounds, languages, strategies, emotions, lengths, licences."""
     from compeer.corpora.stats import collect, draw
     from compeer.dialogue import read
 

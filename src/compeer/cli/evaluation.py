@@ -88,7 +88,7 @@ def sage(
     prompts: Path | None = None,
     shorten: int | None = None,
 ) -> None:
-    """SAGE: a seeker whose mood rises and falls with every reply. Sentient, Success, Failure."""
+    """SAGE: a simulated seeker whose mood changes with every reply. Figures: Sentient, Success, Failure."""
     _need_inspect()
     if replay is not None:
         from compeer.evals import released
@@ -265,7 +265,7 @@ def safety(
     limit: int | None = None,
     out: Path | None = None,
 ) -> None:
-    """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies under a rubric."""
+    """Measure safety on a red-team set in English and Chinese: the screening, or a model's replies by a rubric."""
     import tempfile
 
     from compeer.evals.safety.screening import run_screening

@@ -63,7 +63,7 @@ def path_of(name: str, as_json: bool = False) -> None:
 
 @app.add("remove")
 def remove(name: str, as_json: bool = False) -> None:
-    """Delete weights and broken downloads from the cache. Other files are not touched."""
+    """Delete weights and incomplete downloads from the cache. Other files are not touched."""
     from compeer.models.fetch import remove as delete
     from compeer.models.weights import named
 

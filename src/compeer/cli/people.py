@@ -75,7 +75,7 @@ def _add_people_commands(app: CommandGroup, kind: ProjectKind) -> None:
 
     @app.add("status")
     def status(at: ProjectOptions) -> None:
-        """Progress as a whole and by person; of a labelling project also by question."""
+        """Show progress: in total, by person and, for a labelling project, by question."""
         store, project = at.open(kind)
         from compeer.people import terminal_tables
         from compeer.people.arena import arena_progress
@@ -99,7 +99,7 @@ def _add_people_commands(app: CommandGroup, kind: ProjectKind) -> None:
         languages: list[Literal["en", "zh"]] | None = None,
         csv: Path | None = None,
     ) -> None:
-        """Make personal links. Each is shown once: only its hash is kept. Whoever has one already uses that."""
+        """Make personal links. Each is shown once: only its hash is kept. People who have a link keep using it."""
         store, project = at.open(kind)
         from compeer.people import invitations
 
@@ -148,7 +148,7 @@ def _add_people_commands(app: CommandGroup, kind: ProjectKind) -> None:
 
     @app.add("remind")
     def remind(at: ProjectOptions, address: str = ADDRESS) -> None:
-        """Texts to remind people by, ready for e-mail. Nothing is sent."""
+        """Write reminders, ready for e-mail. Nothing is sent."""
         store, project = at.open(kind)
         from compeer.people.arena import ArenaQueue
         from compeer.people.labelling import LabellingQueue
@@ -164,7 +164,7 @@ def _add_people_commands(app: CommandGroup, kind: ProjectKind) -> None:
 
     @app.add("pause")
     def pause(at: ProjectOptions, people: list[str], resume: bool = False) -> None:
-        """Pause people: they get no new work. What they hold goes back to the queue."""
+        """Pause people: they get no new work. Their leased work goes back to the queue."""
         store, project = at.open(kind)
         from compeer.people import invitations
 
@@ -220,7 +220,7 @@ def labelling_quality(
     kappa: float | None = None,
     hold: bool | None = None,
 ) -> None:
-    """Speed, gold answers and kappa per person, with flags. Options change what is checked from now on."""
+    """Show speed, gold answers, kappa and flags per person. Options change what is checked from now on."""
     store, project = at.open("labelling")
     import msgspec
 
@@ -266,7 +266,7 @@ def release_labels(at: ProjectOptions, people: list[str]) -> None:
 
 @annotate_app.add("discard")
 def discard_labels(at: ProjectOptions, people: list[str]) -> None:
-    """Discard labels that are on hold. They are kept, never count, and somebody else is asked."""
+    """Discard labels that are on hold. They stay in the record, but do not count; somebody else is asked."""
     from compeer.people.quality import discard
 
     _decide(at, people, discard, "discarded")
@@ -280,7 +280,7 @@ def _decide(at: ProjectOptions, people: list[str], work: Callable[[Store, int, s
 
 @annotate_app.add("agreement")
 def labelling_agreement(at: ProjectOptions, judgements: Path | None = None) -> None:
-    """Agreement between people. Also how often the audit and a judge confirm the labels."""
+    """Show the agreement between people, and how often the audit and a judge confirm the labels."""
     store, project = at.open("labelling")
     from compeer.people.labelling_results import agreement, pair_agreement, read_judgements
     from compeer.people.terminal_tables import agreement_tables
@@ -299,7 +299,7 @@ def export_labels(
     everything: bool = False,
     anonymous: bool = False,
 ) -> None:
-    """Write the labels. CER items with labels, votes and status; tables; or all items as tasks for another tool."""
+    """Export labels: CER items with votes and status, tables, or all items as tasks for another tool."""
     store, project = at.open("labelling")
     from compeer.people import exchange
     from compeer.people.labelling_results import labelling_progress
@@ -321,7 +321,7 @@ def export_labels(
 
 @annotate_app.add("import")
 def import_labels(at: ProjectOptions, source: Path, form: Literal["cer", "label-studio", "potato"] = "cer") -> None:
-    """Import votes on this project's items from other tools. Reading a file twice changes nothing."""
+    """Import votes on this project's items from other tools. Importing a file twice changes nothing."""
     store, project = at.open("labelling")
     from compeer.cer.item import read_items
     from compeer.people.exchange import import_votes, votes_of_items
@@ -383,7 +383,7 @@ def questions(at: ProjectOptions, source: Path | None = None) -> None:
 def make_cases(
     dialogues: Path, out: Path, count: int = 200, pictures: bool = False, seed: int = 0, as_json: bool = False
 ) -> None:
-    """Make cases from conversations. Each is cut where a supporter answers."""
+    """Make cases from conversations. Each case ends where a supporter would answer."""
     from compeer.dialogue import read, write_rows
     from compeer.people.arena_cases import cases_of
 
@@ -403,7 +403,7 @@ def generate_replies(
     images: Path | None = None,
     limit: int | None = None,
 ) -> None:
-    """Let models answer the cases in reasoning mode. One file per model; what is done is not asked again."""
+    """Generate the models' replies to the cases, in reasoning mode. One file per model; run again to resume."""
     from compeer.dialogue import read_rows
     from compeer.people.arena_cases import WITHOUT_PICTURES, GenerationOptions, Reply, generate, read_cases
     from compeer.pipeline.stage import Progress
@@ -508,7 +508,7 @@ def close_arena(at: ProjectOptions, reopen: bool = False) -> None:
 
 @arena_app.add("results")
 def arena_results(at: ProjectOptions, figure: Path | None = None, draws: int = 2000, seed: int = 0) -> None:
-    """Win, tie and loss by pair, and a ranking. The 95 % intervals are from a paired bootstrap over cases."""
+    """Show wins, ties and losses by pair, and a ranking. The 95 % intervals are a paired bootstrap over cases."""
     store, project = at.open("arena")
     from compeer.people.arena_results import draw, results_of
     from compeer.people.terminal_tables import arena_results
@@ -521,7 +521,7 @@ def arena_results(at: ProjectOptions, figure: Path | None = None, draws: int = 2
 
 @arena_app.add("export")
 def export_votes(at: ProjectOptions, out: Path, anonymous: bool = False) -> None:
-    """Write every vote that counts. Case, the models on both sides, the choice, who, when, how long."""
+    """Export every vote that counts: case, models on both sides, choice, person, time, duration."""
     store, project = at.open("arena")
     from compeer.people import arena_results
 

@@ -12,7 +12,7 @@ app = CommandGroup("policy")
 
 @app.add("sft")
 def sft(config: Path, options: TrainingOptions) -> None:
-    """Supervised cold start on references with their reasoning. Run the command again to resume."""
+    """Train the cold start (SFT) on references with their reasoning. Run the command again to resume."""
     from compeer.policy.sft import read_config, train
     from compeer.training.run import is_main
 
@@ -23,7 +23,7 @@ def sft(config: Path, options: TrainingOptions) -> None:
 
 @app.add("grpo")
 def grpo(config: Path, options: TrainingOptions) -> None:
-    """GRPO with a judge's reward. Run the command again to resume; use accelerate launch for several processes."""
+    """Train with GRPO on a judge's reward. Run it again to resume; use accelerate launch for several processes."""
     from compeer.policy.grpo.config import read_config
     from compeer.policy.grpo.run import train
     from compeer.training.run import is_main

@@ -85,7 +85,7 @@ def score(
     fresh: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Judge items. One row per item: verdicts, probabilities, parts of the reward, total."""
+    """Score items with a judge. One row per item: verdicts, probabilities, parts of the reward, total."""
     from compeer.reward.score_file import score as run_score
 
     summary = run_score(
@@ -122,7 +122,7 @@ def serve(
     explain: bool = False,
     grace: float = 30.0,
 ) -> None:
-    """Serve a judge over HTTP, with batches, health and metrics. The protocol is in docs/judge.md."""
+    """Serve a judge over HTTP, with batching, health and metrics. The protocol is in docs/judge.md."""
     import asyncio
 
     from compeer.reward.service import ServiceSettings
@@ -240,7 +240,7 @@ def timing(source: Path, study: StudyOptions, model: list[str] | None = None, ba
 
 @app.add("attack")
 def attack(source: Path, model: str, study: StudyOptions, threshold: float = 0.25) -> None:
-    """Attack a judge with outputs that deserve no reward. The exit status is 1 when an attack passes the threshold."""
+    """Attack a judge with outputs that deserve no reward. The exit status is 1 when an attack succeeds."""
     from compeer.reward.attack import attack as run_attack
     from compeer.reward.attack import markdown, measure_attacks, write_attacks
 
