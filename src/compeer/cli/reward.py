@@ -180,9 +180,9 @@ def evaluate(
             for name, path in _by_name(probe or []).items():
                 add_probe(folder, name, _items(path, None))
         report = write_report(folder, where, rounds=rounds, seed=seed)
+    print_result(report, study.as_json, markdown(report, brief=kept))
     if kept:
         _write_page(report, where)
-    print_result(report, study.as_json, markdown(report, brief=kept))
     if kept and not study.as_json:
         typer.echo(f"Full report: {where / 'report.md'}, report.html, report.json")
 
@@ -299,8 +299,9 @@ def _write_page(report: EvaluationReport, folder: Path) -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in ("jinja2", "markupsafe"):
             raise
-        raise UserError('The page of the report needs jinja2: pip install "compeer-esc[data]".') from None
-    shown = ReportRuns((), judging=((folder.name, report),))
+        needed = 'report.html needs jinja2: pip install "compeer-esc[data]".'
+        raise UserError(f"{needed} report.md and report.json are in {folder}.") from None
+    shown = ReportRuns((), judging=((folder.resolve().name, report),))
     (folder / "report.html").write_text(page(shown, "Evaluation of judges"), encoding="utf-8")
 
 

@@ -101,8 +101,10 @@ class Embedded:
         end: dict[str, Any] = {}
         body, prompt = await self._prepared(request)
         async for chunks in self._batches(body, _PATIENCE, prompt):
-            pieces += [chunk["choices"][0]["text"] for chunk in chunks]
-            end = chunks[-1] | {"first": end.get("first") or first_token(chunks[0]["choices"][0])}
+            choices = [chunk["choices"][0] for chunk in chunks]
+            pieces += [choice["text"] for choice in choices]
+            first = end.get("first") or next(filter(None, map(first_token, choices)), ())
+            end = chunks[-1] | {"first": first}
         return Answer(
             text=request.beginning + "".join(pieces),
             finish="length" if end["choices"][0]["finish_reason"] == "length" else "stop",

@@ -1,7 +1,7 @@
 """Supervised training on TRL's SFTTrainer.
 
     settings = ModelSettings(base="embedded:small", lora=Lora())
-    outcome = sft(train, valid, model=settings, plan=Plan(), run=run, name="judge")
+    results = sft(train, valid, model=settings, plan=Plan(), words=words, run=run, name="judge")
 
 Departures from TRL's own preparation, each for a reason:
 - Conversations are encoded before (`encode`), so nothing is cut off in silence: what is too long is refused here.
