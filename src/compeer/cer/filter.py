@@ -187,7 +187,7 @@ async def filter_dialogue(dialogue: Dialogue, tools: Tools) -> Dialogue | Reject
     """The dialogue, marked where it discloses a crisis, or why it goes no further; without a model, by the checks."""
     options = from_plain(tools.options, FilterOptions)
     rejected = check(dialogue, options.limits) or _duplicate(dialogue, options)
-    if not rejected and ROLE in tools.models:
+    if not rejected and tools.models:
         verdict, _ = await ask_json(tools.models[ROLE], question(dialogue, options.max_words), FilterVerdict)
         if verdict.faults:
             first, *more = verdict.faults

@@ -73,8 +73,6 @@ def time_study(
     orders: Orders = "one",
 ) -> Timing:
     """Time the judges on the cases, `rounds` times over, relative to the first judge, and close them."""
-    if not judges or not cases:
-        raise UserError("A time study needs at least one judge and one case.")
 
     async def work() -> list[Lap]:
         try:
@@ -99,6 +97,8 @@ async def _laps(
     judges: Mapping[str, Judge], cases: Sequence[Case], batch: int, rounds: int, orders: Orders
 ) -> list[Lap]:
     """Every judge on every batch, `rounds` times over, after a batch that is not counted."""
+    if not judges or not cases:
+        raise UserError("A time study needs at least one judge and one case.")
     batches = [cases[piece.start : piece.stop] for piece in split_by_history(cases, batch)]
     names = list(judges)
     for name in names:
