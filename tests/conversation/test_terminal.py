@@ -145,8 +145,8 @@ def test_a_hostile_server_does_not_reach_the_terminal_nor_end_the_conversation(
         assert "Hello alert(1) there" in shown and "<script>" not in shown and "</think>" not in shown
         assert "not complete" in shown
 
-        assert "The model sent nothing at all. /again asks once more." in hears("", "nothing")
-        assert "It thought, but said nothing." in hears("<think>\n<history>\nHm.\nStage: exploration\n</history>")
+        assert "The model sent nothing. /again asks once more." in hears("", "nothing")
+        assert "There was thinking, but no reply." in hears("<think>\n<history>\nHm.\nStage: exploration\n</history>")
         assert "did not stop, and was cut after 12,000" in hears("on and on ", "endless")
         assert "did not stop, and was cut after 12,000" in hears("<think>", "endless")
         assert "the connection failed" in hears("", "cut")

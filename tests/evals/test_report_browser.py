@@ -143,7 +143,7 @@ def test_655_dialogues_are_paged_searched_filtered_and_sorted(browser: Any, repo
     assert page.inner_text("#case h3 mark") == "card 041"
     page.fill("#query", "no such words anywhere")
     page.locator("#count", has_text=re.compile(r"^0 of")).wait_for()
-    assert "No dialogue fits" in page.inner_text("#case")
+    assert "No matching dialogue" in page.inner_text("#case")
     watched.done()
 
 

@@ -234,7 +234,7 @@ def test_names_are_pasted_and_links_come_as_a_table(store: Store, address: str) 
         assert [one.languages for one in people_of(store, number)] == [("en", "zh")] + [("zh",)] * 4
         other = arena(store)
         joined = send(desk, f"/arena/arenas/{other}", f"/arena/arenas/{other}/invite", names="anna\nbo")
-        assert "present link now opens this too: anna" in joined.text and joined.text.count("/enter/") >= 1
+        assert "which now opens this too: anna" in joined.text and joined.text.count("/enter/") >= 1
 
 
 def test_limits_and_reminders(store: Store, address: str) -> None:
@@ -268,7 +268,7 @@ def test_a_coordinator_of_one_project_gets_no_link_to_others(store: Store, addre
         enter(desk, chief)
         here = f"/label/projects/{own}"
         joined = send(desk, here, f"{here}/invite", names="anna\nben")
-        assert joined.status_code == 200 and "present link now opens this too: anna" in joined.text
+        assert joined.status_code == 200 and "which now opens this too: anna" in joined.text
         anna, ben = (next(one.id for one in people_of(store, own) if one.name == name) for name in ("anna", "ben"))
         refused = send(desk, here, f"{here}/people/{anna}", action="link")
         assert refused.status_code == 422 and "/enter/" not in refused.text and "do not coordinate" in refused.text

@@ -53,7 +53,7 @@ def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) ->
         "Distinct-2",
         "Entropy",
         "Loss",
-        "1 warning",
+        "1 alert",
         "running",
         "finished",
         "step 240",
@@ -62,7 +62,7 @@ def test_the_list_shows_every_run_with_its_small_curves(client: httpx.Client) ->
         assert told in page, told
     found = links(client.get("/runs", params={"q": "TAU"}).text)
     assert found.keys() == {"policy/tau-2"}
-    assert "No run fits" in client.get("/runs", params={"q": XSS}).text
+    assert "No matching run" in client.get("/runs", params={"q": XSS}).text
     assert "奖励" in client.get("/runs", headers={"accept-language": "zh"}).text
 
 
@@ -377,7 +377,7 @@ def test_an_evaluation_shows_its_transcripts(lab: tuple[httpx.Client, dict[str, 
     assert "History" in shown and "Strategy" in shown, "the reasoning in steps"
     word = client.get(where, params={"q": "parrot"}).text
     assert re.search(r"\b[1-9] of 40", word) and "parrot" in word.split("<article")[1]
-    assert "No dialogue fits" in client.get(where, params={"q": XSS}).text
+    assert "No matching dialogue" in client.get(where, params={"q": XSS}).text
 
 
 def test_every_kind_of_page_is_accessible_and_fits_a_phone(

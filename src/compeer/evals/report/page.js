@@ -100,7 +100,7 @@
     select.parentElement.style.display = values.length < 2 ? "none" : "";
   };
   const LANGUAGES = { en: "English", zh: "Chinese" };
-  const ENDS = { content: "content", lost: "gave up", goodbye: "said goodbye", turns: "limit of turns", rounds: "limit of turns" };
+  const ENDS = { content: "content", lost: "gave up", goodbye: "said goodbye", turns: "turn limit reached", rounds: "turn limit reached" };
 
   function chooseRun(number) {
     state.run = number;
@@ -190,7 +190,7 @@
     for (const choose of $("cases").querySelectorAll("button")) if (choose.sample === sample) choose.setAttribute("aria-current", "true");
     const place = $("case");
     place.replaceChildren();
-    if (!sample) { place.append(make("p", "quiet", "No dialogue fits. Try other words.")); return; }
+    if (!sample) { place.append(make("p", "quiet", "No matching dialogue. Try other words.")); return; }
     const query = $("query").value.trim().toLowerCase();
     place.append(written(make("h3"), sample.id, query));
     const about = make("dl", "about");
