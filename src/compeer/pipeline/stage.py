@@ -210,10 +210,20 @@ class LiveLine:
     @contextmanager
     def over(self, name: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
         """Show work while the block runs; what it gives is called with how much is done. Without a total it counts."""
+        last = done
+
+        def tell(done: int) -> None:
+            nonlocal last
+            last = done
+            if self.due() is not None:
+                self.show(done, "")
+
         self.begin(name, total, done)
         try:
-            yield lambda done: self.show(done, "") if self.due() is not None else None
+            yield tell
         finally:
+            if self._bar is not None:  # the bar stays on the terminal, so it ends with what was done
+                self.show(last, "")
             self.stop()
 
 
