@@ -83,8 +83,10 @@ def table(key: dict[str, Any], ratings: list[Path], against: str) -> dict[str, A
     members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
     draws = [np.concatenate([members[at] for at in rng.integers(0, len(members), len(members))]) for _ in range(2000)]
 
-    def interval(numbers: Any) -> list[float]:
-        means = [float(numbers[draw].mean()) for draw in draws]
+    spoken = np.array([key[name]["language"] for name in moments])
+
+    def interval(numbers: Any, language: str = "") -> list[float]:
+        means = [float(numbers[draw[spoken[draw] == language] if language else draw].mean()) for draw in draws]
         return [round(float(np.quantile(means, share)), 3) for share in (0.025, 0.975)]
 
     rows = []
@@ -96,6 +98,14 @@ def table(key: dict[str, Any], ratings: list[Path], against: str) -> dict[str, A
         if arm != against:
             gap = values[arm] - values[against]
             one |= {f"minus_{against}": round(float(gap.mean()), 3), "difference_interval": interval(gap)}
+            one["by_language"] = {
+                language: {
+                    "mean": round(float(values[arm][spoken == language].mean()), 3),
+                    f"minus_{against}": round(float(gap[spoken == language].mean()), 3),
+                    "difference_interval": interval(gap, language),
+                }
+                for language in sorted(set(spoken))
+            }
         rows.append(one)
     pairs = [tuple(found) for found in scores.values() if len(found) == 2]
     both = np.array(pairs) if pairs else np.zeros((0, 2))
