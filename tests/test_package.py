@@ -88,7 +88,7 @@ def test_pages_say_of_each_adapter_what_its_card_says() -> None:
     cards = {path.parent.name: shipped.licence(path.parent) for path in SHIPPED.glob("*/README.md")}
     bound = {name for name, licence in cards.items() if "-nc-" in licence}
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    sentence = re.search(r"The (\w+) small adapters[^.]*\.md\), (.*?), have learned from ESConv and are CC BY-NC", text)
+    sentence = re.search(r"The (\w+) small adapters[^.]*\.md\), (.*?), were trained on ESConv and are CC BY-NC", text)
     assert sentence and set(re.findall(r"`([^`]+)`", sentence[2])) == bound
     assert sentence[1] == {1: "one", 2: "two", 3: "three"}[len(bound)]
     free = re.search(r"the default supporter \(`([^`]+)`\) CC BY 4\.0", text)

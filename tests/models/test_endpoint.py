@@ -318,6 +318,16 @@ class TestPatience:
         refusal(hang, patience=patience)
         assert time.monotonic() - started < 2
 
+    def test_an_attempt_that_had_no_time_left_does_not_hide_what_went_wrong_before(self) -> None:
+        async def overloaded_then_silent(server: Any, *_: Any) -> Any:
+            if len(server.bodies) > 2:
+                await asyncio.sleep(30)
+            return fault(429, '{"error": {"message": "slow down"}}')
+
+        patience = Patience(attempts=3, first=0.3, longest=0.3, patience=1.2, timeout=1.0)
+        message = refusal(overloaded_then_silent, patience=patience)
+        assert "after 3 attempts" in message and "429: slow down" in message
+
     def test_a_server_that_drips_does_not_hold_a_request_for_ever(self) -> None:
         drips = events(*([b" "] * 60), pause=0.1)
         started = time.monotonic()

@@ -90,7 +90,7 @@ class JsonServer:
     async def _tried(
         self, method: str, url: URL, payload: Callable[[], Awaitable[bytes | None]], read: Callable[[bytes], T]
     ) -> T:
-        tries = Tries(self.patience)
+        tries, before = Tries(self.patience), None
         while True:
             body = await payload()
             http, wait, allowed = self._http, None, 0.0
@@ -107,6 +107,9 @@ class JsonServer:
                         problem, wait = self._status(response, data)
             except (Garbage, TimeoutError, aiohttp.ClientError, OSError) as error:
                 kind, problem = _failure(error, allowed)
+                if kind == "time" and before and allowed < self.patience.timeout:
+                    kind, problem = before  # too little time was left; what went wrong before says more
+            before = kind, problem
             await self._pause(tries, kind, problem, wait)
 
     def _status(self, response: aiohttp.ClientResponse, data: bytes) -> tuple[str, float | None]:
