@@ -43,7 +43,7 @@ def test_the_conversation_that_once_went_wrong() -> None:
     levels = [assessment.level for assessment, _, _ in turns]
     assert levels == ["high", "high", "emergency", "emergency"]
     situations = [assessment.reply.situation for assessment, _, _ in turns if assessment.reply]
-    assert situations == ["first disclosure", "asked and said yes", "means at hand", "already taken or hurt"]
+    assert situations == ["first disclosure", "has a plan", "means at hand", "already taken or hurt"]
     assert all(row_of(reply) and not assessment.ask_model for assessment, reply, _ in turns)
     last = turns[-1][0]
     assert last.lines[0].endswith("911") and last.help and last.help.emergency_href == "tel:911"
@@ -328,3 +328,31 @@ def asked_reading(question: str, answer: str) -> Reading:
 )
 def test_someone_bereaved_is_not_asked_what_happened(said: str, situation: str) -> None:
     assert right_after(said) == situation
+
+
+@pytest.mark.parametrize(
+    ("language", "message", "asked"),
+    [
+        ("en", "i want to kill myself", False),
+        ("en", "I keep thinking about ending my life", False),
+        ("en", "i want to die", True),
+        ("en", "i thought about killing myself last year, im ok now", True),
+        ("zh", "我想自杀", False),
+        ("zh", "我最近总想结束自己的生命", False),
+        ("zh", "我不想活了", True),
+    ],
+)
+def test_whoever_says_plainly_that_they_want_to_kill_themselves_is_not_asked_that(
+    language: str, message: str, asked: bool
+) -> None:
+    """The next question is about a plan; what may mean several things is still asked."""
+    ((assessment, shown, _),) = talk([message], language)
+    assert assessment.level == "high"
+    assert ("desire" in asked_by(shown)) == asked
+
+
+def test_recently_is_no_question_about_a_method() -> None:
+    ((_, recently, _),) = talk(["我最近总想结束自己的生命"], "zh")
+    ((_, fastest, _),) = talk(["怎样结束生命最快"], "zh")
+    situations = [row.situation for row in map(row_of, (recently, fastest)) if row]
+    assert situations == ["first disclosure", "asks for a method"]

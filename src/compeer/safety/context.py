@@ -195,6 +195,13 @@ _CAME_AWAY = re.compile(
     r"|^(?!.*[没不]).*(?:下来了|退回来了|走开了|离开了|回来了|退后了|下楼了|到家了)",
     re.DOTALL,
 )
+#: they want, plan or think of killing themselves, in so many words: then that is not asked again
+_SAID_PLAINLY = re.compile(
+    r"\bi\b[^.!?\n]{0,30}\b(?:want|wanna|going|gonna|plan(?:ning)?|thinking|thought|thoughts|decided|ready|about)\b"
+    r"[^.!?\n]{0,20}\b(?:kill(?:ing)? myself|end(?:ing)? my (?:own )?life|tak(?:e|ing) my (?:own )?life|"
+    r"commit(?:ting)? suicide|(?:of|about) suicide)"
+    r"|(?:我|一直|总)[^。！？\n]{0,6}(?:想|要|打算|准备|决定)[^。！？\n]{0,4}(?:自杀|轻生|结束(?:我?自己的?)?生命|了结(?:我?自己|生命))"
+)
 #: kinds of answer that say no
 _PLAIN_NO = frozenset({"a no", "a no inside", "fine", "harmless reason", "once"})
 
@@ -211,6 +218,7 @@ class Reading(msgspec.Struct, frozen=True):
     kind: str = ""  # of answer (`answers`)
     names_danger: bool = False  # a word of a place, means, intake, plan, wound or death stands in it
     place: Literal["", "there", "left"] = ""  # a height, tracks, water or a road is named, or they came away from it
+    said_plainly: bool = False  # that they want to kill themselves, in so many words
 
     @property
     def plainly_no(self) -> bool:
@@ -366,6 +374,7 @@ def read(
         finding, question, answer, tuple(acts), explained, firm, kind.kind if kind else "",
         names_danger=names_danger(message, finding.denied),
         place="left" if _CAME_AWAY.search(folded) else "there" if _EDGE.search(folded) else "",
+        said_plainly=not (finding.past or finding.denied or finding.other) and bool(_SAID_PLAINLY.search(folded)),
     )  # fmt: skip
 
 

@@ -316,6 +316,8 @@ def _open_steps(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[
     answered = {one.question for one in (*(exchange.reading for exchange in past), reading) if one.answer}
     if "in_danger" in answered:
         answered.add("safe_now")
+    if any(one.said_plainly and at_least(one.finding.level, "high") for one in (*(e.reading for e in past), reading)):
+        answered.add("desire")  # whoever writes "I want to kill myself" is not asked whether they think of it
     if "plan" in risk.kinds:
         answered.add("plan")
     if {"means", "ingestion"} & set(risk.kinds):
