@@ -22,7 +22,7 @@ def test_help_comes_first_and_stays_and_the_words_are_ours(chat: Chat, supporter
         assert "116 123" in terminal.until(PROMPT)
         shown = plain(terminal.ask(SAID))
         assert shown.index("999") < shown.index("116 123") < shown.index("Supporter")
-        assert "killing yourself" in shown and "prepared beforehand" in shown
+        assert "How close are these thoughts" in shown and "prepared beforehand" in shown
         assert supporter.bodies == [], "the model is not asked"
         assert "/why" not in shown, "no analysis now"
         for command in ("/why", "/edit emotion They are calm."):
@@ -90,7 +90,7 @@ def test_once(supporter: Supporter, environment: dict[str, str], json_wanted: bo
     if json_wanted:
         answer = json.loads(done.stdout)
         assert answer["safety"]["level"] == "high" and answer["safety"]["replaced"] == "ours"
-        assert answer["response"] == answer["raw"] and "killing yourself" in answer["response"]
+        assert answer["response"] == answer["raw"] and "How close are these thoughts" in answer["response"]
 
 
 def test_a_guard_model_is_asked_and_a_wrong_country_is_refused(

@@ -227,7 +227,7 @@ def test_in_a_crisis_the_helpline_comes_before_the_model_and_stays(
     supporter.manner, supporter.text, supporter.status = "raw", "no", 400
     first, *_, last = someone.lines("say", text="I want to kill myself.")
     assert first["banner"]["urgent"] and first["help"]["lines"][0]["phone"] == "1737"
-    assert last["kind"] == "turn" and "killing yourself" in last["turn"]["answer"]["reply"], (
+    assert last["kind"] == "turn" and "How close are these thoughts" in last["turn"]["answer"]["reply"], (
         "our words, not the model's"
     )
     assert last["urgent"] and last["turn"]["answer"]["labels"] == last["turn"]["answer"]["texts"] == {}

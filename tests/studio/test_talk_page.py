@@ -210,7 +210,7 @@ def test_the_helpline_stands_above_the_words_and_covers_nothing(
         assert banner.get_by_role("link", name="website").first.get_attribute("href") == "https://www.samaritans.org"
         page.locator(".turn .answer:not(.coming)").wait_for()
         idle(page)
-        assert "killing yourself" in reply(page) and fits(page), "our own words, whatever the model does"
+        assert "How close are these thoughts" in reply(page) and fits(page), "our own words, whatever the model does"
         supporter.reset()
         send(page, "Sorry, I was joking.")
         assert banner.is_visible() and fits(page)
