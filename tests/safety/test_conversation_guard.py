@@ -356,3 +356,20 @@ def test_recently_is_no_question_about_a_method() -> None:
     ((_, fastest, _),) = talk(["怎样结束生命最快"], "zh")
     situations = [row.situation for row in map(row_of, (recently, fastest)) if row]
     assert situations == ["first disclosure", "asks for a method"]
+
+
+@pytest.mark.parametrize(
+    ("message", "plainly"),
+    [
+        ("i just want to kill myself", True),
+        ("i don't want to kill myself", False),
+        ("I am not thinking about suicide", False),
+        ("i dont want to end my life", False),
+        ("i decided not to kill myself", False),
+        ("我想自杀", True),
+        ("我不想自杀", False),
+        ("我从来没想过自杀", False),
+    ],
+)
+def test_what_is_denied_is_not_said_plainly(message: str, plainly: bool) -> None:
+    assert read(message).said_plainly == plainly

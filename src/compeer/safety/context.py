@@ -197,10 +197,10 @@ _CAME_AWAY = re.compile(
 )
 #: they want, plan or think of killing themselves, in so many words: then that is not asked again
 _SAID_PLAINLY = re.compile(
-    r"\bi\b[^.!?\n]{0,30}\b(?:want|wanna|going|gonna|plan(?:ning)?|thinking|thought|thoughts|decided|ready|about)\b"
-    r"[^.!?\n]{0,20}\b(?:kill(?:ing)? myself|end(?:ing)? my (?:own )?life|tak(?:e|ing) my (?:own )?life|"
+    r"\bi\b(?:(?!\b(?:not|never|no|(?:do|did|wo|would|ca|could)n'?t)\b)[^.!?\n]){0,30}\b(?:want|wanna|going|gonna|plan(?:ning)?|thinking|thought|thoughts|decided|ready|about)\b"
+    r"(?:(?!\b(?:not|never)\b)[^.!?\n]){0,20}\b(?:kill(?:ing)? myself|end(?:ing)? my (?:own )?life|tak(?:e|ing) my (?:own )?life|"
     r"commit(?:ting)? suicide|(?:of|about) suicide)"
-    r"|(?:我|一直|总)[^。！？\n]{0,6}(?:想|要|打算|准备|决定)[^。！？\n]{0,4}(?:自杀|轻生|结束(?:我?自己的?)?生命|了结(?:我?自己|生命))"
+    r"|(?:我|一直|总)[^。！？\n没不未别]{0,6}(?:想|要|打算|准备|决定)[^。！？\n没不未别]{0,4}(?:自杀|轻生|结束(?:我?自己的?)?生命|了结(?:我?自己|生命))"
 )
 #: kinds of answer that say no
 _PLAIN_NO = frozenset({"a no", "a no inside", "fine", "harmless reason", "once"})
