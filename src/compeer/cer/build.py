@@ -38,7 +38,7 @@ from compeer.corpora import importing, load
 from compeer.dialogue import read, read_rows, write_json, write_rows
 from compeer.errors import UserError
 from compeer.pipeline.ledger import Manifest, measure
-from compeer.pipeline.runner import run_stage
+from compeer.pipeline.runner import one_cluster, run_stage
 from compeer.pipeline.stage import Progress, Stage, Tools
 from compeer.pipeline.work import ModelSpec
 
@@ -85,7 +85,8 @@ class BuildStep(msgspec.Struct, frozen=True):
 
 def build(config: Build, *, limit: int | None = None, progress: Progress | None = None) -> list[BuildStep]:
     """Run the chain; `limit` takes that many dialogues of each corpus, for a trial."""
-    return _Chain(config, limit, progress or Progress()).run()
+    with one_cluster():
+        return _Chain(config, limit, progress or Progress()).run()
 
 
 class _Chain:

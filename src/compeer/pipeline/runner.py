@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ from compeer.pipeline.work import Job, ModelSpec, Take, Work, in_order, read_lin
 from compeer.typed import from_plain
 
 _SAMPLE = 20  # rows that are rendered for the estimate
+_shared: ContextVar[contextlib.ExitStack | None] = ContextVar("_shared", default=None)
 
 
 class Interrupted(UserError):
@@ -230,8 +232,9 @@ class Worker:
 
 
 def run_on_ray(job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: Spent, workers: int) -> None:
-    """Run a job on the cluster at $RAY_ADDRESS; without it, on one started here for this run."""
-    ray, ours = _connected(workers)
+    """Run a job on the cluster at $RAY_ADDRESS; without it, on one started here for this run (see `one_cluster`)."""
+    own = contextlib.ExitStack()
+    ray = _connected(workers, _shared.get() or own)
     share = msgspec.structs.replace(job, concurrency=-(-job.concurrency // workers))
     remote = ray.remote(Worker).options(max_concurrency=_AT_ONCE, max_restarts=3, max_task_retries=3)
     actors = [remote.remote(share) for _ in range(workers)]
@@ -258,19 +261,29 @@ def run_on_ray(job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: 
     finally:
         for actor in actors:
             ray.kill(actor)
-        if ours:
-            ray.shutdown()
+        own.close()
 
 
-def _connected(workers: int) -> tuple[Any, bool]:
-    """Ray, connected, and whether that was done here."""
+@contextlib.contextmanager
+def one_cluster() -> Iterator[None]:
+    """Stages that run inside share the cluster that the first of them on Ray starts: to start one takes seconds."""
+    with contextlib.ExitStack() as after:
+        outside = _shared.set(after)
+        try:
+            yield
+        finally:
+            _shared.reset(outside)
+
+
+def _connected(workers: int, after: contextlib.ExitStack) -> Any:
+    """Ray, connected; what was connected here ends with `after`."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     try:
         import ray
     except ImportError:
         raise UserError('The Ray engine needs Ray: pip install "compeer-esc[ray]".') from None
     if ray.is_initialized():
-        return ray, False
+        return ray
     try:
         if os.environ.get("RAY_ADDRESS"):
             ray.init(log_to_driver=False)
@@ -278,4 +291,5 @@ def _connected(workers: int) -> tuple[Any, bool]:
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, configure_logging=False)
     except ConnectionError as error:
         raise UserError(f"There is no Ray cluster at {os.environ.get('RAY_ADDRESS')}: {error}.") from None
-    return ray, True
+    after.callback(ray.shutdown)
+    return ray
