@@ -1,7 +1,8 @@
 """A large corpus needs no more memory than a small one: import, filter, sample, and the search for near-duplicates.
 
-40,000 synthetic dialogues by default, 1,000,000 with COMPEER_FULL=1; the limits are those for a million either way.
-Each part runs in a process of its own (this file as a script), which reports its peak.
+10,000 synthetic dialogues by default, 1,000,000 with COMPEER_FULL=1; the limits are those for a million either way. Each
+part runs in a process of its own (this file as a script), over a few dialogues first, and reports its peak after both.
+What the many need beyond the few is bounded too: less than it would be if their lines or dialogues were kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from compeer.pipeline.runner import run_stage
 from compeer.pipeline.stage import Tools
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNT = 1_000_000 if os.environ.get("COMPEER_FULL") else 40_000
+FEW, COUNT = 2_000, 1_000_000 if os.environ.get("COMPEER_FULL") else 10_000
 EVERY = {"duplicate": 50, "near-duplicate": 40, "too-short": 97}  # one in so many is made to be dropped for this
 
 
@@ -65,7 +66,7 @@ def generate(count: int, path: Path) -> Counter[str]:
     return made
 
 
-def import_filter_sample(raw: Path, folder: Path) -> dict[str, Any]:
+def import_filter_sample(folder: Path) -> dict[str, Any]:
     """The chain of commands a user would run, on one file after the other."""
     seconds: dict[str, float] = {}
     started = time.monotonic()
@@ -73,7 +74,7 @@ def import_filter_sample(raw: Path, folder: Path) -> dict[str, Any]:
     def lap(name: str) -> None:
         seconds[name] = round(time.monotonic() - started - sum(seconds.values()), 1)
 
-    summary = importing.run(load("plain", raw), folder / "imported.jsonl")
+    summary = importing.run(load("plain", folder / "raw.jsonl"), folder / "imported.jsonl")
     lap("import")
     filtered = run_stage(CHECKS_ONLY, folder / "imported.jsonl", folder / "kept.jsonl")
     lap("filter")
@@ -88,7 +89,7 @@ def import_filter_sample(raw: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def search(raw: Path, folder: Path) -> dict[str, Any]:
+def search(folder: Path) -> dict[str, Any]:
     """Duplicates among the imported dialogues."""
     started = time.monotonic()
     found = DialogueIndex(read(folder / "imported.jsonl")).duplicates()
@@ -96,13 +97,14 @@ def search(raw: Path, folder: Path) -> dict[str, Any]:
     return {"exact": exact, "near": len(found) - exact, "seconds": round(time.monotonic() - started, 1)}
 
 
-def in_own_process(part: str, raw: Path, folder: Path) -> dict[str, Any]:
+def in_own_process(part: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the part says of the few and then of all."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(Path(__file__)), part, str(raw), str(folder)]
+    command = [sys.executable, str(Path(__file__)), part, str(folder)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    few, told = (json.loads(line) for line in done.stdout.splitlines()[-2:])
     print(f"{part} of {COUNT:,} dialogues: {told}")
-    return told
+    return few, told
 
 
 def peak() -> float:
@@ -116,22 +118,29 @@ def peak() -> float:
 
 
 def test_memory(tmp_path: Path) -> None:
-    raw = tmp_path / "raw.jsonl"
-    made = generate(COUNT, raw)
-    chain = in_own_process("import_filter_sample", raw, tmp_path)
-    assert chain["imported"] == COUNT
-    assert chain["rejected"] == {"too-short": made["too-short"]}
-    assert chain["kept"] == COUNT - made["too-short"]
-    assert chain["items"] == 2 * chain["kept"]
-    assert chain["peak_mb"] < 600
+    made = []
+    for count in (FEW, COUNT):
+        (folder := tmp_path / str(count)).mkdir()
+        made.append(generate(count, folder / "raw.jsonl"))
+    chain = in_own_process("import_filter_sample", tmp_path)
+    for count, kinds, told in zip((FEW, COUNT), made, chain, strict=True):
+        assert told["imported"] == count
+        assert told["rejected"] == {"too-short": kinds["too-short"]}
+        assert told["kept"] == count - kinds["too-short"]
+        assert told["items"] == 2 * told["kept"]
+    assert chain[1]["peak_mb"] < 600
+    assert chain[1]["peak_mb"] - chain[0]["peak_mb"] < 4
 
-    found = in_own_process("search", raw, tmp_path)
-    assert found["exact"] == made["duplicate"]
-    assert made["near-duplicate"] * 0.99 <= found["near"] <= made["near-duplicate"] * 1.01
-    assert found["peak_mb"] < 2_000
+    found = in_own_process("search", tmp_path)
+    for kinds, told in zip(made, found, strict=True):
+        assert told["exact"] == kinds["duplicate"]
+        assert kinds["near-duplicate"] * 0.99 <= told["near"] <= kinds["near-duplicate"] * 1.01
+    assert found[1]["peak_mb"] < 2_000
+    assert found[1]["peak_mb"] - found[0]["peak_mb"] < 2_000 * (COUNT - FEW) / 1_000_000
 
 
 if __name__ == "__main__":
-    part, raw_path, where = sys.argv[1:]
-    result = {"import_filter_sample": import_filter_sample, "search": search}[part](Path(raw_path), Path(where))
-    print(json.dumps({**result, "peak_mb": round(peak(), 1)}))
+    work = {"import_filter_sample": import_filter_sample, "search": search}[sys.argv[1]]
+    for count in (FEW, COUNT):
+        result = work(Path(sys.argv[2]) / str(count))
+        print(json.dumps({**result, "peak_mb": round(peak(), 1)}), flush=True)
