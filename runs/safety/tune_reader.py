@@ -6,7 +6,8 @@ ROWS is the folder that `runs.safety.reader_rows` writes. Start: the shipped net
 
 Learned from: train-*.jsonl (written for this, and opened sets); single examples of `examples/en*.tsv` after harmless
 talk of open CER; open CER's turns as harmless; answers again after other questions of our own replies. Nothing of
-ESConv. 14 minutes on two busy cores.
+ESConv. Two rounds, and half as many single examples as before November 19, when the written conversations doubled: 14
+minutes on one of two busy cores.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEVELS = ("none", "watch", "high", "emergency", "other danger")
 STEPS = 127  # of the weights that are shipped; with 31 probabilities move by 0.08
 HERE = Path(__file__).parent
 CER = HERE.parents[1] / "src" / "compeer" / "corpora" / "open_cer"
-ROUNDS, SIZE, RATE, FROZEN = 3, 32, 1e-4, 3
+ROUNDS, SIZE, RATE, FROZEN = 2, 32, 1e-4, 3
 
 
 def _user(text: str) -> dict[str, str]:
@@ -92,7 +93,7 @@ def rows(folder: Path) -> list[tuple[list[dict[str, str]], list[float]]]:
         "past": [0.8, 0.2, 0, 0, 0],
         "danger": [0, 0, 0, 0, 1],
     }
-    many = {"none": 900, "indirect": 700, "explicit": 350, "method": 60, "third": 120, "past": 120, "danger": 200}
+    many = {"none": 450, "indirect": 350, "explicit": 175, "method": 40, "third": 60, "past": 60, "danger": 100}
     singles: dict[str, list[str]] = {kind: [] for kind in soft}
     for file in sorted((HERE / "examples").glob("en*.tsv")):
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -98,7 +98,7 @@ def test_whatever_the_model_writes_in_a_crisis_ours_is_shown(output: str) -> Non
 
 
 def test_a_checked_model_speaks_again_after_the_question_and_a_no_and_never_after_means() -> None:
-    messages = ["I wish I was dead", "no", "My cat is funny", "I made pasta", "Work was ok", "I slept well"]
+    messages = ["I want to kill myself", "no", "My cat is funny", "I made pasta", "Work was ok", "I slept well"]
     assert all(row_of(reply) for _, reply, _ in talk(messages))
     turns = talk(messages, checked=True)
     assert [outcome.replaced for _, _, outcome in turns[:2]] == ["ours", "ours"]

@@ -150,7 +150,7 @@ def test_a_model_reads_only_where_its_adapter_was_taught_this_question(tmp_path:
     [
         (["platform 2. letting them go past"], "emergency"),
         (["I have a job interview on Monday and I am so nervous."], "none"),
-        (["rough week", "Are you thinking about killing yourself?", "not tonight"], "high"),
+        (["rough week", "Are you thinking about killing yourself?", "not tonight"], "watch"),
         (["rough week", "Are you thinking about killing yourself?", "lol no. just tired of my boss"], "none"),
     ],
 )

@@ -246,7 +246,9 @@ class ConversationGuard:
             around = "\n".join(one.text for one in history[max(0, place - 4) : place])
             reading = await self._read(turn.text, asked, risk, before, around)
             about_self = bool(_ABOUT_SELF & set(asked))
-            heard = told_by(odds[place], asked=about_self, language=language) if place in odds else None
+            heard = None
+            if place in odds:
+                heard = told_by(odds[place], asked=about_self, language=language, first=len(said) == 1)
             if heard is not None:
                 plain = lexicon_finding(
                     turn.text,

@@ -120,10 +120,14 @@ def taught() -> dict[str, Any]:
     return {"question": QUESTION, "answers": list(ANSWERS)}
 
 
+#: English: how much the network of word pieces counts beside that on sentence vectors, which is more often alarmed by
+#: harmless talk of ESConv
+PIECES = 0.7
+
+
 class SmallReader:
     """The networks that are shipped. Chinese: one on sentence vectors (`network.sentence_odds`). English: that one and one
-    of word pieces (`network.conversation_odds`), by their geometric mean; on conversations of an author whom neither had
-    met the area under the curve was 0.89 for each and 0.94 for both."""
+    of word pieces (`network.conversation_odds`), by their weighted geometric mean."""
 
     async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
         by_vectors = sentence_odds(messages, language)
@@ -132,7 +136,7 @@ class SmallReader:
         by_pieces = conversation_odds(messages)
         if by_vectors is None:
             return Odds(*by_pieces)
-        both = [(one * other) ** 0.5 for one, other in zip(by_vectors, by_pieces, strict=True)]
+        both = [one ** (1 - PIECES) * other**PIECES for one, other in zip(by_vectors, by_pieces, strict=True)]
         return Odds(*(one / sum(both) for one in both))
 
 
@@ -167,23 +171,25 @@ class Care(msgspec.Struct, frozen=True):
     uneasy_at_all: float
 
 
-#: Set in November 2026 on dev.jsonl of `runs/safety/reader_rows.py`, with half of the third set in it, and for Chinese
-#: on conversations of open CER, SMILE, CPsyCounD and EmoLLM that were not learned from. Unasked, watch is not raised by
-#: the reader. English: of 32 harmless conversations of ESConv train one has a message that reaches high by these, none
-#: emergency; Chinese: of 102 of open CER two and one. English overrules nothing unasked, because hints were lost; Chinese does (`heed`). They are those of the
-#: small networks; a model that reads needs its own.
+#: Set on 19 November 2026 on dev.jsonl of `runs/safety/reader_rows.py`, and on harmless conversations that were not
+#: learned from: 106 of ESConv train, 125 and 57 of open CER (English, Chinese), 91 of SMILE, CPsyCounD and EmoLLM. By
+#: these, with lexicon and rules, 15, 3, 6 and 1 of them are raised (13, 2, 5 and 2 by those before; 13, 1, 8 and 1
+#: without a reader). Unasked, watch is not raised by the reader: from 0.8 on, 47 of the 106 would be. English overrules
+#: nothing unasked; Chinese does (`heed`). They are those of the small networks; a model that reads needs its own.
 UNASKED = {
-    "en": Thresholds(watch=1.1, high=0.9, some_emergency=0.3, emergency=0.4, other=0.6, harmless=1.1),
-    "zh": Thresholds(watch=1.1, high=0.7, some_emergency=0.2, emergency=0.3, other=0.6, harmless=0.5),
+    "en": Thresholds(watch=1.1, high=0.88, some_emergency=0.3, emergency=0.45, other=0.4, harmless=1.1),
+    "zh": Thresholds(watch=1.1, high=0.8, some_emergency=0.3, emergency=0.45, other=0.35, harmless=0.5),
 }
 ASKED = {
-    "en": Thresholds(watch=0.5, high=0.5, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.7),
-    "zh": Thresholds(watch=0.45, high=0.45, some_emergency=0.4, emergency=0.5, other=0.5, harmless=0.65),
+    "en": Thresholds(watch=0.5, high=0.45, some_emergency=0.25, emergency=0.25, other=0.5, harmless=0.7),
+    "zh": Thresholds(watch=0.45, high=0.4, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.65),
 }
 #: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
 #: (`runs.safety.measure --only guarded`)
-CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.65, 0.4, 0.6)}
+CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.75, 0.4, 0.65)}
 
+#: a first message is not raised where nothing is at least so likely: "I took my meds this morning like usual"
+FIRST = 0.3
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
 
@@ -212,19 +218,21 @@ class Told(msgspec.Struct, frozen=True):
     unsure_kind: str = "hint"  # what a hint is that only the network of single messages heard
 
 
-def told_by(odds: Odds, *, asked: bool = False, language: str = "en") -> Told:
-    """The level that these probabilities stand for. `asked`: the last message answers a question about safety.
+def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False) -> Told:
+    """The level that these probabilities stand for. `asked`: the last message answers a question about safety. `first`:
+    it is the first of the conversation.
 
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
     """
     at = (ASKED if asked else UNASKED)[_spoken(language)]
-    if odds.emergency >= at.emergency:
-        return Told("emergency")
-    if odds.other >= at.other:
-        return Told("high", other=True)
-    if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
-        return Told("high")
+    if not first or odds.none < FIRST:
+        if odds.emergency >= at.emergency:
+            return Told("emergency")
+        if odds.other >= at.other:
+            return Told("high", other=True)
+        if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
+            return Told("high")
     # English hints are rarely wrong; in Chinese they first ask how the person is
     unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
     return Told("watch" if 1 - odds.none >= at.watch else "none", False, odds.none >= at.harmless, unsure)
@@ -248,10 +256,6 @@ def heed(
     if at_least(risk.level, told.level) and told.level != "none" and not told.other:
         told = Told()  # known already: the reader sees all that was said, not this message alone
     finding = reading.finding
-    if not asked and at_least(told.level, "high") and not told.other and _unsupported(texts, finding, plain, risk):
-        return msgspec.structs.replace(
-            reading, finding=msgspec.structs.replace(finding, level="watch", kinds=("vague",))
-        )
     if finding.kinds == ("intake",) and not asked and not told.other:
         return reading  # what it was is asked first
     elsewhere = finding.kinds == ("unanswered",) or (finding.level == "none" and not asked)
@@ -303,36 +307,6 @@ def heed(
         question, answer = ("safe_now", "yes") if question == "safe_now" else (question or "desire", "no")
     explained = level == "none" and (reading.explained or (asked and told.sure and only_suspected))
     return msgspec.structs.replace(reading, finding=made, question=question, answer=answer, explained=explained)
-
-
-#: Chinese words of which one must have been said before the reader alone raises a first suspicion to high. Its sentence
-#: vectors take "sat in the car for a while before I went up" for an emergency; such a message is asked how they are.
-_SIGN = re.compile(
-    "药|瓶|刀|绳|楼顶|天台|顶楼|窗|阳台|桥|江|河|湖|海边|铁轨|站台|煤气|炭|农药|遗|告别|再见|永别|来世|来生|下辈子|死|活|结束|解脱|消失|"
-    "走了|离开|不在了|最后|血|割|跳|撑不|熬不|没意思|没意义|累赘|拖累|多余|睡过去|醒不|醒来|托付|密码|存折|后事|对不起|照顾好|打我|打妈|动手|杀"
-)
-
-
-#: what people say of themselves after a failure, which its sentence vectors take for a wish to die
-_LOW = re.compile("没用|用都没有|失败|废物|比不上|丢人|丢脸|考砸|裁员|失业|被辞|分手|没出息|不如别人|做不好")
-#: what many messages that only sound like a farewell are about
-_ELSEWHERE = re.compile(
-    "演出|演戏|我演|排练|导演|台上|大戏|小说|一章|同人|游戏|副本|上线|队友|考试|复习|挂科|搬家|老破小|新家|租好|装修|入职|离职|调去|退休|老年大学|徒弟|"
-    "毕业|健身|练腿|追剧|大结局|外卖|火锅"
-)
-
-
-def _unsupported(texts: Sequence[str], finding: Finding, plain: Finding, risk: Risk) -> bool:
-    """Whether only the reader of sentence vectors finds danger in a Chinese message, and its words speak of none, or of
-    something else."""
-    text = texts[-1]
-    if not re.search("[\u3400-\u9fff]", text) or at_least(plain.level, "watch"):
-        return False
-    if _ELSEWHERE.search("\n".join(texts)) and set(risk.kinds) <= SUSPECTED:
-        return True
-    if at_least(risk.level, "watch") or _SIGN.search(text):
-        return False
-    return bool(_LOW.search(text)) or not (at_least(finding.level, "watch") or finding.hint)
 
 
 _TAKEN = re.compile(
