@@ -2,7 +2,7 @@
 
 ROWS is the folder that `runs.safety.reader_rows` writes, DATA the folder with the corpora. Four texts of a conversation
 (`network.conversation_texts`) become vectors by the multilingual Universal Sentence Encoder (Apache-2.0), which stays
-as it is; a layer of 256 and five sums after it are learned here. Eight minutes on a busy core, most of them for vectors.
+as it is; a layer of 256 and five sums after it are learned here. Eight minutes on a busy core, mostly for vectors.
 
 Learned from: train-*.jsonl (written for this, and opened sets); single examples of `examples/*.tsv`, half of them after
 harmless talk; and as harmless talk the train split of open CER and, in Chinese, half of SMILE (CC0), CPsyCounD (CC BY
