@@ -208,6 +208,24 @@ def rated() -> list[str]:
     )
 
 
+def everyday() -> list[str]:
+    """The everyday moments: how many, and how long a reply is beside the base's."""
+    known = {one: tuple(open_cer.everyday(one)) for one in LANGUAGES}
+
+    def length(one: str, texts: Callable[[open_cer.EverydayMoment], Iterable[str]]) -> str:
+        return f"{mean(len(words(text)) for moment in known[one] for text in texts(moment)):.0f}"
+
+    return table(
+        "",
+        [
+            ("moments", lambda one: len(known[one])),
+            ("of one message", lambda one: sum(len(moment.messages) == 1 for moment in known[one])),
+            ("words of the author's reply", lambda one: length(one, lambda moment: (moment.reference,))),
+            ("words of the base's replies", lambda one: length(one, lambda moment: moment.answers)),
+        ],
+    )
+
+
 def items() -> list[str]:
     """The labelled items: sizes, agreement, balance and the shortcut table, from `items.json`."""
     told = json.loads(NUMBERS.read_text("utf-8"))
@@ -261,6 +279,7 @@ PARTS: dict[str, Callable[[], list[str]]] = {
     "items": items,
     "attacks": attacks,
     "rated": rated,
+    "everyday": everyday,
     "labels": labels,
     "lengths": lengths,
     "planned": planned,

@@ -1,16 +1,20 @@
-"""Round 5: the base's own replies, rated by blind readers, and a light adapter that learns from the ratings (on a CPU).
+"""Rounds 5 and 6: the base's own replies, rated by blind readers, and a light adapter that learns from them (on a CPU).
 
     python -m runs.supporter.preferences moments FOLDER             which moments of open CER's train split are answered
     python -m runs.supporter.preferences write FOLDER BASE          five replies of the base at each; resumable
     python -m runs.supporter.preferences sheets FOLDER PARTS        blind sheets for readers
     python -m runs.supporter.preferences publish FOLDER             FOLDER/ratings-*.jsonl into open CER
-    python -m runs.supporter.preferences learn BASE OUT             the adapter, from open CER's rated replies
+    python -m runs.supporter.preferences everyday FOLDER BASE       authors' everyday moments (FOLDER/*.jsonl), with
+                                                                    the base's reply, into open CER
+    python -m runs.supporter.preferences learn BASE OUT             the adapter, from rated replies and everyday moments
     python -m runs.supporter.preferences pairs OUT                  the same replies as pairs, for `device.py prefer`
     python -m runs.supporter.preferences answer ITEMS BASE ARM OUT [ADAPTER]    replies for `reading.py sheet`
 
 Earlier rounds learned from what authors wrote, and every adapter read worse than the base: it dared to be specific and
 misread. Here nothing is learned but which of the base's own replies readers liked better (DPO over all pairs of one
-moment whose mean ratings are apart by `APART` or more), so the model stays near what it can do.
+moment whose mean ratings are apart by `APART` or more), so the model stays near what it can do. Since round 6 it also
+learns from everyday moments (a hello, thanks, good news, an insult): there an author's short reply stands against the
+base's own, with some likelihood, because such a moment has few facts to misread and the base talks like a help desk.
 
 What makes it cheap enough for two cores: the five replies stand behind one prompt in one row, under a mask in which no
 reply sees another; only the upper layers learn, so the lower ones run once and are kept; the head sees learned tokens
@@ -30,18 +34,21 @@ from typing import Any
 
 from runs.supporter.device import END, encoded, merged, open_base, rendered, rows_of, save, say
 
-COUNTS = {"en": 336, "zh": 144}
+COUNTS = {"en": 240, "zh": 100}
 TEMPERATURES = (0.3, 0.8, 0.8, 0.8, 0.8)
 MOST, TOP, NUCLEUS = 100, 40, 0.95
 APART, BETA, LIKELIHOOD = 1.0, 0.1, 0.05
-LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 2400}
+WRITTEN, OWN, EVERYDAY_LIKELIHOOD = 4.0, 2.0, 0.3  # marks of an author's reply and of the base's, at everyday moments
+LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 2100}
 
 
 def moments(folder: Path) -> None:
-    """Moments that a person ended, of the train split, one per dialogue as long as there are dialogues."""
+    """Moments of the train split that a person ended and nobody has rated, one per dialogue while there are any."""
+    from compeer.corpora import open_cer
     from runs.supporter.rows import moments as written
-    from runs.supporter.rows import prompt, split_of
+    from runs.supporter.rows import name_of, prompt, split_of
 
+    known = {one.of for one in open_cer.rated()}
     rng, rows = random.Random(5), []
     for language, count in COUNTS.items():
         pools: dict[str, list[Any]] = defaultdict(list)
@@ -50,6 +57,7 @@ def moments(folder: Path) -> None:
                 item.language == language
                 and split_of(item.dialogue) == "train"
                 and item.history[-1].speaker == "seeker"
+                and name_of(item) not in known
             ):
                 pools[item.dialogue].append(item)
         for pool in pools.values():
@@ -187,7 +195,7 @@ def sheets(folder: Path, parts: int) -> None:
 
 
 def publish(folder: Path) -> None:
-    """Moments, replies and ratings as `rated-*.jsonl` of open CER, from FOLDER/ratings-*.jsonl."""
+    """Moments, replies and ratings to the end of `rated-*.jsonl` of open CER, from FOLDER/ratings-*.jsonl."""
     from compeer.corpora.open_cer import FOLDER
 
     key = json.loads((folder / "key.json").read_text("utf-8"))
@@ -207,8 +215,53 @@ def publish(folder: Path) -> None:
             for name, letters in sorted(given.items())
             if languages[key[name]["id"]] == language
         ]
-        write_rows(FOLDER / f"rated-{language}.jsonl", rows)
+        write_rows(FOLDER / f"rated-{language}.jsonl", rows, "a")
         say(language, len(rows))
+
+
+def everyday(folder: Path, base: str, at_once: int = 24) -> None:
+    """Authors' moments with the base's own reply, at temperature 0.3, as `everyday-*.jsonl` of open CER."""
+    import torch
+
+    from compeer.corpora.open_cer import FOLDER
+    from compeer.reasoning import system_prompt
+
+    torch.manual_seed(6)
+    model, tokenizer = open_base(base)
+    rows = [row for path in sorted(folder.glob("*.jsonl")) for row in rows_of(path)]
+    asked = []
+    for row in rows:
+        messages = [{"role": "system", "content": system_prompt(row["language"], think="off")}, *row["messages"]]
+        asked.append(encoded(rendered(messages), tokenizer)[0])
+    order = sorted(range(len(rows)), key=lambda at: len(asked[at]))
+    end = tokenizer.convert_tokens_to_ids(END)
+    for first in range(0, len(order), at_once):
+        part = order[first : first + at_once]
+        texts = _replies(model, tokenizer, [asked[at] for at in part], end, (0.3,))
+        for text, at in zip(texts, part, strict=True):
+            rows[at]["answers"] = [text] if text else []
+        say(first + len(part), "of", len(rows))
+    for language in COUNTS:
+        write_rows(FOLDER / f"everyday-{language}.jsonl", [row for row in rows if row["language"] == language])
+
+
+def everyday_rows() -> list[dict[str, Any]]:
+    """Each everyday moment as a prompt, with the author's reply and the base's."""
+    from compeer.corpora import open_cer
+    from compeer.reasoning import system_prompt
+
+    return [
+        {
+            "id": one.id,
+            "messages": [
+                {"role": "system", "content": system_prompt(one.language, think="off")},
+                *map(dict, one.messages),
+            ],
+            "replies": {one.reference: WRITTEN} | {reply: OWN for reply in one.answers if reply != one.reference},
+            "likelihood": EVERYDAY_LIKELIHOOD,
+        }
+        for one in open_cer.everyday()
+    ]
 
 
 def rated() -> list[dict[str, Any]]:
@@ -290,7 +343,7 @@ def learn(base: str, out: str) -> None:
         return torch.zeros(row["count"]).index_add(0, row["owner"], words)
 
     rows = []
-    for one in rated():
+    for one in [*rated(), *everyday_rows()]:
         row = _packed(one, tokenizer)
         if row is not None:
             rows.append(row)
@@ -311,7 +364,7 @@ def learn(base: str, out: str) -> None:
         shift = now - row["base"]
         loss = -(torch.nn.functional.logsigmoid(BETA * (shift[better] - shift[worse])) * gaps).sum() / gaps.sum()
         if row["best"] is not None:
-            loss = loss - LIKELIHOOD * now[row["best"]] / row["lengths"][row["best"]]
+            loss = loss - row["likelihood"] * now[row["best"]] / row["lengths"][row["best"]]
         return loss, ((shift[better] > shift[worse]).float().mean().item(), shift[row["top"]].item())
 
     optimiser = torch.optim.AdamW(weights, lr=float(LEARNING["rate"]), weight_decay=0.0, betas=(0.9, 0.98))
@@ -383,7 +436,7 @@ def _packed(one: dict[str, Any], tokenizer: Any) -> dict[str, Any] | None:
         "ids": torch.tensor([ids]), "places": torch.tensor([places]), "mask": mask[None, None],
         "from": torch.tensor(start),
         "words": torch.tensor(words), "owner": whose[whose >= 0], "count": len(replies), "lengths": lengths,
-        "pairs": pairs, "top": 0, "best": 0 if marks[0] >= 3 else None,
+        "pairs": pairs, "top": 0, "best": 0 if marks[0] >= 3 else None, "likelihood": one.get("likelihood", LIKELIHOOD),
     }  # fmt: skip
 
 
@@ -397,6 +450,8 @@ def main() -> None:
         sheets(Path(rest[0]), int(rest[1]))
     elif do == "publish":
         publish(Path(rest[0]))
+    elif do == "everyday":
+        everyday(Path(rest[0]), rest[1])
     elif do == "learn":
         learn(*rest)
     elif do == "pairs":

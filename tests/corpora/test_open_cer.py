@@ -205,7 +205,7 @@ def test_readings_cover_every_file() -> None:
     files = {
         path.stem
         for path in open_cer.FOLDER.glob("*.jsonl")
-        if not path.stem.startswith(("crisis-", "contrast-", "pictures-", "attacks", "rated-"))
+        if not path.stem.startswith(("crisis-", "contrast-", "pictures-", "attacks", "rated-", "everyday-"))
     }
     readings = {
         path.stem: json.loads(path.read_text("utf-8")) for path in (open_cer.FOLDER / "readings").glob("*.json")
@@ -225,6 +225,24 @@ def test_rated_replies_stand_at_train_moments_and_have_two_readers() -> None:
         assert len(set(texts)) == len(texts) <= 5 and all(texts)
         for reply in one.replies:
             assert len(reply.ratings) == 2 and all(1 <= value <= 5 and value * 2 % 1 == 0 for value in reply.ratings)
+
+
+def test_everyday_moments_are_answered_in_plain_words() -> None:
+    """No reply talks like a help desk, and none of the moments is one of the test of round 6."""
+    moments = list(open_cer.everyday())
+    assert len({one.id for one in moments}) == len(moments) > 400
+    test = Path(__file__).parents[2] / "runs" / "supporter" / "results" / "round-6" / "everyday.jsonl"
+    asked = {json.loads(line)["messages"][-1]["content"] for line in test.read_text("utf-8").splitlines()}
+    desk = re.compile(
+        r"assist|help you today|here to help|feel free|as an ai|有什么可以帮|请随时|作为AI", re.IGNORECASE
+    )
+    for one in moments:
+        roles = [message["role"] for message in one.messages]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"], one.id
+        assert not desk.search(one.reference) and 2 <= len(words(one.reference)) <= 60, one.id
+        assert len(one.answers) <= 1 and one.messages[-1]["content"] not in asked, one.id
+    replies = [one.reference for one in moments]
+    assert len(set(replies)) == len(replies)
 
 
 def test_no_two_turns_are_alike() -> None:

@@ -150,17 +150,28 @@ class TestReading:
         assert not folder.exists()
 
 
+@pytest.mark.parametrize("second", [False, True])
 def test_with_and_without_the_adapter_a_conversation_is_read_apart(
-    tiny_model_dir: Path, tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
+    second: bool,
+    tiny_model_dir: Path,
+    tiny_gguf: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    one_thread: None,
 ) -> None:
-    """What was read with an adapter is no prefix for an answer without it; each way keeps its own."""
+    """What was read with an adapter is no prefix for an answer without it, or with the second one, which is for plain
+    replies; each way keeps its own."""
     monkeypatch.setenv("COMPEER_CACHE", str(tmp_path / "cache"))
     adapted(tiny_model_dir).save_pretrained(tmp_path / "adapter")
+    replies = None
+    if second:
+        replies = tmp_path / "replies"
+        adapted(tiny_model_dir, size=0.5).save_pretrained(replies)
     talk = [SYSTEM, user("I am worried. " * 20)]
 
     async def scenario() -> tuple[list[Answer], str]:
-        both = Embedded(tmp_path / "adapter", weights=tiny_gguf, slots=1, context=8192)
-        plain = Embedded(weights=tiny_gguf, slots=1, context=8192)
+        both = Embedded(tmp_path / "adapter", replies, weights=tiny_gguf, slots=1, context=8192)
+        plain = Embedded(replies, weights=tiny_gguf, slots=1, context=8192)
         ways = [Request(messages=talk, max_tokens=12, temperature=0.0, adapter=way) for way in (True, False)] * 2
         try:
             assert both.rendered(ways[0]) != both.rendered(ways[1]), "the cache tells them apart"

@@ -71,7 +71,9 @@ def test_a_reply_has_the_same_likelihood_beside_others_as_alone(tiny_qwen2_dir: 
 def test_what_readers_liked_becomes_likelier(
     tiny_qwen2_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preferences, "rated", lambda: rated(24))
+    written = [row | {"id": f"e{row['id']}", "likelihood": 0.3} for row in rated(8)]  # as everyday moments are
+    monkeypatch.setattr(preferences, "rated", lambda: rated(16))
+    monkeypatch.setattr(preferences, "everyday_rows", lambda: written)
     monkeypatch.setattr(preferences, "LEARNING", preferences.LEARNING | {"first_layer": 1, "rate": 1e-2, "epochs": 4})
     preferences.learn(str(tiny_qwen2_dir), str(tmp_path / "adapter"))
     job = json.loads((tmp_path / "adapter" / "job.json").read_text("utf-8"))

@@ -37,7 +37,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.llama_server import WITHOUT_ADAPTER, LlamaServer, Prompt, Slots
+from compeer.models.llama_server import LlamaServer, Prompt, Slots, plainly
 from compeer.models.lora_gguf import check_base, control_tokens, converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, first_token, images_of
 from compeer.models.shipped import is_adapter
@@ -64,6 +64,7 @@ class Embedded:
     def __init__(
         self,
         adapter: str | Path | None = None,
+        replies: Path | None = None,
         *,
         weights: Weights | Path = SMALL,
         name: str | None = None,
@@ -87,7 +88,9 @@ class Embedded:
         self.stands_in = stands_in  # for the large model, whose weights are not here; said once, when it is loaded
         # with an adapter a conversation may be read in two ways, and keeps a slot for each
         self._lanes = slots if precise or not self.adapter else 2 * slots
-        self._kept = None if precise else Slots(self._lanes)
+        self.replies = replies if self.adapter else None
+        self._plain = plainly(self.replies is not None)
+        self._kept = None if precise else Slots(self._lanes, self._plain)
         self._template: OwnTemplate | None = None
         self._server: LlamaServer | None = None
         self._starting = threading.Lock()
@@ -150,6 +153,8 @@ class Embedded:
             hashes = [remembered_sha256(self.file())]
             if self.adapter:
                 hashes.append(file_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
+            if self.replies:
+                hashes.append(adapter_sha256(self.replies))
             self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
         # a file with a template of its own is not loaded for a key: its hash says which template that is
         known = identify(self.file())
@@ -185,6 +190,7 @@ class Embedded:
                 self._server = LlamaServer(
                     as_floats(file) if self.precise else file,
                     adapter,
+                    converted(self.replies, file) if self.replies else None,
                     slots=self._lanes,
                     context=self.context,
                     precise=self.precise,
@@ -234,7 +240,7 @@ class Embedded:
         if request.logprobs:
             body["n_probs"] = request.logprobs
         if self.adapter and not request.adapter:
-            body |= WITHOUT_ADAPTER
+            body |= self._plain
         return body
 
     async def _batches(

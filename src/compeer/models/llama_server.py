@@ -48,7 +48,8 @@ _OPEN: weakref.WeakSet[LlamaServer] = weakref.WeakSet()
 
 
 class LlamaServer:
-    """An open llama.cpp server with these weights and this adapter.
+    """An open llama.cpp server with these weights and this adapter. `replies`: a second adapter, which is at work where
+    a request says so (`plainly`) and not otherwise.
 
     `context`: tokens of all slots together. `precise`: attention is computed and stored in 32-bit floats rather than
     16. `brief`: for a server that lives for seconds; it starts without a warm-up and keeps no prompts but those in its
@@ -61,6 +62,7 @@ class LlamaServer:
         self,
         weights: Path,
         adapter: Path | None = None,
+        replies: Path | None = None,
         *,
         slots: int = 4,
         context: int = 8192,
@@ -97,7 +99,8 @@ class LlamaServer:
             params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
             params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         if adapter:
-            params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
+            adapters = [(adapter, 1.0), *([(replies, 0.0)] if replies else [])]
+            params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(path), scale) for path, scale in adapters]
         try:
             self._server: Any = _opened(xllamacpp.Server, params)
         except Exception as error:  # xllamacpp raises bare exceptions
@@ -201,8 +204,10 @@ def free_cores() -> int:
     return max(1, cores - round(sum(looks) / len(looks)))
 
 
-#: what a body says where the adapter is left out
-WITHOUT_ADAPTER = {"lora": [{"id": 0, "scale": 0.0}]}
+def plainly(replies: bool) -> dict[str, Any]:
+    """What a body says where the adapter is left out, or has the one for plain replies in its place."""
+    return {"lora": [{"id": 0, "scale": 0.0}, *([{"id": 1, "scale": 1.0}] if replies else [])]}
+
 
 _SHORT_HEAD = 100  # characters; reading so little again takes no longer than restoring it
 
@@ -219,9 +224,11 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Slots:
-    """The slots of a server, and what was read in each. Safe to use from several threads."""
+    """The slots of a server, and what was read in each. Safe to use from several threads. `plain`: what a body says for
+    a prompt that is `plain`."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, plain: dict[str, Any] | None = None) -> None:
+        self._without = plain or plainly(False)
         self._texts = [""] * count
         self._said = [""] * count
         self._plain = [False] * count
@@ -264,10 +271,10 @@ class Slots:
         if name in self._heads:
             if switched:  # a slot forgets what it holds when its adapter is switched, so that comes before
                 switch = {"prompt": " ", "max_tokens": 0, "id_slot": slot}
-                server.complete(switch | (WITHOUT_ADAPTER if prompt.plain else {}), lambda _: False)
+                server.complete(switch | (self._without if prompt.plain else {}), lambda _: False)
             server.request("POST", f"/slots/{slot}?action=restore", {"filename": name})
             return
         body = {"prompt": prompt.head, "max_tokens": 0, "id_slot": slot, "cache_prompt": True}
-        server.complete(body | (WITHOUT_ADAPTER if prompt.plain else {}), lambda _: False)
+        server.complete(body | (self._without if prompt.plain else {}), lambda _: False)
         server.request("POST", f"/slots/{slot}?action=save", {"filename": name})
         self._heads.add(name)

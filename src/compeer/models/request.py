@@ -58,7 +58,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     a `data:` address, for what must not be on any disk. `plan` constrains the output to the contract, `schema` to
     JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many alternatives of the first token.
     `sample` tells repeated draws of the same request apart in the cache. `adapter` False: the base answers without its
-    adapter, where the home can do that (the embedded one).
+    adapter, or with the one for plain replies, where the home can do that (the embedded one).
     """
 
     messages: Sequence[dict[str, Any]]

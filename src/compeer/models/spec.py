@@ -54,6 +54,7 @@ def open_model(
         stands_in = not given and weights == SMALL and of_base(plain) == BASE
         return Embedded(
             given or embedded_adapter(spec, "supporter"),
+            None if given else embedded_adapter(spec, "replies"),
             weights=weights,
             name=None if given else spec.replace("embedded", "embedded:small") if stands_in else spec,
             slots=slots or 4,
@@ -129,7 +130,7 @@ def default_prompt(spec: str) -> Length:
 
 def thinks_by_adapter(name: str) -> bool:
     """Whether a model is the 1.5B base with the shipped adapter: it thinks with the adapter, and without thinking the
-    base alone replies, because blind readers like its replies better."""
+    base replies, with an adapter for replies where there is one, because blind readers like these replies better."""
     return name == "embedded" and embedded_weights(name) == BASE and embedded_adapter(name, "supporter") is not None
 
 

@@ -11,7 +11,8 @@ Files beside this one: whole dialogues (en-*.jsonl, zh-*.jsonl), single moments 
 authors with four labels each) and `crisis-*.jsonl`, which is never learned from. `pictures-*.jsonl` are conversations
 in which the person sends a picture (`pictures/`); a model that cannot see must not learn to answer them, so they come
 only when they are asked for. `attacks.jsonl` are CER items with bad answers. `rated-*.jsonl` are replies of the 1.5B
-base to moments of the train split, rated by two blind readers.
+base to moments of the train split, rated by two blind readers. `everyday-*.jsonl` are the small moments of a chat (a
+hello, thanks, good news, an insult) with an author's reply and what the base says there.
 
 Language models wrote them under a written guide, the second part for the cells of a plan (`runs/open_cer/grid`);
 dialogues were read turn by turn by another one, which kept, edited or dropped each row (`second_reader`; counts in
@@ -136,6 +137,22 @@ def rated(language: Language | None = None) -> Iterator[RatedMoment]:
     """A model's own replies to moments, rated by blind readers, in one language or in both."""
     for path in _files("rated-", language):
         yield from read_rows(path, RatedMoment)
+
+
+class EverydayMoment(msgspec.Struct, frozen=True):
+    """A small moment, all of it for training: what was said, an author's reply, and the base's own replies."""
+
+    id: str
+    language: Language
+    messages: tuple[dict[str, str], ...]
+    reference: str
+    answers: tuple[str, ...] = ()
+
+
+def everyday(language: Language | None = None) -> Iterator[EverydayMoment]:
+    """Everyday moments with an author's reply, in one language or in both."""
+    for path in _files("everyday-", language):
+        yield from read_rows(path, EverydayMoment)
 
 
 def _files(kind: str, language: Language | None) -> Iterator[Path]:

@@ -1,6 +1,7 @@
 """The adapters in the package: supporters and a judge for the embedded models, as peft saves them.
 
-    shipped/supporter-1.5b/    for the 1.5B base: what `embedded` is where the base is here
+    shipped/supporter-1.5b/    for the 1.5B base: how `embedded` thinks where the base is here
+    shipped/replies-1.5b/      for the 1.5B base: how it replies without thinking
     shipped/supporter/         for the small model: `embedded:small`
     shipped/judge/             for the small model
 
@@ -31,7 +32,7 @@ import msgspec
 from compeer.models.weights import BASE, KNOWN, SMALL, Weights, published
 from compeer.typed import from_json
 
-Role = Literal["supporter", "judge"]
+Role = Literal["supporter", "replies", "judge"]
 ROLES: tuple[Role, ...] = get_args(Role)
 CONFIG, WEIGHTS, BASE_FILE = "adapter_config.json", "adapter_model.safetensors", "base.json"
 STEERING_FILE = "steering.json"
