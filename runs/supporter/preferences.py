@@ -7,6 +7,7 @@
     python -m runs.supporter.preferences everyday FOLDER BASE       authors' everyday moments (FOLDER/*.jsonl), with
                                                                     the base's reply, into open CER
     python -m runs.supporter.preferences learn BASE OUT             the adapter, from rated replies and everyday moments
+    python -m runs.supporter.preferences test DATA OUT              the moments of round 6's measurement, as CER items
     python -m runs.supporter.preferences pairs OUT                  the same replies as pairs, for `device.py prefer`
     python -m runs.supporter.preferences answer ITEMS BASE ARM OUT [ADAPTER]    replies for `reading.py sheet`
 
@@ -39,7 +40,7 @@ TEMPERATURES = (0.3, 0.8, 0.8, 0.8, 0.8)
 MOST, TOP, NUCLEUS = 100, 40, 0.95
 APART, BETA, LIKELIHOOD = 1.0, 0.1, 0.05
 WRITTEN, OWN, EVERYDAY_LIKELIHOOD = 4.0, 2.0, 0.3  # marks of an author's reply and of the base's, at everyday moments
-LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 2100}
+LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 2580}
 
 
 def moments(folder: Path) -> None:
@@ -173,6 +174,46 @@ def answer(items: Path, base: str, arm: str, out: Path, adapter: str | None = No
         found = [{"id": name, "arm": arm, "output": text} for (name, _), text in zip(part, texts, strict=True)]
         write_rows(out, found, "a")
         say(at + len(part), "of", len(rows))
+
+
+def test_moments(data: Path, out: Path) -> None:
+    """The 240 moments of round 6: 80 of ESConv train and 40 of SMILE that no reading has used, one per dialogue, and
+    the everyday moments of its result folder."""
+    from compeer.cer.item import Item, PastTurn, items_at
+    from compeer.corpora import load
+    from compeer.dialogue import Dialogue, turns
+
+    results = Path(__file__).parent / "results"
+    keys = [json.loads(path.read_text("utf-8")) for path in sorted(results.glob("round-[35]/*-key.json"))]
+    read = {row["dialogue"] for key in keys for row in key.values()}
+    rng, rows = random.Random(6), []
+    for corpus, path, count in (("esconv", "esconv/train.txt", 80), ("smile", "smile", 40)):
+        known = [one for one in load(corpus, data / path) if isinstance(one, Dialogue)]
+        pools = {}
+        for one in known:
+            places = range(2, sum(turn.speaker == "supporter" for turn in turns(one)))
+            asked = [item for item in items_at(one, places) if item.history[-1].speaker == "seeker"]
+            if asked and one.id not in read and not one.crisis:
+                pools[one.id] = asked
+        rows += [rng.choice(pools[name]) for name in rng.sample(sorted(pools), count)]
+    for row in rows_of(results / "round-6" / "everyday.jsonl"):
+        who = {"user": "seeker", "assistant": "supporter"}
+        past = tuple(PastTurn(who[one["role"]], one["content"]) for one in row["messages"])  # type: ignore[arg-type]
+        rows.append(
+            Item(
+                id=row["id"],
+                dialogue=row["id"],
+                source="everyday",
+                licence="CC BY 4.0",
+                language=row["language"],
+                round=sum(turn.speaker == "supporter" for turn in past) + 1,
+                history=past,
+                reference=row["reference"],
+            )
+        )
+    from compeer.dialogue.jsonl import write_rows as write_items
+
+    say(write_items(out, rows), "moments")
 
 
 def sheets(folder: Path, parts: int) -> None:
@@ -452,6 +493,8 @@ def main() -> None:
         publish(Path(rest[0]))
     elif do == "everyday":
         everyday(Path(rest[0]), rest[1])
+    elif do == "test":
+        test_moments(Path(rest[0]), Path(rest[1]))
     elif do == "learn":
         learn(*rest)
     elif do == "pairs":
