@@ -40,7 +40,7 @@ TEMPERATURES = (0.3, 0.8, 0.8, 0.8, 0.8)
 MOST, TOP, NUCLEUS = 100, 40, 0.95
 APART, BETA, LIKELIHOOD = 1.0, 0.1, 0.05
 WRITTEN, OWN, EVERYDAY_LIKELIHOOD = 4.0, 2.0, 0.3  # marks of an author's reply and of the base's, at everyday moments
-LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 2580}
+LEARNING = {"first_layer": 16, "rank": 16, "rate": 1e-4, "epochs": 2, "batch": 8, "seed": 1, "seconds": 3600}
 
 
 def moments(folder: Path) -> None:
