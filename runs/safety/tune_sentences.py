@@ -1,17 +1,26 @@
-"""Train the reader on sentence vectors for both languages: `python -m runs.safety.tune_sentences ROWS DATA [OUT.npz]`.
+"""Train what works on sentence vectors, for both languages.
+
+    python -m runs.safety.tune_sentences ROWS DATA [OUT.npz]       the reader of conversations, and questions
+    python -m runs.safety.tune_sentences questions ROWS DATA       questions alone, into the shipped file
 
 ROWS is the folder that `runs.safety.reader_rows` writes, DATA the folder with the corpora. Four texts of a conversation
 (`network.conversation_texts`) become vectors by the multilingual Universal Sentence Encoder (Apache-2.0), which stays
 as it is; a layer of 256 and five sums after it are learned here. Eight minutes on a busy core, mostly for vectors.
 
 Learned from: train-*.jsonl (written for this, and opened sets); single examples of `examples/*.tsv`, half of them after
-harmless talk; and as harmless talk the train split of open CER and, in Chinese, half of SMILE (CC0), CPsyCounD (CC BY
-4.0) and EmoLLM (MIT). Nothing of ESConv. At the end it prints how well dev.jsonl is told apart, and how many harmless
-conversations that were not learned from reach which probability of high, emergency and other danger together.
+harmless talk; and as harmless talk the train split and four fifths of the everyday moments of open CER, and in Chinese
+half of SMILE (CC0), CPsyCounD (CC BY 4.0) and EmoLLM (MIT). Nothing of ESConv. At the end it prints how well dev.jsonl
+is told apart, and how many harmless conversations that were not learned from reach which probability of high, emergency
+and other danger together.
+
+Questions: whether a supporter's sentence asks about safety, and what (`network.ASKS`), by a linear classifier. Every
+supporter's sentence of ROWS was read by a language model; those that ask stand in `examples/questions_*.tsv`. Harmless
+ones are all others, and questions of supporters in open CER, SMILE, CPsyCounD and EmoLLM.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import sys
@@ -29,7 +38,7 @@ from compeer.corpora import load, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.safety import lexicon_finding
-from compeer.safety.network import conversation_texts, sentence_vectors
+from compeer.safety.network import ASKS, conversation_texts, questions_of, sentence_vectors
 
 TARGET = Path(__file__).parents[2] / "src" / "compeer" / "safety" / "data" / "network_sentences.npz"
 WIDTH, ROUNDS, SIZE, RATE, DROP = 256, 10, 128, 2e-3, 0.4
@@ -46,6 +55,8 @@ SOFT = {
 #: weights of rows: written conversations and opened sets, open CER, corpora, single examples
 WRITTEN, TYPED, CORPORA, SINGLE = 2.0, 1.0, 0.7, 0.35
 Talk = list[dict[str, str]]
+#: everyday moments of open CER that tell of possible harm at home
+UNCALM = frozenset({"da-en-088", "db-en-038", "db-en-099"})
 
 
 def _talk(dialogue: Dialogue) -> Talk:
@@ -62,6 +73,10 @@ def harmless(language: str, data: Path) -> tuple[list[Talk], list[Talk], list[Ta
     for dialogue in open_cer.load(language):  # type: ignore[arg-type]
         if _calm(_talk(dialogue)):
             typed[split_of(dialogue.id) == "train"].append(_talk(dialogue))
+    for moment in open_cer.everyday(language):  # type: ignore[arg-type]
+        talk = [dict(one) for one in moment.messages]
+        if moment.id not in UNCALM and _calm(talk):
+            typed[hashlib.sha256(moment.id.encode()).digest()[0] % 5 > 0].append(talk)
     others: list[Talk] = []
     for name in ("smile", "cpsycoun", "emollm") if language == "zh" else ():
         each = [one for one in load(name, data / name) if isinstance(one, Dialogue)]
@@ -158,9 +173,53 @@ def measured(network: Any, vectors: Vectors, dev: list[dict[str, Any]], calm: di
         print(level, len(here), {at: round(float((here >= at).mean()), 2) for at in (0.5, 0.6, 0.7, 0.8, 0.9)})
 
 
+def questions(folder: Path, data: Path) -> dict[str, Any]:
+    """Weights of the classifier of questions about safety; a fifth of the texts is measured on first."""
+    from sklearn.linear_model import LogisticRegression
+
+    labels: dict[str, str] = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            labels |= {" ".join(one["content"].split()): "none" for one in row["messages"] if one["role"] != "user"}
+    for file in sorted((Path(__file__).parent / "examples").glob("questions_*.tsv")):
+        labels |= dict(line.split("\t")[::-1] for line in file.read_text(encoding="utf-8").splitlines())
+    asked = {text: label for text, label in labels.items() if questions_of(text)}
+    calm = {u.text for one in ("en", "zh") for d in open_cer.load(one) for u in d.utterances if u.speaker != "seeker"}
+    for name in ("smile", "cpsycoun", "emollm"):
+        each = [one for one in load(name, data / name) if isinstance(one, Dialogue)]
+        random.Random(0).shuffle(each)
+        calm |= {u.text for d in each[:150] for u in d.utterances if u.speaker != "seeker"}
+    asked = dict.fromkeys((text for text in sorted(calm) if questions_of(text)), "none") | asked
+    texts = sorted(asked)
+    given = np.concatenate([_question_vectors(texts[at : at + 256]) for at in range(0, len(texts), 256)])
+    wanted = np.array([asked[text] for text in texts])
+    held = np.array([hashlib.sha256(text.encode()).digest()[0] % 5 == 0 for text in texts])
+    for part in (~held, np.ones_like(held)):
+        model = LogisticRegression(C=10, max_iter=1000).fit(given[part], wanted[part])
+        if part.all():
+            break
+        none = model.predict_proba(given[held])[:, list(model.classes_).index("none")]
+        truth = wanted[held] != "none"
+        print("questions", len(texts), {at: [round(float((none[side] < 1 - at).mean()), 3) for side in (truth, ~truth)]
+                                        for at in (0.5, 0.6, 0.7, 0.8, 0.9)})  # fmt: skip
+    order = [list(model.classes_).index(one) for one in ASKS]
+    return {"questions_w": model.coef_[order].astype(np.float16), "questions_b": model.intercept_[order]}
+
+
+def _question_vectors(texts: list[str]) -> Any:
+    asked = [questions_of(text)[-1][-200:] for text in texts]
+    return np.concatenate([sentence_vectors([text[-200:] for text in texts]), sentence_vectors(asked)], axis=1)
+
+
 def main() -> None:
-    folder, data = Path(sys.argv[1]), Path(sys.argv[2])
-    kept: dict[str, Any] = {}
+    alone = sys.argv[1] == "questions"
+    folder, data = (Path(one) for one in sys.argv[1 + alone :][:2])
+    kept: dict[str, Any] = questions(folder, data)
+    if alone:
+        with np.load(TARGET) as before:
+            kept = dict(before) | kept
+        np.savez_compressed(TARGET, **kept)
+        return
     for language in ("en", "zh"):
         vectors = Vectors()
         calm, calm_held, others, others_held = harmless(language, data)

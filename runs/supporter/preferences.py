@@ -337,49 +337,65 @@ def pairs(out: Path) -> None:
     say(len(rows), "pairs")
 
 
+class Upper:
+    """The base with a LoRA on its layers from `first_layer` on. What the layers below make of a row is worked out once
+    and kept, so that two cores can learn."""
+
+    def __init__(self, base: str, *, first_layer: int, rank: int, seed: int) -> None:
+        import torch
+        from peft import LoraConfig, get_peft_model
+
+        torch.manual_seed(seed)
+        model, self.tokenizer = open_base(base)
+        self.first, self.count = first_layer, model.config.num_hidden_layers
+        self.model = get_peft_model(
+            model,
+            LoraConfig(
+                r=rank, lora_alpha=2 * rank, lora_dropout=0.0,
+                target_modules=[f"{one}_proj" for one in ("q", "k", "v", "o", "gate", "up", "down")],
+                layers_to_transform=list(range(first_layer, self.count)), task_type="CAUSAL_LM",
+            ),
+        )  # fmt: skip
+        for module in self.model.modules():
+            if hasattr(module, "cast_input_dtype_enabled"):
+                module.cast_input_dtype_enabled = False
+        whole = self.model.base_model.model
+        self.core, self.head = whole.model, whole.lm_head
+        self.weights = [one for one in self.model.parameters() if one.requires_grad]
+
+    def lower(self, ids: Any, places: Any, mask: Any) -> Any:
+        """What comes out below the first layer that learns."""
+        import torch
+
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            return self._layers(self.core.embed_tokens(ids), 0, self.first, places, mask)
+
+    def upper(self, hidden: Any, places: Any, mask: Any) -> Any:
+        """What the head gets; under autocast."""
+        return self.core.norm(self._layers(hidden, self.first, self.count, places, mask))
+
+    def _layers(self, hidden: Any, low: int, high: int, places: Any, mask: Any) -> Any:
+        turn = self.core.rotary_emb(hidden, places)
+        for layer in self.core.layers[low:high]:
+            found = layer(hidden, attention_mask=mask, position_ids=places, position_embeddings=turn, use_cache=False)
+            hidden = found[0] if isinstance(found, tuple) else found
+        return hidden
+
+
 def learn(base: str, out: str) -> None:
     """DPO over all pairs of a moment that readers told apart, with a little likelihood of the one they liked best."""
     import torch
-    from peft import LoraConfig, get_peft_model
 
-    began, split = time.time(), LEARNING["first_layer"]
-    rng = random.Random(LEARNING["seed"])
-    torch.manual_seed(LEARNING["seed"])
-    model, tokenizer = open_base(base)
-    count = model.config.num_hidden_layers
-    model = get_peft_model(
-        model,
-        LoraConfig(
-            r=LEARNING["rank"], lora_alpha=2 * LEARNING["rank"], lora_dropout=0.0,
-            target_modules=[f"{one}_proj" for one in ("q", "k", "v", "o", "gate", "up", "down")],
-            layers_to_transform=list(range(int(split), count)), task_type="CAUSAL_LM",
-        ),
-    )  # fmt: skip
-    for module in model.modules():
-        if hasattr(module, "cast_input_dtype_enabled"):
-            module.cast_input_dtype_enabled = False
-    whole = model.base_model.model
-    core, head = whole.model, whole.lm_head
-    weights = [one for one in model.parameters() if one.requires_grad]
-
-    def layers(hidden: Any, low: int, high: int, row: dict[str, Any]) -> Any:
-        turn = core.rotary_emb(hidden, row["places"])
-        for layer in core.layers[low:high]:
-            found = layer(
-                hidden,
-                attention_mask=row["mask"],
-                position_ids=row["places"],
-                position_embeddings=turn,
-                use_cache=False,
-            )
-            hidden = found[0] if isinstance(found, tuple) else found
-        return hidden
+    began, seed = time.time(), int(LEARNING["seed"])
+    rng = random.Random(seed)
+    both = Upper(base, first_layer=int(LEARNING["first_layer"]), rank=int(LEARNING["rank"]), seed=seed)
+    model, tokenizer, weights = both.model, both.tokenizer, both.weights
 
     def told(row: dict[str, Any]) -> Any:
         """The log-probability of each reply."""
         with torch.autocast("cpu", torch.bfloat16):
-            hidden = core.norm(layers(row["hidden"], int(split), count, row))
-            logits = head(hidden[0, row["from"]]).float()
+            hidden = both.upper(row["hidden"], row["places"], row["mask"])
+            logits = both.head(hidden[0, row["from"]]).float()
         words = -torch.nn.functional.cross_entropy(logits, row["words"], reduction="none")
         return torch.zeros(row["count"]).index_add(0, row["owner"], words)
 
@@ -393,8 +409,7 @@ def learn(base: str, out: str) -> None:
     say("moments", len(rows), "pairs", sum(len(row["pairs"]) for row in rows), "kept out", len(kept_out))
     with torch.no_grad():
         for at, row in enumerate([*rows, *kept_out]):
-            with torch.autocast("cpu", torch.bfloat16):
-                row["hidden"] = layers(core.embed_tokens(row["ids"]), 0, int(split), row)
+            row["hidden"] = both.lower(row["ids"], row["places"], row["mask"])
             row["base"] = told(row)
             if at % 40 == 0:
                 say("lower layers", at, f"{time.time() - began:.0f} s")

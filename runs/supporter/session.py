@@ -38,14 +38,13 @@ from compeer.cer.item import QUESTIONS, read_items
 from compeer.corpora import open_cer
 from compeer.dialogue import read_rows, write_rows
 from compeer.models.weights import cache_dir
-from compeer.reasoning import system_prompt
 from compeer.reward.case import case_of
 from compeer.reward.conversation import threads
 from compeer.reward.train import RowSettings
 from compeer.reward.train import chat as judge_chat
 from compeer.reward.train import rows as judge_training_rows
 from compeer.reward.verdict import CHOICES, PAIR_WORDS, STEP_WORDS, preference_of
-from compeer.safety.reader import ANSWERS, WORDS, question, taught
+from compeer.safety.reader import ANSWERS, WORDS, shown, taught
 from compeer.statistics.classification import auc
 from runs.open_cer.items import balanced, place
 from runs.safety import reader_rows
@@ -126,8 +125,7 @@ def danger_rows(held_out: bool) -> list[dict[str, Any]]:
         if text in known or reader_rows.held_out(row) is not held_out:
             continue
         known.add(text)
-        system = {"role": "system", "content": system_prompt(row["language"], think="off")}
-        asked = question(row["messages"], row["language"], system)
+        asked = shown(row["messages"], row["language"])
         answer = {} if held_out else {"answer": next(one for one in ANSWERS if one == row["level"])}
         found.append({"id": row["id"], "language": row["language"], "messages": asked, **answer})
     return found
@@ -137,10 +135,9 @@ def danger_questions() -> list[dict[str, Any]]:
     """What `runs.safety.measure --rows HOME/danger-*.jsonl` has written down, as the reader is asked."""
     found = {row["id"]: row for path in sorted(HOME.glob("danger-*.jsonl")) for row in lines_of(path)}
     return [
-        {"id": row["id"], "language": row["language"], "messages": question(
-            row["messages"], row["language"],
-            {"role": "system", "content": system_prompt(row["language"], think="off")})} for row in found.values()
-    ]  # fmt: skip
+        {"id": row["id"], "language": row["language"], "messages": shown(row["messages"], row["language"])}
+        for row in found.values()
+    ]
 
 
 def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, Any]]:

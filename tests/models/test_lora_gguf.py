@@ -45,7 +45,9 @@ def in_llamacpp(weights: Path, adapter: Path | None, ids: list[int]) -> Any:
 
     answers: list[dict[str, Any]] = []
     whole = ord("a") - ord("!") + 4  # the letter a, behind four control tokens
-    with closing(LlamaServer(weights, adapter, slots=1, context=256, precise=True, n_threads=1)) as server:
+    with closing(
+        LlamaServer(weights, [adapter] if adapter else [], slots=1, context=256, precise=True, n_threads=1)
+    ) as server:
         server.complete(
             {"prompt": ids, "max_tokens": 1, "temperature": 0, "n_probs": 100_000, "logit_bias": [[whole, 1000]]},
             lambda chunk: answers.append(chunk) or False,

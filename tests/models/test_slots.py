@@ -170,7 +170,8 @@ def test_with_and_without_the_adapter_a_conversation_is_read_apart(
     talk = [SYSTEM, user("I am worried. " * 20)]
 
     async def scenario() -> tuple[list[Answer], str]:
-        both = Embedded(tmp_path / "adapter", replies, weights=tiny_gguf, slots=1, context=8192)
+        others = {"replies": replies} if replies else {}
+        both = Embedded(tmp_path / "adapter", others, weights=tiny_gguf, slots=1, context=8192)
         plain = Embedded(replies, weights=tiny_gguf, slots=1, context=8192)
         ways = [Request(messages=talk, max_tokens=12, temperature=0.0, adapter=way) for way in (True, False)] * 2
         try:

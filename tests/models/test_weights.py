@@ -149,4 +149,4 @@ class TestLoading:
         path = tmp_path / "adapter.gguf"
         path.write_bytes(CONTENT)
         with pytest.raises(ModelError, match=r"llama\.cpp could not load"):
-            LlamaServer(tiny_gguf, path)
+            LlamaServer(tiny_gguf, [path])

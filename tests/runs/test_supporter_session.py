@@ -96,7 +96,7 @@ def test_a_session_from_pieces_to_items_survives_a_kill(
         for number, piece in enumerate(pieces):
             remote(program, lent, tmp_path / f"take-{number}", "take", str(piece), "--seconds", "3600")
         first = remote(program, lent, tmp_path / "first", "wait", "--seconds", "380")
-        assert "brought: danger" in first, first  # long before the rest is over
+        assert "brought: " in first, first  # one adapter, long before the rest is over
         answers = lent / "results" / "reading-base-off.jsonl"
         until(lambda: answers.exists() and answers.read_bytes().count(b"\n") >= 2)
         for name in ("conductor.json", "steps/sample.json"):

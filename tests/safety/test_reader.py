@@ -14,7 +14,18 @@ import pytest
 
 from compeer.errors import UserError
 from compeer.safety import Assessment, ConversationGuard, Said
-from compeer.safety.reader import QUESTION, ModelReader, Odds, SmallReader, question, reader_of, taught, told_by
+from compeer.safety.reader import (
+    MODEL,
+    QUESTION,
+    ModelReader,
+    Odds,
+    SmallReader,
+    mixed,
+    reader_of,
+    shown,
+    taught,
+    told_by,
+)
 
 CALM = Odds(0.98, 0.01, 0.005, 0.003, 0.002)
 WATCH = Odds(0.05, 0.9, 0.03, 0.01, 0.01)
@@ -107,25 +118,36 @@ class Home:
         return dict(zip(answers, (0.1, 0.2, 0.3, 0.3, 0.1), strict=True))
 
 
-def test_a_model_is_asked_after_its_own_system_message_and_the_history() -> None:
-    home = Home()
-    system = {"role": "system", "content": "You support."}
-    said = [{"role": "user", "content": "hi"}]
-    assert asyncio.run(ModelReader(home, system).odds(said, "zh")) == Odds(0.1, 0.2, 0.3, 0.3, 0.1)
-    assert home.seen == [[system, *said, {"role": "system", "content": QUESTION["zh"]}]]
+ASKED = [
+    {"role": "user", "content": "i cannot see next week"},
+    {"role": "assistant", "content": "Are you thinking about killing yourself?"},
+    {"role": "user", "content": "what do you  think"},
+]
 
 
-def test_of_a_long_conversation_the_end_is_read() -> None:
+def test_a_model_reads_the_end_of_the_conversation_after_a_question_about_safety() -> None:
     home = Home()
-    said = [{"role": role, "content": "word " * 40} for role in ("user", "assistant") * 5] + [
-        {"role": "user", "content": "the end"}
-    ]
-    asyncio.run(ModelReader(home, words=100).odds(said, "en"))
-    assert home.seen == [question(said[-3:], "en")]
+    reader = ModelReader(home)
+    small = asyncio.run(reader.small.odds(ASKED, "en"))
+    assert asyncio.run(reader.odds(ASKED, "en")) == mixed(Odds(0.1, 0.2, 0.3, 0.3, 0.1), small, MODEL)
+    (seen,) = home.seen
+    assert seen[0] == {"role": "system", "content": QUESTION["en"]}
+    assert [one["content"] for one in seen[1:]] == [*(one["content"] for one in ASKED[:2]), "what do you think"]
+    long = [{"role": role, "content": "word " * 100} for role in ("user", "assistant") * 5] + ASKED
+    assert shown(long, "zh")[1:] == shown(ASKED, "zh")[1:]
+
+
+def test_what_answers_no_question_about_safety_is_left_to_the_small_networks() -> None:
+    home = Home()
+    reader = ModelReader(home)
+    for messages in (ASKED[:1], [ASKED[0], {"role": "assistant", "content": "What happened?"}, ASKED[2]]):
+        assert asyncio.run(reader.odds(messages, "en")) == asyncio.run(reader.small.odds(messages, "en"))
+    assert home.seen == []
 
 
 def test_a_model_that_does_not_answer_leaves_the_rest_to_read() -> None:
     reader = ModelReader(Home(refuses=True))
+    assert asyncio.run(reader.odds(ASKED, "en")) == asyncio.run(reader.small.odds(ASKED, "en"))
     guard = ConversationGuard(country="US")
     found = asyncio.run(guard.assess([Said("seeker", "I want to kill myself")], "en", reader=reader))
     assert found.level == "high"
@@ -133,14 +155,14 @@ def test_a_model_that_does_not_answer_leaves_the_rest_to_read() -> None:
 
 def test_a_model_reads_only_where_its_adapter_was_taught_this_question(tmp_path: Path) -> None:
     def model(adapter: Path | None) -> object:
-        return SimpleNamespace(adapter=adapter)
+        return SimpleNamespace(others={"reader": adapter} if adapter else {}, number_of=lambda role: 1)
 
     learned, other, none = (tmp_path / name for name in ("learned", "other", "none"))
     for folder, note in ((learned, taught()), (other, taught() | {"answers": ["yes", "no"]})):
         folder.mkdir()
         (folder / "reader.json").write_text(json.dumps(note))
     none.mkdir()
-    assert reader_of(model(learned)) is not None and reader_of(model(learned / "adapter.gguf")) is not None
+    assert reader_of(model(learned)) is not None
     assert [reader_of(model(one)) for one in (other, none, None)] == [None, None, None]
     assert reader_of(object()) is None
 

@@ -236,10 +236,8 @@ class TurnWriter:
     async def assess(self) -> Assessment:
         """Read the conversation for danger. Call it first."""
         history, language = self.request.history, self.request.language
-        # the model that answers also reads for danger, where it has learned to; its system message is the reply's
-        system, limit = self.model_request().messages[0], self.request.sampling.history_words
-        reader = reader_of(self.model, system, words=limit)
-        self.assessment = await self.guard.assess(history, language, reader=reader)
+        # the model that answers also reads for danger, where it has learned to
+        self.assessment = await self.guard.assess(history, language, reader=reader_of(self.model))
         self._screen = self.guard.screen(self.assessment, history, language)
         return self.assessment
 

@@ -31,13 +31,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from compeer.models.llama_server import LlamaServer, Prompt, Slots, plainly
+from compeer.models.llama_server import LlamaServer, Prompt, Slots, at_work
 from compeer.models.lora_gguf import check_base, control_tokens, converted
 from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, first_token, images_of
 from compeer.models.shipped import is_adapter
@@ -64,7 +64,7 @@ class Embedded:
     def __init__(
         self,
         adapter: str | Path | None = None,
-        replies: Path | None = None,
+        others: Mapping[str, Path] | None = None,
         *,
         weights: Weights | Path = SMALL,
         name: str | None = None,
@@ -86,11 +86,10 @@ class Embedded:
         self.name = name or plain + (f"+{self.adapter.name}" if self.adapter else "")
         self.slots, self.context, self.precise = slots, context, precise
         self.stands_in = stands_in  # for the large model, whose weights are not here; said once, when it is loaded
-        # with an adapter a conversation may be read in two ways, and keeps a slot for each
-        self._lanes = slots if precise or not self.adapter else 2 * slots
-        self.replies = replies if self.adapter else None
-        self._plain = plainly(self.replies is not None)
-        self._kept = None if precise else Slots(self._lanes, self._plain)
+        self.others = dict(others or {}) if self.adapter else {}
+        # with an adapter a conversation may be read in two ways and more, and keeps a slot for each
+        self._lanes = slots if precise or not self.adapter else (2 + ("reader" in self.others)) * slots
+        self._kept = None if precise else Slots(self._lanes)
         self._template: OwnTemplate | None = None
         self._server: LlamaServer | None = None
         self._starting = threading.Lock()
@@ -136,13 +135,20 @@ class Embedded:
         """llama.cpp's own answer to a body of its own, in one piece. The body's prompt is the text of `prompt`, and may
         go on in token ids."""
         found: dict[str, Any] = {}
-        async for chunks in self._batches(body | {"stream": False}, _PATIENCE, prompt):
+        body = body | {"stream": False} | at_work(prompt.adapter)
+        async for chunks in self._batches(body, _PATIENCE, prompt):
             found = chunks[-1]
         return found
 
-    async def prompt(self, messages: Messages) -> Prompt:
-        """The conversation as the model reads it, ready for its turn."""
-        return await asyncio.to_thread(self._rendered, messages)  # the first time, weights may have to be fetched
+    async def prompt(self, messages: Messages, adapter: int | None = 0) -> Prompt:
+        """The conversation as the model reads it, ready for its turn. `adapter`: which one it is read with."""
+        # the first time, weights may have to be fetched
+        prompt = await asyncio.to_thread(self._rendered, messages)
+        return msgspec.structs.replace(prompt, adapter=adapter)
+
+    def number_of(self, role: str) -> int | None:
+        """The number of the adapter that has this role besides its own one; None where there is none."""
+        return 1 + list(self.others).index(role) if role in self.others else None
 
     def file(self) -> Path:
         """The file of the weights, fetched where it is small and not here."""
@@ -153,8 +159,7 @@ class Embedded:
             hashes = [remembered_sha256(self.file())]
             if self.adapter:
                 hashes.append(file_sha256(self.adapter) if self.adapter.is_file() else adapter_sha256(self.adapter))
-            if self.replies:
-                hashes.append(adapter_sha256(self.replies))
+            hashes += map(adapter_sha256, self.others.values())
             self._identity = "embedded " + " ".join(hashes) + " precise" * self.precise
         # a file with a template of its own is not loaded for a key: its hash says which template that is
         known = identify(self.file())
@@ -187,10 +192,10 @@ class Embedded:
                     adapter = converted(adapter, file)
                 elif adapter:
                     check_base(adapter, file)
+                others = [converted(one, file) for one in self.others.values()]
                 self._server = LlamaServer(
                     as_floats(file) if self.precise else file,
-                    adapter,
-                    converted(self.replies, file) if self.replies else None,
+                    [adapter, *others] if adapter else [],
                     slots=self._lanes,
                     context=self.context,
                     precise=self.precise,
@@ -210,10 +215,11 @@ class Embedded:
     async def _prepared(self, request: Request) -> tuple[dict[str, Any], Prompt]:
         if images_of(request.messages):
             raise ModelError("The embedded model cannot see images. Ask a vision model: --model openai:MODEL.")
-        prompt = await self.prompt(request.messages)
-        if self.adapter and not request.adapter:
-            prompt = msgspec.structs.replace(prompt, plain=True)
+        prompt = await self.prompt(request.messages, self._adapter_for(request))
         return self._body(request, prompt.text), prompt
+
+    def _adapter_for(self, request: Request) -> int | None:
+        return 0 if request.adapter or not self.adapter else self.number_of("replies")
 
     def _body(self, request: Request, text: str) -> dict[str, Any]:
         harmless = self._template.defused if self._template else defused
@@ -239,9 +245,7 @@ class Embedded:
             body["json_schema"] = request.schema
         if request.logprobs:
             body["n_probs"] = request.logprobs
-        if self.adapter and not request.adapter:
-            body |= self._plain
-        return body
+        return body | at_work(self._adapter_for(request))
 
     async def _batches(
         self, body: dict[str, Any], breath: float, prompt: Prompt

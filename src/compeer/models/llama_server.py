@@ -35,7 +35,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
@@ -48,8 +48,8 @@ _OPEN: weakref.WeakSet[LlamaServer] = weakref.WeakSet()
 
 
 class LlamaServer:
-    """An open llama.cpp server with these weights and this adapter. `replies`: a second adapter, which is at work where
-    a request says so (`plainly`) and not otherwise.
+    """An open llama.cpp server with these weights and these adapters. The first one is at work where a request says
+    nothing; another one, or none, where it says so (`at_work`).
 
     `context`: tokens of all slots together. `precise`: attention is computed and stored in 32-bit floats rather than
     16. `brief`: for a server that lives for seconds; it starts without a warm-up and keeps no prompts but those in its
@@ -61,8 +61,7 @@ class LlamaServer:
     def __init__(
         self,
         weights: Path,
-        adapter: Path | None = None,
-        replies: Path | None = None,
+        adapters: Sequence[Path] = (),
         *,
         slots: int = 4,
         context: int = 8192,
@@ -98,9 +97,10 @@ class LlamaServer:
         if precise:
             params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
             params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        if adapter:
-            adapters = [(adapter, 1.0), *([(replies, 0.0)] if replies else [])]
-            params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(path), scale) for path, scale in adapters]
+        if adapters:
+            params.lora_adapters = [
+                xllamacpp.CommonAdapterLoraInfo(str(path), float(at == 0)) for at, path in enumerate(adapters)
+            ]
         try:
             self._server: Any = _opened(xllamacpp.Server, params)
         except Exception as error:  # xllamacpp raises bare exceptions
@@ -204,9 +204,15 @@ def free_cores() -> int:
     return max(1, cores - round(sum(looks) / len(looks)))
 
 
-def plainly(replies: bool) -> dict[str, Any]:
-    """What a body says where the adapter is left out, or has the one for plain replies in its place."""
-    return {"lora": [{"id": 0, "scale": 0.0}, *([{"id": 1, "scale": 1.0}] if replies else [])]}
+def at_work(adapter: int | None) -> dict[str, Any]:
+    """What a body says for the adapter of this number to be at work, and no other; None: none. The first needs no word.
+
+    >>> at_work(0), at_work(None), at_work(2)
+    ({}, {'lora': [{'id': 0, 'scale': 0.0}]}, {'lora': [{'id': 0, 'scale': 0.0}, {'id': 2, 'scale': 1.0}]})
+    """
+    if adapter == 0:
+        return {}
+    return {"lora": [{"id": 0, "scale": 0.0}, *([{"id": adapter, "scale": 1.0}] if adapter else [])]}
 
 
 _SHORT_HEAD = 100  # characters; reading so little again takes no longer than restoring it
@@ -215,23 +221,22 @@ _SHORT_HEAD = 100  # characters; reading so little again takes no longer than re
 class Prompt(msgspec.Struct, frozen=True):
     """A conversation as a model reads it. `head`: the beginning that it shares with others. `said`: the beginning that
     every later turn of it has too, up to the last word of the person; behind it are questions about it, and the opening
-    of an answer. `plain`: it is read without the adapter, so nothing that was read with it can be used."""
+    of an answer. `adapter`: the number of the one that it is read with (`at_work`); what was read with another is of
+    no use."""
 
     text: str
     head: str = ""
     said: str = ""
-    plain: bool = False
+    adapter: int | None = 0
 
 
 class Slots:
-    """The slots of a server, and what was read in each. Safe to use from several threads. `plain`: what a body says for
-    a prompt that is `plain`."""
+    """The slots of a server, and what was read in each. Safe to use from several threads."""
 
-    def __init__(self, count: int, plain: dict[str, Any] | None = None) -> None:
-        self._without = plain or plainly(False)
+    def __init__(self, count: int) -> None:
         self._texts = [""] * count
         self._said = [""] * count
-        self._plain = [False] * count
+        self._adapters: list[int | None] = [0] * count
         self._used = [0] * count
         self._free = set(range(count))
         self._clock = itertools.count(1)
@@ -244,10 +249,10 @@ class Slots:
         with self._change:
             self._change.wait_for(lambda: self._free)
             slot = self._chosen(prompt)
-            switched = self._plain[slot] != prompt.plain
+            switched = self._adapters[slot] != prompt.adapter
             fresh = switched or not self._texts[slot].startswith(prompt.head)
             self._free.discard(slot)
-            self._texts[slot], self._said[slot], self._plain[slot] = prompt.text, prompt.said, prompt.plain
+            self._texts[slot], self._said[slot], self._adapters[slot] = prompt.text, prompt.said, prompt.adapter
         try:
             if fresh and len(prompt.head) > _SHORT_HEAD:
                 with contextlib.suppress(ModelError):  # then it is read as part of the prompt
@@ -260,21 +265,21 @@ class Slots:
                 self._change.notify()
 
     def _chosen(self, prompt: Prompt) -> int:
-        same = [slot for slot in self._free if self._said[slot] and self._plain[slot] == prompt.plain]
+        same = [slot for slot in self._free if self._said[slot] and self._adapters[slot] == prompt.adapter]
         here = [slot for slot in same if prompt.text.startswith(self._said[slot])]
         if here:
             return max(here, key=lambda slot: len(self._said[slot]))
         return min(self._free, key=lambda slot: (self._used[slot], slot))
 
     def _load_head(self, server: LlamaServer, slot: int, prompt: Prompt, switched: bool) -> None:
-        name = hashlib.sha256(prompt.head.encode()).hexdigest()[:16] + "-plain" * prompt.plain
+        name = f"{hashlib.sha256(prompt.head.encode()).hexdigest()[:16]}-{prompt.adapter}"
         if name in self._heads:
             if switched:  # a slot forgets what it holds when its adapter is switched, so that comes before
                 switch = {"prompt": " ", "max_tokens": 0, "id_slot": slot}
-                server.complete(switch | (self._without if prompt.plain else {}), lambda _: False)
+                server.complete(switch | at_work(prompt.adapter), lambda _: False)
             server.request("POST", f"/slots/{slot}?action=restore", {"filename": name})
             return
         body = {"prompt": prompt.head, "max_tokens": 0, "id_slot": slot, "cache_prompt": True}
-        server.complete(body | (self._without if prompt.plain else {}), lambda _: False)
+        server.complete(body | at_work(prompt.adapter), lambda _: False)
         server.request("POST", f"/slots/{slot}?action=save", {"filename": name})
         self._heads.add(name)

@@ -29,6 +29,10 @@ FORMS = """Write one of
   openai:MODEL                 any OpenAI-compatible server (--base-url or OPENAI_BASE_URL, OPENAI_API_KEY)"""
 
 
+#: what other adapters of the embedded model are for, besides the supporter's thinking
+OTHERS: tuple[Role, ...] = ("replies", "reader")
+
+
 def open_model(
     spec: str | None = None,
     *,
@@ -54,7 +58,7 @@ def open_model(
         stands_in = not given and weights == SMALL and of_base(plain) == BASE
         return Embedded(
             given or embedded_adapter(spec, "supporter"),
-            None if given else embedded_adapter(spec, "replies"),
+            None if given else {role: path for role in OTHERS if (path := embedded_adapter(spec, role))},
             weights=weights,
             name=None if given else spec.replace("embedded", "embedded:small") if stands_in else spec,
             slots=slots or 4,

@@ -28,10 +28,11 @@ _HIGHER = (30.0, 60.0, 90.0)  # tried in turn; too high and the shares become to
 
 
 class Weigher:
-    """A llama.cpp model that can weigh tokens, in this process or behind a server."""
+    """A llama.cpp model that can weigh tokens, in this process or behind a server. `adapter`: which one of a model in
+    this process is at work."""
 
-    def __init__(self, model: Embedded | Endpoint) -> None:
-        self.model = model
+    def __init__(self, model: Embedded | Endpoint, adapter: int | None = 0) -> None:
+        self.model, self.adapter = model, adapter
         self._tokens: dict[str, list[int]] = {}
 
     async def tokenize(self, text: str) -> list[int]:
@@ -49,7 +50,7 @@ class Weigher:
         """How likely each of these tokens comes next, of all of them together, after the tokens given already."""
         drawn, model = (await self.tokenize("."))[-1], self.model
         if isinstance(model, Embedded):
-            prompt = await model.prompt(messages)
+            prompt = await model.prompt(messages, self.adapter)
         else:
             written = (await model.post("/apply-template", {"messages": list(messages)}))["prompt"]
         for higher in _HIGHER:
@@ -88,15 +89,15 @@ class Weigher:
         return {answer: found[answer] for answer in answers}
 
 
-async def weigher(model: Model) -> Weigher | None:
+async def weigher(model: Model, adapter: int | None = 0) -> Weigher | None:
     """What weighs tokens for this model, if anything does."""
     known = isinstance(model, Embedded) or (isinstance(model, Endpoint) and await model.dialect() == "llamacpp")
-    return Weigher(model) if known else None  # type: ignore[arg-type]
+    return Weigher(model, adapter) if known else None  # type: ignore[arg-type]
 
 
-async def weigh(model: Model, messages: Messages, answers: Sequence[str]) -> dict[str, float]:
+async def weigh(model: Model, messages: Messages, answers: Sequence[str], adapter: int | None = 0) -> dict[str, float]:
     """`Weigher.weigh` by a model; ModelError for one that does not tell probabilities."""
-    found = await weigher(model)
+    found = await weigher(model, adapter)
     if found is None:
         raise ModelError(f"{model.name} does not tell how likely its answers are.")
     return await found.weigh(messages, answers)

@@ -124,7 +124,7 @@ class LlamaCppRollout:
         adapter = write_adapter(model, Path(self._folder.name) / "adapter.gguf")
         cores = share_of_cores()
         self._server = LlamaServer(
-            self.weights or locate(), adapter, slots=slots, context=context, brief=True, n_threads=cores
+            self.weights or locate(), [adapter], slots=slots, context=context, brief=True, n_threads=cores
         )
         loaded = self._server.request("GET", "/lora-adapters")
         if [entry["scale"] for entry in loaded] != [1.0]:

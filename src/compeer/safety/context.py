@@ -32,7 +32,7 @@ import msgspec
 
 from compeer.safety.answers import WORDS, Answer, Kind, Question, kind_of
 from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, worst
-from compeer.safety.network import TOGETHER_HIGH, hear_together
+from compeer.safety.network import TOGETHER_HIGH, hear_together, question_odds, questions_of
 from compeer.safety.normalise import fold
 from compeer.safety.screen import OWN, names_danger, screen
 
@@ -49,6 +49,8 @@ Act = Literal[
     "few_words",
     "teenager",
 ]
+#: from which probability on a question in unknown words is one about safety: where risk is high, and where it is not
+HEARD, HEARD_CALMLY = 0.6, 0.9
 #: from the most serious on
 _SERIOUS: tuple[Question, ...] = ("taken", "means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
 
@@ -252,7 +254,7 @@ def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
     (('desire',), ())
     """
     found: list[Question] = []
-    sentences = [one.lower().replace("’", "'") for one in re.findall(r"[^.!。！\n?？]*[?？]", reply)]
+    sentences = [one.lower().replace("’", "'") for one in questions_of(reply)]
     for plain in sentences:
         for question in _SERIOUS:
             if _ASKS[question].search(plain):
@@ -266,6 +268,18 @@ def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
     if not worried and not {"taken", "desire", "safe_now"} & set(found) and not about_dying:
         return ()
     return tuple(dict.fromkeys(found))
+
+
+def heard_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
+    """The question about safety that a reply puts in words which `questions_in` does not know, by a small network.
+
+    >>> heard_in("Has it got so dark that you would rather not be around?"), heard_in("How was work today?")
+    (('desire',), ())
+    """
+    odds = question_odds(reply)
+    if odds is None or 1 - odds["none"] < (HEARD if worried else HEARD_CALMLY):
+        return ()
+    return (max(_SERIOUS, key=lambda question: odds[question]),)
 
 
 def answer_to(questions: tuple[Question, ...], message: str) -> tuple[Question | None, Answer | None]:

@@ -170,7 +170,7 @@ class ConversationGuard:
         """Risk from everything that was said, the newest message last, and what follows from it. `reader`: a model
         that reads the conversation; without one a small network does."""
         if reader is None and self.model is not None:
-            reader = self.model.reader(language)
+            reader = self.model.reader()
         reader = reader or SmallReader()
         past, risk, newest_odds = await self._replay(history, language, reader)
         if not past:
@@ -312,7 +312,7 @@ class ConversationGuard:
         found = self._readings.get(key)
         if found is None:
             found = read(text, "", risk, asked=asked, before=before, around=around)
-            if self.model is not None and self.model.reader("en") is None:
+            if self.model is not None:
                 raised = await self.model.raised(text, found.finding)
                 found = msgspec.structs.replace(found, finding=raised)
             if len(self._readings) >= _MOST_READINGS:

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from compeer.safety.answers import Question
-from compeer.safety.context import Act, Reading, questions_in
+from compeer.safety.context import Act, Reading, heard_in, questions_in
 from compeer.safety.helplines import Help
 from compeer.safety.levels import DANGER_OF, DATA, Risk, at_least
 from compeer.safety.screen import OWN
@@ -124,10 +124,10 @@ class _Replies:
 
 
 def asked_by(reply: str, worried: bool = True) -> tuple[Question, ...]:
-    """What a reply asks about safety: of ours it is known, others are read (`context.questions_in`)."""
+    """What a reply asks about safety: of ours it is known, others are read (`context.questions_in`, `heard_in`)."""
     row = row_of(reply)
     if row is None:
-        return questions_in(reply, worried)
+        return questions_in(reply, worried) or heard_in(reply, worried)
     last = _LAST_QUESTION.findall(row.text)[-1:]
     if row.asks == "safe_now" and last and not _SAFE.search(last[0]):
         return ("in_danger",)  # "Could it happen again today?": here yes is the alarming answer

@@ -1,7 +1,7 @@
 """A second opinion from a model, when one is configured: any home of `compeer.models`, asked for one word.
 
 It can only raise what the screening found. No answer, a late one, or anything but the four words changes nothing. A
-model that has learned to read conversations (`reader`) is asked for that instead, where the supporter's own cannot.
+model that has learned to read answers (`reader`) is asked for that too, where the supporter's own cannot.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from compeer.models import Model, ModelError, Request, request_for
+from compeer.models import Model, ModelError, Request
 from compeer.safety.levels import Finding, Level
 from compeer.safety.messages import message as told
 from compeer.safety.reader import ModelReader, reader_of
@@ -41,9 +41,9 @@ class Guard:
         word = _WORD.match(answer.text)
         return word.group(1).lower() if word else None  # type: ignore[return-value]
 
-    def reader(self, language: str) -> ModelReader | None:
+    def reader(self) -> ModelReader | None:
         """The model as a reader of conversations, if it is one."""
-        return reader_of(self.model, request_for((), "zh" if language == "zh" else "en", length="brief").messages[0])
+        return reader_of(self.model)
 
     async def raised(self, message: str, finding: Finding) -> Finding:
         """The finding, with the model's level where that is higher."""

@@ -29,7 +29,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -51,6 +51,8 @@ HARMLESS, TOGETHER_HIGH = -5.0, 6.9
 PLAIN = 9.0
 #: messages that are read together, and how few are too few
 TOGETHER, FEWEST = 6, 3
+#: questions about safety that are told apart on sentence vectors, in the order of the weights (`answers.Question`)
+ASKS = ("none", "taken", "means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
 BUCKETS = 1 << 18
 PIECE = {"en": 320, "zh": 120}  # characters that are read together
 SHORTEST = {"en": 3, "zh": 5}  # words or characters: what is shorter says nothing by itself
@@ -142,6 +144,27 @@ def sentence_odds(messages: Sequence[Mapping[str, str]], language: str) -> list[
     given = np.concatenate([found[text] if text else np.zeros(512, dtype=np.float32) for text in texts]) * 6
     inner = np.maximum(given @ weights[f"{spoken}_inner_w"] + weights[f"{spoken}_inner_b"], 0)
     return _shares(inner @ weights[f"{spoken}_last_w"] + weights[f"{spoken}_last_b"])
+
+
+@lru_cache(maxsize=1024)
+def question_odds(reply: str) -> dict[str, float] | None:
+    """How likely a supporter's reply asks each question about safety, and "none"; None without the encoder, and for a
+    reply without a question mark. Both languages; trained by `runs/safety/tune_sentences.py`."""
+    asked = questions_of(reply)
+    if not asked or sentence_encoder() is None:
+        return None
+    weights = sentence_weights()
+    given = np.concatenate(list(sentence_vectors([reply[-200:], asked[-1][-200:]])))
+    return dict(zip(ASKS, _shares(given @ weights["questions_w"] + weights["questions_b"]), strict=True))
+
+
+def questions_of(text: str) -> list[str]:
+    """The sentences that end in a question mark.
+
+    >>> questions_of("I see. Since when? And why?"), questions_of("嗯。你想过死吗？")
+    (['Since when?', 'And why?'], ['你想过死吗？'])
+    """
+    return [one.strip() for one in re.findall(r"[^.!。！\n?？]*[?？]", text)]
 
 
 def _shares(sums: Any) -> list[float]:

@@ -1,13 +1,14 @@
-"""A language model reads the conversation: how much danger is this person in now, from all they said?
+"""How much danger is this person in now, from all they said? What small networks and a language model make of it.
 
-The supporter's own model is asked, where it has learned to answer. After the messages of the conversation comes one more
-(`QUESTION`, role system), and the answer is one of five words (`WORDS`). Only the probabilities of their first tokens
-are read, so a reading costs the question and nothing else: system prompt and history are those of the reply that
-follows, and llama.cpp keeps them.
+    Reader        whatever gives five probabilities (`Odds`) for a conversation
+    SmallReader   small networks, always there
+    ModelReader   answers to a question about safety by the supporter's own base, with an adapter that has learned to
+                  read them (`runs/safety/tune_answers.py`); everything else by the small networks
+    heed          a message as lexicon, network and rules read it (`context`), and what the reader says, as one reading
 
-    Reader      whatever gives these probabilities (`Odds`): a model (`ModelReader`), a small network (`SmallReader`), or
-                a file in a measurement
-    heed        a message as lexicon, network and rules read it (`context`), and what the reader says, as one reading
+The model is shown a question (`QUESTION`, role system) and the end of the conversation, and answers with one of five
+words (`WORDS`), of which only the probabilities of their first tokens are read: so it reads some eighty tokens, and
+writes none.
 
 How they are put together:
 
@@ -36,10 +37,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from compeer.dialogue import trim
 from compeer.errors import UserError
 from compeer.reasoning.ontology import words
-from compeer.safety.context import Reading
+from compeer.safety.context import Reading, heard_in, questions_in
 from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, lower, worst
 from compeer.safety.network import conversation_odds, sentence_odds
 from compeer.safety.normalise import fold
@@ -49,8 +49,8 @@ WORDS = ("none", "watch", "high", "emergency", "other")
 #: the answer in full, as it is learned
 ANSWERS = ("none", "watch", "high", "emergency", "other danger")
 QUESTION = {
-    "en": "How much danger is this person in now, from all they said: none, watch, high, emergency, or other danger?",
-    "zh": "从对方说过的全部来看，现在有多危险：none、watch、high、emergency，还是 other danger？",
+    "en": "How much danger does the last answer tell: none, watch, high, emergency, or other danger?",
+    "zh": "最后的回答说明有多危险：none、watch、high、emergency，还是 other danger？",
 }
 
 
@@ -76,53 +76,11 @@ class Reader(Protocol):
 Weigh = Callable[[Sequence[dict[str, Any]], Sequence[str]], Awaitable[dict[str, float]]]
 
 
-class ModelReader:
-    """Asks a model. `system`: the message that opens its conversations, the same as for replies. `words`: how much of a
-    conversation it reads; of a longer one the end."""
-
-    def __init__(
-        self, weigh: Weigh, system: Mapping[str, Any] | None = None, *, words: int = 1500, seconds: float = 60.0
-    ) -> None:
-        self.weigh, self.system, self.words, self.seconds = weigh, system, words, seconds
-
-    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
-        kept = trim(messages, self._fits, lambda one: one["role"] == "user")
-        try:
-            async with asyncio.timeout(self.seconds):
-                shares = await self.weigh(question(kept, language, self.system), WORDS)
-        except (TimeoutError, UserError):
-            return None
-        return Odds(*(shares[word] for word in WORDS))
-
-    def _fits(self, messages: Sequence[Mapping[str, str]]) -> bool:
-        return sum(len(words(one["content"])) for one in messages) <= self.words
-
-
-def reader_of(model: object, system: Mapping[str, Any] | None = None, *, words: int = 1500) -> ModelReader | None:
-    """The reader that a model is, if its adapter has learned the question: then `reader.json` lies beside it, with the
-    question and the answers that it was taught."""
-    adapter = getattr(model, "adapter", None)
-    if adapter is None or not _learned(Path(adapter)):
-        return None
-    from compeer.models.weighing import weigh
-
-    return ModelReader(partial(weigh, model), system, words=words)  # type: ignore[arg-type]
-
-
-@cache
-def _learned(adapter: Path) -> bool:
-    note = (adapter if adapter.is_dir() else adapter.parent) / "reader.json"
-    return note.is_file() and json.loads(note.read_text(encoding="utf-8")) == taught()
-
-
-def taught() -> dict[str, Any]:
-    """What `reader.json` beside an adapter must say."""
-    return {"question": QUESTION, "answers": list(ANSWERS)}
-
-
 #: English: how much the network of word pieces counts beside that on sentence vectors, which is more often alarmed by
 #: harmless talk of ESConv
 PIECES = 0.7
+#: how much a model counts beside the small networks
+MODEL = 0.7
 
 
 class SmallReader:
@@ -134,18 +92,69 @@ class SmallReader:
         if language == "zh":
             return None if by_vectors is None else Odds(*by_vectors)
         by_pieces = conversation_odds(messages)
-        if by_vectors is None:
-            return Odds(*by_pieces)
-        both = [one ** (1 - PIECES) * other**PIECES for one, other in zip(by_vectors, by_pieces, strict=True)]
-        return Odds(*(one / sum(both) for one in both))
+        return mixed(Odds(*by_pieces), None if by_vectors is None else Odds(*by_vectors), PIECES)
 
 
-def question(
-    messages: Sequence[Mapping[str, str]], language: str, system: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """The messages that ask about a conversation."""
+class ModelReader:
+    """Answers to a question about safety are read by a model, all else, and where it fails, by the small networks."""
+
+    def __init__(self, weigh: Weigh, *, seconds: float = 20.0) -> None:
+        self.weigh, self.seconds, self.small = weigh, seconds, SmallReader()
+
+    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
+        small = await self.small.odds(messages, language)
+        before = messages[-2]["content"] if len(messages) > 1 else ""
+        if not set(questions_in(before) or heard_in(before)) - {"who_is_near"}:
+            return small
+        try:
+            async with asyncio.timeout(self.seconds):
+                shares = await self.weigh(shown(messages, language), WORDS)
+        except (TimeoutError, UserError):
+            return small
+        return mixed(Odds(*(shares[word] for word in WORDS)), small, MODEL)
+
+
+def shown(messages: Sequence[Mapping[str, str]], language: str) -> list[dict[str, Any]]:
+    """What a model reads: the question, and the end of the conversation."""
+    said = [{"role": one["role"], "content": " ".join(one["content"].split())} for one in messages[-3:]]
+    texts = [one["content"] for one in said]
+    cut = [text[:300] if at == len(texts) - 1 else text[-200:] for at, text in enumerate(texts)]
     asked = {"role": "system", "content": QUESTION["zh" if language == "zh" else "en"]}
-    return [dict(one) for one in (*([system] if system else []), *messages, asked)]
+    return [asked, *({"role": one["role"], "content": text} for one, text in zip(said, cut, strict=True))]
+
+
+def reader_of(model: object) -> ModelReader | None:
+    """The reader that a model is, if it has an adapter that has learned to be one: `reader.json` beside it says what
+    question and answers it was taught."""
+    adapter = getattr(model, "others", {}).get("reader")
+    if adapter is None or not _learned(adapter):
+        return None
+    from compeer.models.weighing import weigh
+
+    number = model.number_of("reader")  # type: ignore[attr-defined]
+    return ModelReader(partial(weigh, model, adapter=number))  # type: ignore[arg-type]
+
+
+@cache
+def _learned(adapter: Path) -> bool:
+    note = adapter / "reader.json"
+    return note.is_file() and json.loads(note.read_text(encoding="utf-8")) == taught()
+
+
+def taught() -> dict[str, Any]:
+    """What `reader.json` beside an adapter must say."""
+    return {"question": QUESTION, "answers": list(ANSWERS)}
+
+
+def mixed(one: Odds, other: Odds | None, weight: float) -> Odds:
+    """The weighted geometric mean of two readings; `weight`: of the first."""
+    if other is None:
+        return one
+    both = [
+        a**weight * b ** (1 - weight)
+        for a, b in zip(msgspec.structs.astuple(one), msgspec.structs.astuple(other), strict=True)
+    ]
+    return Odds(*(share / sum(both) for share in both))
 
 
 class Thresholds(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
     shipped/supporter-1.5b/    for the 1.5B base: how `embedded` thinks where the base is here
     shipped/replies-1.5b/      for the 1.5B base: how it replies without thinking
+    shipped/reader-1.5b/       for the 1.5B base: how much danger an answer tells (`compeer.safety.reader`)
     shipped/supporter/         for the small model: `embedded:small`
     shipped/judge/             for the small model
 
@@ -32,7 +33,7 @@ import msgspec
 from compeer.models.weights import BASE, KNOWN, SMALL, Weights, published
 from compeer.typed import from_json
 
-Role = Literal["supporter", "replies", "judge"]
+Role = Literal["supporter", "replies", "reader", "judge"]
 ROLES: tuple[Role, ...] = get_args(Role)
 CONFIG, WEIGHTS, BASE_FILE = "adapter_config.json", "adapter_model.safetensors", "base.json"
 STEERING_FILE = "steering.json"
