@@ -38,7 +38,7 @@ from compeer.corpora import load, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.safety import lexicon_finding
-from compeer.safety.network import ASKS, conversation_texts, questions_of, sentence_vectors
+from compeer.safety.network import ASKS, conversation_texts, question_sentences, sentence_vectors
 
 TARGET = Path(__file__).parents[2] / "src" / "compeer" / "safety" / "data" / "network_sentences.npz"
 WIDTH, ROUNDS, SIZE, RATE, DROP = 256, 10, 128, 2e-3, 0.4
@@ -183,13 +183,13 @@ def questions(folder: Path, data: Path) -> dict[str, Any]:
             labels |= {" ".join(one["content"].split()): "none" for one in row["messages"] if one["role"] != "user"}
     for file in sorted((Path(__file__).parent / "examples").glob("questions_*.tsv")):
         labels |= dict(line.split("\t")[::-1] for line in file.read_text(encoding="utf-8").splitlines())
-    asked = {text: label for text, label in labels.items() if questions_of(text)}
+    asked = {text: label for text, label in labels.items() if question_sentences(text)}
     calm = {u.text for one in ("en", "zh") for d in open_cer.load(one) for u in d.utterances if u.speaker != "seeker"}
     for name in ("smile", "cpsycoun", "emollm"):
         each = [one for one in load(name, data / name) if isinstance(one, Dialogue)]
         random.Random(0).shuffle(each)
         calm |= {u.text for d in each[:150] for u in d.utterances if u.speaker != "seeker"}
-    asked = dict.fromkeys((text for text in sorted(calm) if questions_of(text)), "none") | asked
+    asked = dict.fromkeys((text for text in sorted(calm) if question_sentences(text)), "none") | asked
     texts = sorted(asked)
     given = np.concatenate([_question_vectors(texts[at : at + 256]) for at in range(0, len(texts), 256)])
     wanted = np.array([asked[text] for text in texts])
@@ -207,7 +207,7 @@ def questions(folder: Path, data: Path) -> dict[str, Any]:
 
 
 def _question_vectors(texts: list[str]) -> Any:
-    asked = [questions_of(text)[-1][-200:] for text in texts]
+    asked = [question_sentences(text)[-1][-200:] for text in texts]
     return np.concatenate([sentence_vectors([text[-200:] for text in texts]), sentence_vectors(asked)], axis=1)
 
 

@@ -351,7 +351,7 @@ def test_a_hostile_model_leaves_the_page_whole(opened: Any, studio: Running, sup
         page.locator("#panel").get_by_text("incomplete").wait_for()
         page.keyboard.press("Escape")
         supporter.manner, supporter.text = "endless", "W" * 500
-        send(page, "Go on.")
+        send(page, "Tell me a long story about a garden, please.")
         assert "cut off here" in page.locator(".turn").last.inner_text()
         page.get_by_role("button", name="Show all").click()
         assert len(reply(page)) > 11_000

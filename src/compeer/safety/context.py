@@ -32,8 +32,8 @@ import msgspec
 
 from compeer.safety.answers import WORDS, Answer, Kind, Question, kind_of
 from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, worst
-from compeer.safety.network import TOGETHER_HIGH, hear_together, question_odds, questions_of
-from compeer.safety.normalise import fold
+from compeer.safety.network import TOGETHER_HIGH, hear_together, question_odds
+from compeer.safety.normalise import fold, question_sentences
 from compeer.safety.screen import OWN, names_danger, screen
 
 Act = Literal[
@@ -254,7 +254,7 @@ def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
     (('desire',), ())
     """
     found: list[Question] = []
-    sentences = [one.lower().replace("’", "'") for one in questions_of(reply)]
+    sentences = [one.lower().replace("’", "'") for one in question_sentences(reply)]
     for plain in sentences:
         for question in _SERIOUS:
             if _ASKS[question].search(plain):
@@ -273,7 +273,7 @@ def questions_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
 def heard_in(reply: str, worried: bool = True) -> tuple[Question, ...]:
     """The question about safety that a reply puts in words which `questions_in` does not know, by a small network.
 
-    >>> heard_in("Has it got so dark that you would rather not be around?"), heard_in("How was work today?")
+    >>> heard_in("Is there a part of you that wishes you would not wake up?"), heard_in("How was work today?")
     (('desire',), ())
     """
     odds = question_odds(reply)

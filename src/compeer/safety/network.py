@@ -38,7 +38,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from compeer.errors import UserError
 from compeer.safety.levels import DATA
-from compeer.safety.normalise import fold
+from compeer.safety.normalise import fold, question_sentences
 
 Kind = Literal["none", "indirect", "explicit", "method", "third", "past", "danger"]
 #: what the English network tells apart
@@ -150,21 +150,12 @@ def sentence_odds(messages: Sequence[Mapping[str, str]], language: str) -> list[
 def question_odds(reply: str) -> dict[str, float] | None:
     """How likely a supporter's reply asks each question about safety, and "none"; None without the encoder, and for a
     reply without a question mark. Both languages; trained by `runs/safety/tune_sentences.py`."""
-    asked = questions_of(reply)
+    asked = question_sentences(reply)
     if not asked or sentence_encoder() is None:
         return None
     weights = sentence_weights()
     given = np.concatenate(list(sentence_vectors([reply[-200:], asked[-1][-200:]])))
     return dict(zip(ASKS, _shares(given @ weights["questions_w"] + weights["questions_b"]), strict=True))
-
-
-def questions_of(text: str) -> list[str]:
-    """The sentences that end in a question mark.
-
-    >>> questions_of("I see. Since when? And why?"), questions_of("嗯。你想过死吗？")
-    (['Since when?', 'And why?'], ['你想过死吗？'])
-    """
-    return [one.strip() for one in re.findall(r"[^.!。！\n?？]*[?？]", text)]
 
 
 def _shares(sums: Any) -> list[float]:

@@ -131,3 +131,12 @@ def _cut(folded: Folded, pattern: re.Pattern[str], surplus: object) -> Folded:
         return folded
     kept = [place for place in range(len(folded.text)) if place not in gone]
     return Folded("".join(folded.text[place] for place in kept), [folded.places[place] for place in kept])
+
+
+def question_sentences(text: str) -> list[str]:
+    """The sentences that end in a question mark.
+
+    >>> question_sentences("I see. Since when? And why?"), question_sentences("嗯。你想过死吗？")
+    (['Since when?', 'And why?'], ['你想过死吗？'])
+    """
+    return [one.strip() for one in re.findall(r"[^.!。！\n?？]*[?？]", text)]
