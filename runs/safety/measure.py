@@ -21,11 +21,8 @@
                                     setting thresholds
     --every N                       every Nth conversation of each harmless corpus; ESConv valid is always whole
 
-With a model that reads the conversation (`compeer.safety.reader`):
-
-    --odds FILE                     its probabilities, made before: {"id", "odds": [none, watch, high, emergency,
-                                    other]}
-    --rows FILE                     write what it would be asked, {"id", "language", "messages"}, and measure without it
+    --model SPEC                    a model that has learned to read answers (`embedded`) reads them too; the networks
+                                    read the rest
 
 Rows of conversations: {"id", "language", "messages": [{"role", "content"}], "expected", "accept": [...]}. A level of
 `expected` or `accept` is right; `strict` counts `expected` alone. "other" means danger of another kind than suicide, at
@@ -42,7 +39,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,9 +48,10 @@ from compeer.corpora import load, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
+from compeer.models import open_model
 from compeer.safety import ConversationGuard, Level, Said, at_least, worst
 from compeer.safety.outgoing import fits_a_crisis, misfits, review, unfit_when_uneasy
-from compeer.safety.reader import Odds, Reader
+from compeer.safety.reader import Reader, reader_of
 from compeer.statistics import share_figure
 
 LABELS = Path(screening.__file__).with_name("real") / "labels.jsonl"
@@ -191,40 +189,9 @@ def real(data: Path) -> dict[str, Any]:
 # ---- conversations -------------------------------------------------------------------------------------------------
 
 
-class Recorder:
-    """Writes down what a reader would be asked, and answers nothing."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, Any]] = {}
-
-    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
-        name = _name(messages, language)
-        self.rows[name] = {"id": name, "language": language, "messages": [dict(one) for one in messages]}
-        return None
-
-
-class MadeBefore:
-    """A reader whose probabilities stand in files."""
-
-    def __init__(self, files: Iterable[Path]) -> None:
-        self.known: dict[str, Odds] = {}
-        for file in files:
-            for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-                self.known[row["id"]] = Odds(*row["odds"])
-
-    async def odds(self, messages: Sequence[Mapping[str, str]], language: str) -> Odds | None:
-        name = _name(messages, language)
-        if name not in self.known:
-            raise SystemExit(f"no probabilities for a conversation of {len(messages)} messages ({name}); write --rows")
-        return self.known[name]
-
-
-def _name(messages: Sequence[Mapping[str, str]], language: str) -> str:
-    parts = [language, *(part for one in messages for part in (one["role"], one["content"]))]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
-
-
 READERS: list[Reader] = []
+#: one loop for all: a model lives in it
+LOOP = asyncio.Runner()
 
 
 def levels(history: Sequence[Said], language: str) -> Iterator[Any]:
@@ -233,7 +200,7 @@ def levels(history: Sequence[Said], language: str) -> Iterator[Any]:
     reader = READERS[0] if READERS else None
     for at, turn in enumerate(history):
         if turn.speaker == "seeker":
-            yield asyncio.run(guard.assess(history[: at + 1], language, reader=reader))
+            yield LOOP.run(guard.assess(history[: at + 1], language, reader=reader))
 
 
 def _last(history: Sequence[Said], language: str) -> Any:
@@ -474,14 +441,13 @@ def main() -> None:
     parser.add_argument("--only", default="real,conversations,outgoing,replies")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--odds", type=Path, action="append", default=[])
-    parser.add_argument("--rows", type=Path)
+    parser.add_argument("--model")
     given = parser.parse_args()
-    recorder = Recorder()
-    if given.rows:
-        READERS.append(recorder)
-    elif given.odds:
-        READERS.append(MadeBefore(given.odds))
+    if given.model:
+        reader = reader_of(open_model(given.model, slots=1, context=4096))
+        if reader is None:
+            raise SystemExit(f"{given.model} has no adapter that has learned to read answers")
+        READERS.append(reader)
     given.out.mkdir(parents=True, exist_ok=True)
     if given.cases:
         given_folder(given.cases, given.out)
@@ -502,14 +468,9 @@ def main() -> None:
         chosen["dilution"] = lambda: given_dilution(given.dilution)
     for name, part in chosen.items():
         result = {"rules": screening.rules_hash(), **part()}
-        if given.rows:
-            continue
         text = json.dumps(result, ensure_ascii=False, indent=1)
         (given.out / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(f"{name}: {text}", flush=True)
-    if given.rows:
-        lines = (json.dumps(row, ensure_ascii=False) for row in recorder.rows.values())
-        given.rows.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

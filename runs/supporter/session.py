@@ -131,15 +131,6 @@ def danger_rows(held_out: bool) -> list[dict[str, Any]]:
     return found
 
 
-def danger_questions() -> list[dict[str, Any]]:
-    """What `runs.safety.measure --rows HOME/danger-*.jsonl` has written down, as the reader is asked."""
-    found = {row["id"]: row for path in sorted(HOME.glob("danger-*.jsonl")) for row in lines_of(path)}
-    return [
-        {"id": row["id"], "language": row["language"], "messages": shown(row["messages"], row["language"])}
-        for row in found.values()
-    ]
-
-
 def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, Any]]:
     """All files of rows and prompts under `out`; gives the steps of the session, in the order of their value."""
     steps: list[dict[str, Any]] = [
@@ -158,10 +149,9 @@ def make_rows(plan: dict[str, Any], out: Path, esconv: Path) -> list[dict[str, A
         if kind == "danger":
             rows = danger_rows(False)
             write_lines(out / "danger-dev.jsonl", danger_rows(True)[:most])
-            write_lines(out / "danger-more.jsonl", danger_questions()[:most])
             asked = {"run": ["device.py", "score"], "job": adapter | {
                 "answers": list(WORDS), "out": f"{{lent}}/results/danger-{name}.jsonl",
-                "prompts": ["{lent}/files/rows/danger-dev.jsonl", "{lent}/files/rows/danger-more.jsonl"]}}  # fmt: skip
+                "prompts": ["{lent}/files/rows/danger-dev.jsonl"]}}  # fmt: skip
         elif kind == "judge":
             rows = judge_rows("train", "unified", job["seed"])
             for what in plan["judged"]:

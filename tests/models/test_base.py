@@ -113,8 +113,9 @@ def test_people_get_plain_replies_unless_they_ask_for_thinking_or_pin(base: Embe
     supporter = open_model("embedded")
     said = (HistoryTurn(speaker="seeker", text="my cat is ill"),)
     question = Pins(strategy="question")
-    for control, think in ((Control(), "off"), (Control(question), "off"), (Control(Pins(stage="action")), "full")):
+    ways = ((Control(), "off", False), (Control(question), "off", None), (Control(Pins(stage="action")), "full", True))
+    for control, think, adapter in ways:
         request = TurnRequest(history=said, language="en", control=control, sampling=sampling_for(supporter))
         turn = TurnWriter(supporter, request, ConversationGuard())
         asked = turn.model_request()
-        assert (turn.think, asked.adapter, asked.plan is None) == (think, think != "off", control == Control())
+        assert (turn.think, asked.adapter, asked.plan is None) == (think, adapter, control == Control())

@@ -173,13 +173,17 @@ def test_with_and_without_the_adapter_a_conversation_is_read_apart(
         others = {"replies": replies} if replies else {}
         both = Embedded(tmp_path / "adapter", others, weights=tiny_gguf, slots=1, context=8192)
         plain = Embedded(replies, weights=tiny_gguf, slots=1, context=8192)
+        base = Embedded(None, weights=tiny_gguf, slots=1, context=8192)
         ways = [Request(messages=talk, max_tokens=12, temperature=0.0, adapter=way) for way in (True, False)] * 2
+        bare = Request(messages=talk, max_tokens=12, temperature=0.0, adapter=None)
         try:
             assert both.rendered(ways[0]) != both.rendered(ways[1]), "the cache tells them apart"
-            return [await both.ask(way) for way in ways], (await plain.ask(ways[0])).text
+            answers = [await both.ask(way) for way in ways]
+            assert (await both.ask(bare)).text == (await base.ask(bare)).text
+            return answers, (await plain.ask(ways[0])).text
         finally:
-            await both.close()
-            await plain.close()
+            for one in (both, plain, base):
+                await one.close()
 
     (taught, untaught, taught_again, untaught_again), alone = asyncio.run(scenario())
     assert taught.text == taught_again.text != untaught.text == untaught_again.text == alone

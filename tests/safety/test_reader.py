@@ -17,6 +17,7 @@ from compeer.safety import Assessment, ConversationGuard, Said
 from compeer.safety.reader import (
     MODEL,
     QUESTION,
+    Learned,
     ModelReader,
     Odds,
     SmallReader,
@@ -98,6 +99,23 @@ def test_asked_and_read_as_less_it_comes_down_to_watch_and_not_after_means() -> 
     assert levels(reader, "its all laid out on the table", ask, "no I was only angry")[-1].level == "emergency"
 
 
+def test_an_answer_read_by_a_model_that_has_learned_it_counts_before_the_rules() -> None:
+    ask = "Are you thinking about killing yourself?"
+    spoken = {"none": CALM, "watch": WATCH, "high": HIGH, "emergency": EMERGENCY, "other danger": OTHER}
+    learned = {level: Learned(*msgspec.structs.astuple(odds)) for level, odds in spoken.items()}
+
+    def after(answer: str, level: str) -> Assessment:
+        return levels(Scripted(yes=learned[level], no=learned[level], i=learned[level]), "rough week", ask, answer)[-1]
+
+    assert [after("yes well, in a way", level).level for level in ("none", "watch", "high", "emergency")] == [
+        "none", "watch", "high", "emergency",
+    ]  # fmt: skip
+    assert after("no not every night", "high").level == "high" and after("no", "other danger").danger != "suicide"
+    assert levels(Scripted(no=CALM), "rough week", ask, "no")[-1].level == "none"
+    assert after("I want to kill myself", "none").level == "watch", "plain words are softened by one step and no more"
+    assert after("yes well, in a way", "watch").reply is not None, "and are asked again"
+
+
 def test_it_is_asked_once_for_each_message() -> None:
     reader = Scripted(hello=CALM, well=CALM, yes=CALM)
     levels(reader, "hello", "Hi.", "well", "Yes?", "yes indeed")
@@ -129,7 +147,7 @@ def test_a_model_reads_the_end_of_the_conversation_after_a_question_about_safety
     home = Home()
     reader = ModelReader(home)
     small = asyncio.run(reader.small.odds(ASKED, "en"))
-    assert asyncio.run(reader.odds(ASKED, "en")) == mixed(Odds(0.1, 0.2, 0.3, 0.3, 0.1), small, MODEL)
+    assert asyncio.run(reader.odds(ASKED, "en")) == mixed(Learned(0.1, 0.2, 0.3, 0.3, 0.1), small, MODEL)
     (seen,) = home.seen
     assert seen[0] == {"role": "system", "content": QUESTION["en"]}
     assert [one["content"] for one in seen[1:]] == [*(one["content"] for one in ASKED[:2]), "what do you think"]

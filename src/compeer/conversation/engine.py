@@ -344,6 +344,8 @@ class TurnWriter:
         """What the model is asked: the contract, further instructions, what safety asks for, the conversation."""
         sampling = self.request.sampling
         base_replies = self.think == "off" and thinks_by_adapter(self.model.name)
+        # what a pinned strategy does to a reply was measured with the base alone
+        pinned = self.request.control != Control()
         request = request_for(
             messages(self.kept_history(), images=self.model.sees),
             self.request.language,
@@ -356,7 +358,7 @@ class TurnWriter:
             top_p=sampling.top_p,
             penalty=sampling.penalty,
             seed=sampling.seed,
-            adapter=not base_replies,
+            adapter=(None if pinned else False) if base_replies else True,
         )
         more = [*self.request.instructions, *filter(None, (self.assessment.guidance,))]
         if not more:

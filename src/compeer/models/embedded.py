@@ -219,7 +219,9 @@ class Embedded:
         return self._body(request, prompt.text), prompt
 
     def _adapter_for(self, request: Request) -> int | None:
-        return 0 if request.adapter or not self.adapter else self.number_of("replies")
+        if request.adapter or not self.adapter:
+            return 0
+        return None if request.adapter is None else self.number_of("replies")
 
     def _body(self, request: Request, text: str) -> dict[str, Any]:
         harmless = self._template.defused if self._template else defused

@@ -57,8 +57,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `{"type": "text", "text": …}` and `{"type": "image", "path": …}`, where the path may also be the picture itself as
     a `data:` address, for what must not be on any disk. `plan` constrains the output to the contract, `schema` to
     JSON. `penalty` above 1 discourages repetition. `logprobs` asks for that many alternatives of the first token.
-    `sample` tells repeated draws of the same request apart in the cache. `adapter` False: the base answers without its
-    adapter, or with the one for plain replies, where the home can do that (the embedded one).
+    `sample` tells repeated draws of the same request apart in the cache. `adapter`, where the home can choose (the
+    embedded one): True, the one for thinking; False, the one for plain replies if there is one; None, the base alone.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     logprobs: int = 0
     sample: int = 0
-    adapter: bool = True
+    adapter: bool | None = True
 
     @property
     def beginning(self) -> str:

@@ -50,7 +50,7 @@ Act = Literal[
     "teenager",
 ]
 #: from which probability on a question in unknown words is one about safety: where risk is high, and where it is not
-HEARD, HEARD_CALMLY = 0.6, 0.9
+HEARD, HEARD_CALMLY = 0.6, 0.8
 #: from the most serious on
 _SERIOUS: tuple[Question, ...] = ("taken", "means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
 

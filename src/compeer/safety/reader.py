@@ -39,6 +39,7 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.reasoning.ontology import words
+from compeer.safety.answers import Answer
 from compeer.safety.context import Reading, heard_in, questions_in
 from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, lower, worst
 from compeer.safety.network import conversation_odds, sentence_odds
@@ -62,6 +63,10 @@ class Odds(msgspec.Struct, frozen=True):
     high: float
     emergency: float
     other: float
+
+
+class Learned(Odds, frozen=True):
+    """The same, by a model that has learned to read answers: it counts before the rules for answers."""
 
 
 class Reader(Protocol):
@@ -111,7 +116,7 @@ class ModelReader:
                 shares = await self.weigh(shown(messages, language), WORDS)
         except (TimeoutError, UserError):
             return small
-        return mixed(Odds(*(shares[word] for word in WORDS)), small, MODEL)
+        return mixed(Learned(*(shares[word] for word in WORDS)), small, MODEL)
 
 
 def shown(messages: Sequence[Mapping[str, str]], language: str) -> list[dict[str, Any]]:
@@ -154,7 +159,7 @@ def mixed(one: Odds, other: Odds | None, weight: float) -> Odds:
         a**weight * b ** (1 - weight)
         for a, b in zip(msgspec.structs.astuple(one), msgspec.structs.astuple(other), strict=True)
     ]
-    return Odds(*(share / sum(both) for share in both))
+    return type(one)(*(share / sum(both) for share in both))
 
 
 class Thresholds(msgspec.Struct, frozen=True):
@@ -193,6 +198,11 @@ ASKED = {
     "en": Thresholds(watch=0.5, high=0.45, some_emergency=0.25, emergency=0.25, other=0.5, harmless=0.7),
     "zh": Thresholds(watch=0.45, high=0.4, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.65),
 }
+#: of a model that has learned to read answers, together with the small networks; set on the answers of dev.jsonl
+LEARNED = {
+    "en": Thresholds(watch=0.5, high=0.5, some_emergency=0.35, emergency=0.45, other=0.45, harmless=0.6),
+    "zh": Thresholds(watch=0.5, high=0.5, some_emergency=0.35, emergency=0.45, other=0.45, harmless=0.6),
+}
 #: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
 #: (`runs.safety.measure --only guarded`)
 CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.75, 0.4, 0.65)}
@@ -225,6 +235,7 @@ class Told(msgspec.Struct, frozen=True):
     other: bool = False
     sure: bool = False
     unsure_kind: str = "hint"  # what a hint is that only the network of single messages heard
+    learned: bool = False  # of an answer, by `Learned`
 
 
 def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False) -> Told:
@@ -234,17 +245,19 @@ def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: boo
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
     """
-    at = (ASKED if asked else UNASKED)[_spoken(language)]
+    learned = asked and isinstance(odds, Learned)
+    at = (LEARNED if learned else ASKED if asked else UNASKED)[_spoken(language)]
     if not first or odds.none < FIRST:
         if odds.emergency >= at.emergency:
-            return Told("emergency")
+            return Told("emergency", learned=learned)
         if odds.other >= at.other:
-            return Told("high", other=True)
+            return Told("high", other=True, learned=learned)
         if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
-            return Told("high")
+            return Told("high", learned=learned)
     # English hints are rarely wrong; in Chinese they first ask how the person is
     unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
-    return Told("watch" if 1 - odds.none >= at.watch else "none", False, odds.none >= at.harmless, unsure)
+    level: Level = "watch" if 1 - odds.none >= at.watch else "none"
+    return Told(level, False, odds.none >= at.harmless, unsure, learned)
 
 
 def heed(
@@ -253,6 +266,8 @@ def heed(
     """A reading, with what the reader says. `plain`: what the lexicon alone finds. `texts`: the person's last messages,
     this one last. `asked`: it answers a question about safety. `risk`: what is known from before it.
     `over`: all that was told so far is of the past."""
+    if told.learned:
+        return _answered(reading, plain, told, texts, risk)
     if reading.said_no and (reading.firm or told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
         return reading
     if asked and reading.firm and (reading.answer == "no" or at_least(reading.finding.level, told.level)):
@@ -316,6 +331,35 @@ def heed(
         question, answer = ("safe_now", "yes") if question == "safe_now" else (question or "desire", "no")
     explained = level == "none" and (reading.explained or (asked and told.sure and only_suspected))
     return msgspec.structs.replace(reading, finding=made, question=question, answer=answer, explained=explained)
+
+
+def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], risk: Risk) -> Reading:
+    """An answer as a model reads it that has learned to. What the lexicon found is softened by one step, no further."""
+    softened = lower(plain.level) if set(plain.kinds) & set(DANGER_OF) == set() else plain.level
+    level = worst(told.level, softened)
+    kinds = plain.kinds if at_least(softened, "watch") else ()
+    if told.other and not set(kinds) & set(DANGER_OF):
+        kinds = (danger_of("\n".join(texts)), *kinds)
+    elif told.level == "watch":
+        kinds = kinds or ("hint",)
+    elif at_least(told.level, "high"):
+        kinds = (*kinds, *kinds_of(texts[-1], told.level))
+    safe, question = reading.question == "safe_now", reading.question or "desire"
+    if at_least(level, "high"):
+        answer: Answer = "no" if safe else "yes"
+    else:
+        answer = "unsure" if level == "watch" else "yes" if safe else "no"
+    finding = msgspec.structs.replace(
+        reading.finding,
+        level=level,
+        kinds=tuple(dict.fromkeys(kinds)),
+        hint=1.0 if level == "watch" else 0.0,
+        denied=level == "none",
+        other=reading.finding.other and level != "none",
+        past=reading.finding.past and not at_least(level, "high"),
+    )
+    explained = level == "none" and not at_least(risk.level, "high") and set(risk.kinds) <= SUSPECTED
+    return msgspec.structs.replace(reading, finding=finding, question=question, answer=answer, explained=explained)
 
 
 _TAKEN = re.compile(
