@@ -1,6 +1,7 @@
 """Talking with a model: one turn engine, and what speaks through it in a terminal and over HTTP.
 
 engine        one turn: history, control, model, safety; typed events and a result
+small_talk    hellos, thanks, goodbyes: prepared words where the model is too small for them
 session       a conversation in memory: turns, pins, asking again, editing a step, saving
 display       an answer as a person reads it; terminal text made harmless and wrapped
 terminal      `compeer chat` and `--once`

@@ -25,6 +25,7 @@ from typing import Any, cast
 
 import msgspec
 
+from compeer.conversation.small_talk import small_talk
 from compeer.dialogue import Speaker, messages, trim, within_words
 from compeer.errors import UserError
 from compeer.models import Model, ModelError, Request, Usage, reason, request_for
@@ -129,7 +130,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that was written. `reply` is what the person was shown; `raw` and `parsed` hold nothing that was withheld.
-    `error`: why the model gave no answer, where it was answered for."""
+    `error`: why the model gave no answer, where it was answered for. `prepared`: the reply is small talk of ours."""
 
     reply: str
     raw: str
@@ -142,6 +143,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     finish: str = "stop"  # or "length"
     usage: Usage | None = None
     model: str = ""
+    prepared: bool = False
 
 
 class Assessed(msgspec.Struct, frozen=True):
@@ -228,6 +230,7 @@ class TurnWriter:
         self._stops = StopStrings(request.stops)
         self.ending = Ending()
         self.pieces = 0  # from the model, about one per token
+        self.prepared = False  # the reply is one of ours
         self._cut: Problem | None = None
         self._corrected: list[tuple[str, str]] = []  # what the model said, and what was said in its place
         self._outcome = Outcome()
@@ -305,6 +308,7 @@ class TurnWriter:
             finish="length" if self._cut or ended else "stop",
             usage=self.ending.usage,
             model=self.model.name,
+            prepared=self.prepared,
         )
 
     def kept_history(self) -> Sequence[HistoryTurn]:
@@ -373,6 +377,10 @@ class TurnWriter:
 
     async def _model_text(self, first_token: float | None) -> AsyncGenerator[str, None]:
         """The model's text in pieces, cut where it does not end."""
+        if ready_reply := self._small_talk():
+            self.prepared = True
+            yield ready_reply
+            return
         request = self.model_request()
         if self.request.sampling.attempts > 1 and self.think != "off":
             attempts = self.request.sampling.attempts
@@ -394,6 +402,16 @@ class TurnWriter:
                     self._cut = Problem("endless", f"it did not stop, and was cut after {LONGEST:,} characters")
                     return
                 piece = await anext(pieces, None)
+
+    def _small_talk(self) -> str | None:
+        """A prepared reply, where the message is small talk that this model is too small for (`small_talk`)."""
+        asked, history = self.request, self.request.history
+        plain = self.think == "off" and asked.control == Control() and not asked.instructions
+        calm = self.assessment.level == "none" and self.assessment.guidance is None
+        if not (plain and calm and thinks_by_adapter(self.model.name)) or history[-1].images:
+            return None
+        replies = [turn.text for turn in history if turn.speaker != "seeker"]
+        return small_talk(history[-1].text, replies, asked.language, asked.sampling.seed)
 
     def _screened(self, events: Sequence[Event], out: ReplyScreen, *, final: bool = False) -> Iterator[Event]:
         reply: list[str] = []

@@ -108,6 +108,8 @@ def compeer_field(asked: AskedTurn, result: TurnResult, dropped: int, failure: s
             for step in STEPS
         }
     told["safety"] = safety_fields(result.assessment, result)
+    if result.prepared:
+        told["prepared"] = True
     if dropped:
         told["dropped"] = dropped
     if asked.ignored:

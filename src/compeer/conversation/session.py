@@ -247,4 +247,5 @@ def turn_fields(turn: AnsweredTurn) -> dict[str, Any]:
 def answer_fields(result: TurnResult) -> dict[str, Any]:
     """An answer as a JSON object: the fields of the contract, and what is wrong with it, if anything."""
     problems = [str(problem) for problem in result.problems]
-    return fields(result.parsed, result.raw) | {"complete": not problems, "problems": problems}
+    told = fields(result.parsed, result.raw) | {"complete": not problems, "problems": problems}
+    return told | ({"prepared": True} if result.prepared else {})
