@@ -308,7 +308,7 @@ class TurnWriter:
             finish="length" if self._cut or ended else "stop",
             usage=self.ending.usage,
             model=self.model.name,
-            prepared=self.prepared,
+            prepared=self.prepared and outcome.replaced is None,
         )
 
     def kept_history(self) -> Sequence[HistoryTurn]:
