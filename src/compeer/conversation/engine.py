@@ -348,8 +348,6 @@ class TurnWriter:
         """What the model is asked: the contract, further instructions, what safety asks for, the conversation."""
         sampling = self.request.sampling
         base_replies = self.think == "off" and thinks_by_adapter(self.model.name)
-        # what a pinned strategy does to a reply was measured with the base alone
-        pinned = self.request.control != Control()
         request = request_for(
             messages(self.kept_history(), images=self.model.sees),
             self.request.language,
@@ -362,7 +360,8 @@ class TurnWriter:
             top_p=sampling.top_p,
             penalty=sampling.penalty,
             seed=sampling.seed,
-            adapter=(None if pinned else False) if base_replies else True,
+            # what a pinned strategy does to a reply was measured with the base alone
+            adapter=not base_replies or (None if self.request.control != Control() else False),
         )
         more = [*self.request.instructions, *filter(None, (self.assessment.guidance,))]
         if not more:

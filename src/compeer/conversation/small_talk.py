@@ -20,8 +20,6 @@ import msgspec
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_json
 
-#: parts of one message; "ok thanks, bye" has two
-MOST_PARTS = 3
 _PARTS = re.compile(r"[.,!?;:~…。，！？；：～、\n]+")
 _MARKS = re.compile(r"['’`]|[^\w\s]")
 _LEADS = "ok(?:ay)?|alright|well|so|oh|lol|haha+|hm+|um+|好的?|嗯+|那|哈哈+|行"
@@ -58,10 +56,10 @@ def kind_of(message: str, language: Language) -> Kind | None:
     parts = [plain for part in _PARTS.split(message.lower()) if (plain := _plain(part))]
     if len(parts) > 1:
         parts = [part for part in parts if not _FILLER.fullmatch(part)]
-    if not 0 < len(parts) <= MOST_PARTS:
+    if not 0 < len(parts) <= 3:
         return None
     kinds = _kinds(language)
-    found = [next((at for at, (_, said) in enumerate(kinds) if _means(said, part)), None) for part in parts]
+    found = [next((at for at, (_, said) in enumerate(kinds) if said.fullmatch(part)), None) for part in parts]
     return None if None in found else kinds[min(at for at in found if at is not None)][0]
 
 
@@ -75,8 +73,5 @@ def small_talk(message: str, replies: Sequence[str], language: Language, seed: i
 
 
 def _plain(part: str) -> str:
-    return re.sub(r"(.)\1{2,}", r"\1", " ".join(_MARKS.sub(lambda mark: "" if mark[0] in "'’`" else " ", part).split()))
-
-
-def _means(said: re.Pattern[str], part: str) -> bool:
-    return bool(said.fullmatch(part) or said.fullmatch(_LEAD.sub("", part)))
+    text = " ".join(_MARKS.sub(lambda mark: "" if mark[0] in "'’`" else " ", part).split())
+    return _LEAD.sub("", re.sub(r"(.)\1{2,}", r"\1", text))

@@ -335,7 +335,7 @@ def heed(
 
 def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], risk: Risk) -> Reading:
     """An answer as a model reads it that has learned to. What the lexicon found is softened by one step, no further."""
-    softened = lower(plain.level) if set(plain.kinds) & set(DANGER_OF) == set() else plain.level
+    softened = plain.level if set(plain.kinds) & set(DANGER_OF) else lower(plain.level)
     level = worst(told.level, softened)
     kinds = plain.kinds if at_least(softened, "watch") else ()
     if told.other and not set(kinds) & set(DANGER_OF):
@@ -344,11 +344,9 @@ def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str]
         kinds = kinds or ("hint",)
     elif at_least(told.level, "high"):
         kinds = (*kinds, *kinds_of(texts[-1], told.level))
-    safe, question = reading.question == "safe_now", reading.question or "desire"
-    if at_least(level, "high"):
-        answer: Answer = "no" if safe else "yes"
-    else:
-        answer = "unsure" if level == "watch" else "yes" if safe else "no"
+    question = reading.question or "desire"
+    harm = at_least(level, "high")  # asked whether they are safe, no is what alarms
+    answer: Answer = "unsure" if level == "watch" else "yes" if harm is (question != "safe_now") else "no"
     finding = msgspec.structs.replace(
         reading.finding,
         level=level,
@@ -356,7 +354,7 @@ def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str]
         hint=1.0 if level == "watch" else 0.0,
         denied=level == "none",
         other=reading.finding.other and level != "none",
-        past=reading.finding.past and not at_least(level, "high"),
+        past=reading.finding.past and not harm,
     )
     explained = level == "none" and not at_least(risk.level, "high") and set(risk.kinds) <= SUSPECTED
     return msgspec.structs.replace(reading, finding=finding, question=question, answer=answer, explained=explained)
