@@ -108,10 +108,9 @@ def main() -> None:
             ours = [row for row in rows if row["language"] == language]
             right = [ANSWERS[row["odds"].index(max(row["odds"]))] == row["level"] for row in ours]
             say("dev", language, f"{sum(right)}/{len(ours)}")
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         job = {**LEARNING, "rows": len(train), "steps": step, "log": log, "seconds_taken": round(time.time() - began)}
         save(both.model, str(out), job)
+        (out / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     for step, batch in enumerate(order):
         done = max(step / len(order), (time.time() - ready) / max(1.0, seconds - (ready - began)))
