@@ -7,7 +7,7 @@ of `compeer.safety.reader`. Sources:
                                      some with several endings
     examples/reader_labels.tsv       single messages of the other examples, each with a level (file, line, level)
     examples/conversations_en.tsv    messages of one person without replies
-    cases/first-* to fifth-*         sets that were opened in November 2026
+    cases/*.jsonl                    sets that were opened in November 2026
 
 A fifth of the written conversations and of the second set, and half of the third (by hash of the first message, so that
 versions of one story stay together), go to dev.jsonl, on which thresholds are set. Nothing is read from any corpus.

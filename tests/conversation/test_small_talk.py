@@ -25,9 +25,9 @@ SAID = {
     "you're useless": "insult", "u are so stupid": "insult", "shut up": "insult", "This is useless, isn't it?": "insult",
     "bye": "goodbye", "alright, good night": "goodbye", "i have to go to bed now": "goodbye", "gtg, thanks": "goodbye",
     "is anyone there?": "anyone there", "testing 1 2 3": "a test", "ugh": "sigh", "idk": "no words", "what can you do?": "use",
-    "What's your name?": "name", "how r u": "how are you",
+    "ok ill try that tonight. thanks": "thanks", "What's your name?": "name", "how r u": "how are you",
     "你好": "greeting", "在吗": "anyone there", "谢谢你": "thanks", "晚安": "goodbye", "你是真人吗？": "kind of program",
-    "你真没用": "insult", "唉……": "sigh", "你叫什么名字": "name", "你会做什么": "use", "测试一下": "a test",
+    "你真没用": "insult", "唉……": "sigh", "你叫什么名字": "name", "你会做什么": "use", "测试一下": "a test", "行 我试试 谢谢": "thanks",
 }  # fmt: skip
 OTHER = [
     "hi, my cat died", "thanks for nothing, i want to scream", "useless", "i am useless", "没用", "我没用", "goodbye world",

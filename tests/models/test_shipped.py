@@ -24,7 +24,6 @@ from compeer.models.weights import BASE, published
 from compeer.reward.chat_judge import ChatJudge
 from compeer.reward.local_judge import LocalJudge
 from compeer.reward.spec import open_judge
-from compeer.safety.reader import taught
 
 HELLO = Request(messages=[{"role": "user", "content": "Hello"}], max_tokens=8, temperature=0.0)
 
@@ -202,14 +201,3 @@ def test_the_thinking_adapter_of_the_base_is_free_for_any_use_and_has_a_card() -
     assert "license: cc-by-4.0" in card and "Limits first" in card and "seed 1" in card
     assert hashlib.sha256((folder / shipped.WEIGHTS).read_bytes()).hexdigest() in card
     assert shipped.base_of(folder).sha256 == BASE.sha256
-
-
-def test_the_reader_of_answers_is_small_free_for_any_use_and_knows_its_question() -> None:
-    folder = Path(shipped.__file__).parent / "reader-1.5b"
-    assert len(read_tensors(folder / shipped.WEIGHTS)) == 8 * 7 * 2
-    assert (folder / shipped.WEIGHTS).stat().st_size < 6_000_000
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    assert "license: cc-by-4.0" in card and "Limits first" in card
-    assert hashlib.sha256((folder / shipped.WEIGHTS).read_bytes()).hexdigest() in card
-    assert shipped.base_of(folder).sha256 == BASE.sha256
-    assert json.loads((folder / "reader.json").read_text(encoding="utf-8")) == taught()

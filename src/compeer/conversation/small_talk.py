@@ -20,7 +20,8 @@ import msgspec
 from compeer.reasoning.ontology import Language
 from compeer.typed import from_json
 
-_PARTS = re.compile(r"[.,!?;:~…。，！？；：～、\n]+")
+#: who types Chinese without marks parts with spaces
+_PARTS: dict[Language, str] = {"en": r"[.,!?;:~…\n]+", "zh": r"[.,!?;:~…。，！？；：～、\s]+"}
 _MARKS = re.compile(r"['’`]|[^\w\s]")
 _LEADS = "ok(?:ay)?|alright|well|so|oh|lol|haha+|hm+|um+|好的?|嗯+|那|哈哈+|行"
 _LEAD = re.compile(rf"^(?:(?:{_LEADS})\s*)+(?=\S)")
@@ -53,7 +54,7 @@ def kind_of(message: str, language: Language) -> Kind | None:
     >>> kind_of("hi, my cat died", "en"), kind_of("I can't thank you enough for nothing", "en")
     (None, None)
     """
-    parts = [plain for part in _PARTS.split(message.lower()) if (plain := _plain(part))]
+    parts = [plain for part in re.split(_PARTS[language], message.lower()) if (plain := _plain(part))]
     if len(parts) > 1:
         parts = [part for part in parts if not _FILLER.fullmatch(part)]
     if not 0 < len(parts) <= 3:
