@@ -76,8 +76,10 @@ class Supporter:
             message = {"role": "assistant", "content": self._said(body)}
             return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        with contextlib.suppress(ConnectionError):  # the client may leave early; `left` tells
+        with contextlib.suppress(
+            ConnectionError
+        ):  # the client may leave early, even before the first byte; `left` tells
+            await response.prepare(request)
             for piece in self._pieces(body):
                 choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
                 await asyncio.sleep(self.delay)
