@@ -9,7 +9,8 @@ have the same gaps. The Chinese is written for a Chinese reader, not translated 
 
 **Templates** of the shell are in look/templates; those of a room, or of a part that rooms share, are in its own
 templates folder and are named "ROOM/FILE". Whatever a template prints is escaped. Every template has `say` (texts),
-`visit`, `person`, `rooms`, `room` (the name of the current one), `help` (whom to call) and `asset`.
+`visit`, `person`, `rooms`, `room` (the name of the current one), `help` (whom to call), `asset`, `languages`, and the
+helpers of the rooms.
 
 **Files for the browser** (look/static, a room's static) are read once at the start, so an address can only name one of
 them. Their addresses carry a hash, so a browser keeps them until they change.
@@ -90,11 +91,13 @@ class Say:
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Templates, files for the browser and texts under one name, for the pages of one room or of several.
 
-    They are in the part's folder: templates/, static/ and JSON files of texts.
+    They are in the part's folder: templates/, static/ and JSON files of texts. `helpers`: functions that its templates
+    call, by name.
     """
 
     name: str
     folder: Path
+    helpers: Mapping[str, Callable[..., Any]] = {}
 
     @property
     def words(self) -> Words:
@@ -187,7 +190,9 @@ class Pages:
             lstrip_blocks=True,
         )
         self.templates.globals["asset"] = lambda name: f"/static/{name}?v={hashes[name]}"
-        self.templates.globals["themes"] = THEMES
+        self.templates.globals |= {"themes": THEMES, "languages": LANGUAGES}
+        for part in parts:
+            self.templates.globals |= part.helpers
 
     def page(self, request: Request, template: str, status: int | None = None, **values: Any) -> HTMLResponse:
         text = self.templates.get_template(template).render(self._values(request, values))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from fastapi import APIRouter, File, Form, Query, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -20,29 +20,17 @@ from compeer.people import arena, arena_results
 from compeer.people.arena_cases import Case, Reply, read_cases, read_replies
 from compeer.people.invitations import Person
 from compeer.people.projects import Project
-from compeer.people.store import Store
 from compeer.reasoning import STEPS, render_step
 from compeer.reward.verdict import CHOICES, Choice
 from compeer.studio.pages import Say, pages
-from compeer.studio.rooms.workplace.annotator import (
-    AnnotatorPages,
-    FormName,
-    Note,
-    Seconds,
-    took,
-    turns,
-)
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, FormName, Note, Seconds, took
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
     Lease,
-    Mistake,
     Named,
     Quota,
     Typed,
-    allowed,
-    file_named,
-    folder_named,
     received,
     send_made,
     workplace_router,
@@ -53,11 +41,11 @@ from compeer.studio.settings import StudioSettings
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     annotator = ComparisonPages(links, arena.ArenaQueue(links.store), settings)
-    coordinator = CoordinatorPages(annotator, "arenas")
+    coordinator = ArenaPages(annotator)
     router = workplace_router(annotator, coordinator)
     add_comparing(router, annotator)
-    add_arenas(router, links.store, coordinator)
-    add_files(router, links)
+    add_arenas(router, coordinator)
+    add_files(router, coordinator)
     return router
 
 
@@ -67,7 +55,7 @@ class ComparisonPages(AnnotatorPages):
     things = "compare"
 
     def sheet(self, me: Person, found: arena.Comparison) -> dict[str, Any]:
-        return {"work": found, "turns": turns(found.history), "choices": CHOICES}
+        return {"work": found, "choices": CHOICES}
 
     def idle(self, me: Person, mine: arena.OwnArenaProgress) -> dict[str, Any]:
         return {"chart": chart(arena_results.results_of(self.store, me.project)) if mine.over else None}
@@ -96,16 +84,49 @@ def add_comparing(router: APIRouter, annotator: AnnotatorPages) -> None:
         return JSONResponse({"kept": queue.keep(asking(request, name), name)})
 
 
-NEW_ARENA = {"name": "", "cases": "", "replies": "", "images": "", "votes": arena.DEFAULT_VOTES, "quota": "",
-             "focus": "", "lease": 15, "show": False}  # fmt: skip
+#: the cases and replies of a new arena, and the folder from which pictures may come
+ArenaSource = tuple[list[Case], list[Reply], Path | None]
 
 
-def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
-    """The coordinator's pages: creating an arena, one with its progress, closing it, results."""
+class ArenaPages(CoordinatorPages):
+    """The coordinator's arenas, and the files from which one is made."""
 
-    @router.get("/new")
-    def new(request: Request) -> Response:
-        return coordinator.blank(request, NEW_ARENA)
+    things = "arenas"
+    empty: ClassVar = {"name": "", "cases": "", "replies": "", "images": "", "votes": arena.DEFAULT_VOTES, "quota": "",
+                       "focus": "", "lease": 15, "show": False}  # fmt: skip
+
+    def counted(self, request: Request, found: Project) -> dict[str, Any]:
+        return {"count": lambda: arena.arena_progress(self.store, found.id)}
+
+    def named_source(self, say: Say, cases: str, replies: str, images: str) -> ArenaSource:
+        """Files on this machine: the cases, and replies, one file or folder per line."""
+        if not cases:
+            raise UserError(say("workplace.new.nothing"))
+        file = self.file(say, cases)
+        found: list[Path] = []
+        for line in filter(None, map(str.strip, replies.splitlines())):
+            path = self.allowed(say, line)
+            found += sorted(path.glob("*.jsonl")) if path.is_dir() else [self.file(say, line)]
+        if not found:
+            raise UserError(say("arena.new.no_replies"))
+        folder = self.allowed(say, images) if images else file.parent
+        # what stands beside the replies of a folder, such as what failed, has a longer ending
+        plain = [path for path in found if path.name.count(".jsonl") == 1 and ".rejects" not in path.name]
+        return read_cases(file), read_replies(plain), folder
+
+    def uploaded_source(self, say: Say, cases: UploadFile, replies: Sequence[UploadFile], images: str) -> ArenaSource:
+        """Files that came with the form."""
+        folder = self.allowed(say, images) if images else None
+        sent = [one for one in replies if one.filename]
+        if not sent:
+            raise UserError(say("arena.new.no_replies"))
+        with received(cases, *sent) as (first, *others):
+            return read_cases(first), read_replies(others), folder
+
+
+def add_arenas(router: APIRouter, coordinator: ArenaPages) -> None:
+    """The coordinator's pages: creating an arena, closing it, results."""
+    store, project = coordinator.store, coordinator.project
 
     @router.post("/new")
     def create(
@@ -128,9 +149,9 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
 
         def make(say: Say) -> int:
             if file is not None and file.filename:
-                source = uploaded_source(coordinator.settings, say, file, files or [], images.strip())
+                source = coordinator.uploaded_source(say, file, files or [], images.strip())
             else:
-                source = named_source(coordinator.settings, say, cases.strip(), replies, images.strip())
+                source = coordinator.named_source(say, cases.strip(), replies, images.strip())
             read, said, folder = source
             made = arena.create_arena(
                 store, name, read, said, images=folder, votes=votes, quota=quota or None,
@@ -140,42 +161,34 @@ def add_arenas(router: APIRouter, store: Store, coordinator: CoordinatorPages) -
 
         return coordinator.create(request, form, given, make)
 
-    def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
-        return coordinator.overview(request, found, wrong, lambda: arena.arena_progress(store, found.id))
-
-    coordinator.add(router, overview)
-
     @router.get("/arenas/{number}/results")
-    def results(request: Request, number: int) -> Response:
-        found = coordinator.links.coordinated(request, number)
-        here, count = coordinator.at(number), lambda: chart(arena_results.results_of(store, number))
-        return pages(request).flow(request, "arena/results.html", found=found, here_is=here, count=count)
+    def results(request: Request, found: Project = Depends(project)) -> Response:
+        values = coordinator.about(found, count=lambda: chart(arena_results.results_of(store, found.id)))
+        return pages(request).flow(request, "arena/results.html", **values)
 
     @router.get("/arenas/{number}/cases")
     def look_at_cases(
         request: Request,
-        number: int,
         one: Annotated[str, Query(max_length=200)],
         two: Annotated[str, Query(max_length=200)],
         winner: Annotated[str, Query(max_length=200)] = "",
         page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+        found: Project = Depends(project),
     ) -> Response:
         """The cases of one pair: what was said, who voted how, and the notes that people gave."""
-        found = coordinator.links.coordinated(request, number)
 
         def find() -> list[arena_results.CaseVotes]:
             start = (page - 1) * PER_PAGE
-            return arena_results.pair_cases(store, number, one, two, winner=winner, limit=PER_PAGE + 1, offset=start)
+            return arena_results.pair_cases(store, found.id, one, two, winner=winner, limit=PER_PAGE + 1, offset=start)
 
-        values: dict[str, Any] = {"found": found, "here_is": coordinator.at(number), "find": find, "most": PER_PAGE}
-        values |= {"one": one, "two": two, "winner": winner, "page": page, "turns": turns, "thoughts": thoughts_of}
+        values = coordinator.about(found, find=find, most=PER_PAGE, one=one, two=two, winner=winner, page=page)
         return pages(request).flow(request, "arena/cases.html", **values)
 
     @router.post("/arenas/{number}/close")
-    def close(request: Request, number: int, form: CoordinatorForm, closed: Annotated[bool, Form()]) -> Response:
-        coordinator.changed(request, number, form)
-        arena.close_arena(store, number, closed)
-        return RedirectResponse(coordinator.at(number), 303)
+    def close(form: CoordinatorForm, closed: Annotated[bool, Form()], found: Project = Depends(project)) -> Response:
+        coordinator.forms.use(form)
+        arena.close_arena(store, found.id, closed)
+        return RedirectResponse(coordinator.at(found.id), 303)
 
 
 PER_PAGE = 10
@@ -186,37 +199,7 @@ def thoughts_of(reply: Reply) -> dict[str, str]:
     return {step: render_step(reply.reasoning, step) for step in STEPS} if reply.reasoning else {}
 
 
-#: the cases and replies of a new arena, and the folder from which pictures may come
-ArenaSource = tuple[list[Case], list[Reply], Path | None]
-
-
-def named_source(settings: StudioSettings, say: Say, cases: str, replies: str, images: str) -> ArenaSource:
-    """Files on this machine: the cases, and replies, one file or folder per line."""
-    if not cases:
-        raise UserError(say("workplace.new.nothing"))
-    file = file_named(settings, say, cases)
-    found: list[Path] = []
-    for line in filter(None, map(str.strip, replies.splitlines())):
-        path = allowed(settings, say, line)
-        found += sorted(path.glob("*.jsonl")) if path.is_dir() else [file_named(settings, say, line)]
-    if not found:
-        raise UserError(say("arena.new.no_replies"))
-    folder = folder_named(settings, say, images, file.parent)
-    # what stands beside the replies of a folder, such as what failed, has a longer ending
-    plain = [path for path in found if path.name.count(".jsonl") == 1 and ".rejects" not in path.name]
-    return read_cases(file), read_replies(plain), folder
-
-
-def uploaded_source(
-    settings: StudioSettings, say: Say, cases: UploadFile, replies: Sequence[UploadFile], images: str
-) -> ArenaSource:
-    """Files that came with the form."""
-    folder = folder_named(settings, say, images)
-    sent = [one for one in replies if one.filename]
-    if not sent:
-        raise UserError(say("arena.new.no_replies"))
-    with received(cases, *sent) as (first, *others):
-        return read_cases(first), read_replies(others), folder
+HELPERS = {"thoughts_of": thoughts_of}
 
 
 def chart(results: arena_results.ArenaResults) -> dict[str, Any]:
@@ -246,20 +229,18 @@ def place(value: float, least: float, most: float) -> float:
 ArenaFile = Literal["votes.jsonl", "votes.csv", "results.json", "figure.svg", "figure.png"]
 
 
-def add_files(router: APIRouter, links: RoomLinks) -> None:
+def add_files(router: APIRouter, coordinator: ArenaPages) -> None:
     """Votes, results and the figure as files, for the coordinator."""
-    store = links.store
+    store = coordinator.store
 
     @router.get("/arenas/{number}/files/{kind}")
-    def file(request: Request, number: int, kind: ArenaFile, anonymous: bool = False) -> Response:
-        found = links.coordinated(request, number)
-
+    def file(kind: ArenaFile, anonymous: bool = False, found: Project = Depends(coordinator.project)) -> Response:
         def write(path: Path) -> None:
             if kind in ("votes.jsonl", "votes.csv"):
-                arena_results.export_votes(store, number, path, anonymous=anonymous)
+                arena_results.export_votes(store, found.id, path, anonymous=anonymous)
             elif kind == "results.json":
-                write_json(path, arena_results.results_of(store, number))
+                write_json(path, arena_results.results_of(store, found.id))
             else:
-                arena_results.draw(arena_results.results_of(store, number), path)
+                arena_results.draw(arena_results.results_of(store, found.id), path)
 
         return send_made(f"{found.name}-{kind}", kind, write)

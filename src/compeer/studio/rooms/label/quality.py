@@ -16,19 +16,16 @@ from fastapi import APIRouter, Depends, File, Form, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from compeer.cer.item import Question, read_items
+from compeer.cer.item import read_items
 from compeer.errors import UserError
 from compeer.people import quality
-from compeer.people.invitations import people_of
 from compeer.people.labelling import AssignedItem
 from compeer.people.labelling_results import VALUES, item_by_name
 from compeer.people.projects import Project
 from compeer.people.protocol import answer_text
-from compeer.reasoning import render_step
-from compeer.studio.access import RequestRefused
 from compeer.studio.pages import pages, say_in
-from compeer.studio.rooms.label.setup import markdown, sent_answers
-from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture, turns
+from compeer.studio.rooms.label.setup import sent_answers
+from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received
 
 ShownSheet = Callable[[Any, int, AssignedItem], dict[str, Any]]
@@ -70,8 +67,8 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.Ch
         found = queue.practice(me, item)
         if found is None or not found.explained:
             return RedirectResponse("/label/practice", 303)
-        values: dict[str, Any] = {"practice": found, "markdown": markdown, **sheet(queue.store, me.project, found.work)}
-        return pages(request).page(request, "label/explained.html", **values)
+        values = sheet(queue.store, me.project, found.work)
+        return pages(request).page(request, "label/explained.html", practice=found, **values)
 
     @router.get("/practice/{item}/pictures/{number}")
     def picture(request: Request, item: int, number: int) -> Response:
@@ -82,63 +79,54 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.Ch
 
 def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
     """The coordinator's pages."""
-    links, store, one = coordinator.links, coordinator.store, "/projects/{number}/quality"
+    store, project, one = coordinator.store, coordinator.project, "/projects/{number}/quality"
 
     @router.get(one)
-    def look(request: Request, number: int) -> Response:
-        return overview(request, links.coordinated(request, number))
+    def look(request: Request, found: Project = Depends(project)) -> Response:
+        return overview(request, found)
 
     def overview(request: Request, found: Project, wrong: str | None = None) -> Response:
-        return pages(request).flow(
-            request,
-            "label/quality.html",
-            found=found,
-            here_is=coordinator.at(found.id),
-            settings=quality.settings_of(store, found.id),
-            form=coordinator.forms.issue(),
-            wrong=wrong,
-            count=lambda: (quality.quality_of_people(store, found.id), quality.known_items(store, found.id)),
-        )
+        def count() -> tuple[Any, Any]:
+            return quality.quality_of_people(store, found.id), quality.known_items(store, found.id)
 
-    def done(request: Request, number: int, form: str, work: Callable[[], Any]) -> Response:
+        values = coordinator.about(found, settings=quality.settings_of(store, found.id), wrong=wrong, count=count)
+        return pages(request).flow(request, "label/quality.html", **values)
+
+    def done(request: Request, found: Project, form: str, work: Callable[[], Any]) -> Response:
         """Do what a form asks for, or say what is wrong."""
-        found = coordinator.changed(request, number, form)
+        coordinator.forms.use(form)
         try:
             work()
         except UserError as error:
             return overview(request, found, str(error))
-        return RedirectResponse(f"{coordinator.at(number)}/quality", 303)
+        return RedirectResponse(f"{coordinator.at(found.id)}/quality", 303)
 
     @router.post(f"{one}/settings")
     def change(
         request: Request,
-        number: int,
         form: CoordinatorForm,
         gold: Share = 10,
         right: Share = 70,
         floor: Annotated[float, Form(ge=0, le=3600)] = 5,
         kappa: Annotated[float, Form(ge=-1, le=1)] = 0.2,
         withhold: Annotated[bool, Form()] = False,
+        found: Project = Depends(project),
     ) -> Response:
-        links.coordinated(request, number)
         new = msgspec.structs.replace(
-            quality.settings_of(store, number), gold_share=gold / 100, gold_right=right / 100, floor_seconds=floor,
+            quality.settings_of(store, found.id), gold_share=gold / 100, gold_right=right / 100, floor_seconds=floor,
             kappa=kappa, hold=withhold,
         )  # fmt: skip
-        return done(request, number, form, lambda: quality.set_settings(store, number, new))
+        return done(request, found, form, lambda: quality.set_settings(store, found.id, new))
 
     @router.post(f"{one}/people/{{person}}")
     def decide(
         request: Request,
-        number: int,
         person: int,
         form: CoordinatorForm,
         action: Annotated[Literal["hold", "release", "discard"], Form()],
+        found: Project = Depends(project),
     ) -> Response:
-        links.coordinated(request, number)
-        name = next((each.name for each in people_of(store, number) if each.id == person), None)
-        if name is None:
-            raise RequestRefused(404, "missing", "nobody of this number here")
+        number, name = found.id, coordinator.member(found, person)
         flags = next((each.flags for each in quality.quality_of_people(store, number) if each.id == person), [])
         by_hand = flags or [quality.Flag("coordinator", {"words": say_in(request)("label.quality.by_hand")})]
         work: dict[str, Callable[[], Any]] = {
@@ -146,57 +134,43 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
             "release": lambda: quality.release(store, number, name),
             "discard": lambda: quality.discard(store, number, name),
         }
-        return done(request, number, form, work[action])
+        return done(request, found, form, work[action])
 
     @router.post("/known/{number}")
     def upload(
         request: Request,
-        number: int,
         form: CoordinatorForm,
         file: Annotated[UploadFile, File()],
         use: Annotated[quality.Use, Form()] = "gold",
+        found: Project = Depends(project),
     ) -> Response:
-        links.coordinated(request, number)
-
         def work() -> None:
             with received(file) as (copy,):
-                quality.add_known(store, number, list(read_items(copy, resolve_images=False)), use)
+                quality.add_known(store, found.id, list(read_items(copy, resolve_images=False)), use)
 
-        return done(request, number, form, work)
+        return done(request, found, form, work)
 
     @router.get(f"{one}/item")
-    def one_item(request: Request, number: int, name: str = "") -> Response:
-        found = links.coordinated(request, number)
-        item = item_by_name(store, number, name.strip())
+    def one_item(request: Request, name: str = "", found: Project = Depends(project)) -> Response:
+        item = item_by_name(store, found.id, name.strip())
         if item is None:
             return overview(request, found, say_in(request)("label.quality.no_item", name=name[:200]))
-        known = next((each for each in quality.known_items(store, number) if each.name == item.item.id), None)
-        choices = {question: _choices(question) for question in item.questions if _choices(question)}
-        values: dict[str, Any] = {"item": item.item, "at": item.number, "known": known, "choices": choices}
+        known = next((each for each in quality.known_items(store, found.id) if each.name == item.item.id), None)
+        # not for questions of the project's own
+        choices = {name: [answer_text(one) for one in VALUES[name]] for name in item.questions if name in VALUES}
         labels = known.answers if known else quality.label_texts(item.item)
-        values |= {
-            "found": found,
-            "here_is": coordinator.at(number),
-            "form": coordinator.forms.issue(),
-            "step": render_step,
-            "turns": turns,
-        }
-        return pages(request).page(request, "label/known.html", labels=labels, **values)
+        values = coordinator.about(found, item=item.item, at=item.number, known=known, choices=choices, labels=labels)
+        return pages(request).page(request, "label/known.html", **values)
 
     @router.post(f"{one}/item/{{at}}")
     def set_item(
         request: Request,
-        number: int,
         at: int,
         form: CoordinatorForm,
         given: Annotated[dict[str, Any], Depends(sent_answers)],
         use: Annotated[quality.Use, Form()] = "gold",
         explanation: Annotated[str, Form(max_length=10_000)] = "",
+        found: Project = Depends(project),
     ) -> Response:
         answers: dict[str, Any] = {name: given[name] for name in VALUES if given.get(name, "") != ""}
-        return done(request, number, form, lambda: quality.set_known(store, number, at, use, answers, explanation))
-
-
-def _choices(question: Question) -> tuple[str, ...]:
-    """What a known answer can be; none for questions of the project's own."""
-    return tuple(map(answer_text, VALUES.get(question, ())))
+        return done(request, found, form, lambda: quality.set_known(store, found.id, at, use, answers, explanation))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from fastapi import APIRouter, Body, Depends, File, Form, Query, UploadFile
@@ -25,12 +25,13 @@ from compeer.people.arena_results import BarPart, bar_parts
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem, GivenAnswers, create_project, preview_item
-from compeer.people.labelling_results import LabellingProgress, agreement, labelling_progress
+from compeer.people.labelling_results import VALUES, LabellingProgress, agreement, confusion, labelling_progress
 from compeer.people.projects import Project
-from compeer.people.protocol import STATUSES, UNSURE, Unsure
+from compeer.people.protocol import STATUSES, UNSURE, answer_text
 from compeer.people.quality import CheckedQueue, ItemAddresses
 from compeer.people.store import Store
 from compeer.people.work_queue import Draft, OwnProgress
+from compeer.reasoning import render_step
 from compeer.reward.verdict import CHOICES
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import Say, pages
@@ -38,25 +39,13 @@ from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
 from compeer.studio.rooms.label.setup import OWN_FIELD, markdown, question_names, sent_answers
-from compeer.studio.rooms.workplace.annotator import (
-    REASONS,
-    AnnotatorPages,
-    FormName,
-    Note,
-    Seconds,
-    TurnView,
-    took,
-    turns,
-)
+from compeer.studio.rooms.workplace.annotator import REASONS, AnnotatorPages, FormName, Note, Seconds, took
 from compeer.studio.rooms.workplace.coordinator import (
     CoordinatorForm,
     CoordinatorPages,
     Lease,
-    Mistake,
     Named,
     Typed,
-    allowed,
-    folder_named,
     received,
     send_made,
     workplace_router,
@@ -67,21 +56,18 @@ from compeer.studio.settings import StudioSettings
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     annotator = LabelPages(links, CheckedQueue(links.store), settings)
-    coordinator = CoordinatorPages(annotator, "projects")
+    coordinator = ProjectPages(annotator)
     router = workplace_router(annotator, coordinator)
     add_labelling(router, annotator)
-    add_projects(router, links.store, coordinator)
-    add_export(router, links)
+    add_projects(router, coordinator)
     agreement_pages.add(router, coordinator)
     quality_pages.add_practice(router, annotator, annotator.queue, shown_sheet)
     quality_pages.add_quality(router, coordinator)
-    setup.add(router, links.store, coordinator)
-    add_preview(router, links.store, coordinator)
+    setup.add(router, coordinator)
     return router
 
 
-#: what a form sends for the answers to a step
-STEP_VALUES: dict[str, bool | Unsure] = {"true": True, "false": False, UNSURE: UNSURE}
+HELPERS = {"confusion": confusion, "in_language": in_language, "markdown": markdown, "render_step": render_step}
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
@@ -104,7 +90,6 @@ class LabelSheet(msgspec.Struct, frozen=True):
     """Everything on the page that comes from the item."""
 
     work: AssignedItem
-    turns: list[TurnView]
     asked: list[AskedQuestion]
     others: dict[str, str]  # steps that are not asked
 
@@ -115,23 +100,17 @@ def sheet(work: AssignedItem, own: Sequence[OwnQuestion] = ()) -> LabelSheet:
     asked = []
     for number, question in enumerate(task.questions, start=1):
         given, mine = work.draft.answers.get(question), theirs.get(question)
-        options, chosen = ((*mine.values, UNSURE), given) if mine else _options(question, given)
-        asked.append(AskedQuestion(question, number, steps.get(question), options, chosen, mine))
+        values = mine.values if mine else CHOICES if question == "preference" else map(answer_text, VALUES[question])
+        chosen = None if given is None else answer_text(given)
+        asked.append(AskedQuestion(question, number, steps.get(question), (*values, UNSURE), chosen, mine))
     others = {step: text for step, text in steps.items() if step not in task.questions}
-    return LabelSheet(work, turns(task.history), asked, others)
+    return LabelSheet(work, asked, others)
 
 
 def shown_sheet(store: Store, project: int, found: AssignedItem) -> dict[str, Any]:
     """What the page of one item shows: the item, and the guideline as it is now."""
-    values: dict[str, Any] = {"sheet": sheet(found, own_questions(store, project)), "task": found.task}
-    return values | {"guideline": current_guideline(store, project), "markdown": markdown, "in_language": in_language}
-
-
-def _options(question: Question, given: Any) -> tuple[tuple[str, ...], str | None]:
-    """What can be answered, and which of it was, as a form sends it."""
-    if question == "preference":
-        return (*CHOICES, UNSURE), given
-    return tuple(STEP_VALUES), next((name for name, value in STEP_VALUES.items() if given == value), None)
+    shown = sheet(found, own_questions(store, project))
+    return {"sheet": shown, "task": found.task, "guideline": current_guideline(store, project)}
 
 
 class LabelPages(AnnotatorPages):
@@ -160,7 +139,7 @@ class LabelPages(AnnotatorPages):
         finished = self.queue.is_finished(me.project)
         agreed = agreement(self.store, me.project).questions if finished else {}
         own = {one.id: one for one in own_questions(self.store, me.project)}
-        return {"finished": finished, "agreed": agreed, "own": own, "in_language": in_language}
+        return {"finished": finished, "agreed": agreed, "own": own}
 
 
 def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
@@ -209,15 +188,45 @@ def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
         )
 
 
-NEW_PROJECT = {"name": "", "path": "", "images": "", "guideline": "1", "lease": 15, "audit": 5}
+class ProjectPages(CoordinatorPages):
+    """The coordinator's projects, with their progress by question."""
+
+    things = "projects"
+    empty: ClassVar = {"name": "", "path": "", "images": "", "guideline": "1", "lease": 15, "audit": 5}
+
+    def counted(self, request: Request, found: Project) -> dict[str, Any]:
+        def count() -> tuple[LabellingProgress, dict[Question, list[BarPart]]]:
+            now, order = labelling_progress(self.store, found.id), STATUSES[1:] + STATUSES[:1]
+            bars = {name: bar_parts({one: counts[one] for one in order}) for name, counts in now.questions.items()}
+            return now, bars
+
+        return {"count": count, "names": question_names(request, self.store, found.id)}
+
+    def source(self, say: Say, upload: UploadFile | None, path: str, images: str) -> tuple[list[Item], Path | None]:
+        """The items of a new project and the folder from which its pictures may come.
+
+        They are in an uploaded file, or in a file on this machine, whose pictures are beside it unless a folder is
+        named.
+        """
+        if upload is not None and upload.filename:
+            folder = self.allowed(say, images) if images else None
+            with received(upload) as (file,):
+                return list(read_items(file, resolve_images=False)), folder
+        if not path:
+            raise UserError(say("workplace.new.nothing"))
+        file = self.allowed(say, path)
+        if not file.exists():
+            raise UserError(say("workplace.new.no_file", path=path))
+        items = list(read_items(file, resolve_images=False))
+        return items, self.allowed(say, images) if images else image_folder(file)
 
 
-def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
-    """The coordinator's pages: creating a project, and one with its progress by question."""
+ExportFile = Literal["cer", "labels.csv", "votes.csv", "label-studio", "potato"]
 
-    @router.get("/new")
-    def new(request: Request) -> Response:
-        return coordinator.blank(request, NEW_PROJECT)
+
+def add_projects(router: APIRouter, coordinator: ProjectPages) -> None:
+    """The coordinator's pages: creating a project, the annotator's page as a preview, labels as files."""
+    store = coordinator.store
 
     @router.post("/new")
     def create(
@@ -234,7 +243,7 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
         given = {"name": name, "path": path, "images": images, "guideline": guideline, "lease": lease, "audit": audit}
 
         def make(say: Say) -> int:
-            items, folder = project_source(coordinator.settings, say, file, path.strip(), images.strip())
+            items, folder = coordinator.source(say, file, path.strip(), images.strip())
             made = create_project(
                 store, name, items, images=folder, guideline=guideline, lease_minutes=lease, audit_share=audit / 100
             )
@@ -242,68 +251,34 @@ def add_projects(router: APIRouter, store: Store, coordinator: CoordinatorPages)
 
         return coordinator.create(request, form, given, make)
 
-    def overview(request: Request, found: Project, wrong: Mistake | None) -> Response:
-        def count() -> tuple[LabellingProgress, dict[Question, list[BarPart]]]:
-            now, order = labelling_progress(store, found.id), STATUSES[1:] + STATUSES[:1]
-            bars = {name: bar_parts({one: counts[one] for one in order}) for name, counts in now.questions.items()}
-            return now, bars
-
-        return coordinator.overview(request, found, wrong, count, names=question_names(request, store, found.id))
-
-    coordinator.add(router, overview)
-
-
-def project_source(
-    settings: StudioSettings, say: Say, upload: UploadFile | None, path: str, images: str
-) -> tuple[list[Item], Path | None]:
-    """The items of a new project and the folder from which its pictures may come.
-
-    They are in an uploaded file, or in a file on this machine, whose pictures are beside it unless a folder is named.
-    """
-    if upload is not None and upload.filename:
-        folder = folder_named(settings, say, images)
-        with received(upload) as (file,):
-            return list(read_items(file, resolve_images=False)), folder
-    if not path:
-        raise UserError(say("workplace.new.nothing"))
-    file = allowed(settings, say, path)
-    if not file.exists():
-        raise UserError(say("workplace.new.no_file", path=path))
-    items = list(read_items(file, resolve_images=False))
-    return items, folder_named(settings, say, images, image_folder(file))
-
-
-def add_preview(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
-    """The annotator's page as the coordinator sees it. Nothing is stored."""
-
     @router.get("/projects/{number}/preview")
-    def preview(request: Request, number: int, at: Annotated[int, Query(ge=1)] = 1) -> Response:
-        found = coordinator.links.coordinated(request, number)
-        shown, total = preview_item(store, number, at)
-        values = shown_sheet(store, number, shown) | {"reasons": REASONS, "done": False, "shown": 0}
+    def preview(
+        request: Request, at: Annotated[int, Query(ge=1)] = 1, found: Project = Depends(coordinator.project)
+    ) -> Response:
+        """The annotator's page as the coordinator sees it. Nothing is stored."""
+        shown, total = preview_item(store, found.id, at)
+        values = shown_sheet(store, found.id, shown) | {"reasons": REASONS, "done": False, "shown": 0}
         values |= {"mine": OwnProgress(at - 1, 0, 0, total), "form": "preview-" + "0" * 16, "undo_form": ""}
-        address = f"{coordinator.at(number)}/preview?at={min(at, total)}"
+        address = f"{coordinator.at(found.id)}/preview?at={min(at, total)}"
         return pages(request).page(request, "label/work.html", preview=address, project=found, **values)
 
     @router.post("/projects/{number}/preview")
-    def onward(request: Request, number: int, at: Annotated[int, Query(ge=1)] = 1) -> Response:
-        coordinator.links.coordinated(request, number)
-        where = f"{coordinator.at(number)}/preview?at={at + 1}"
-        return coordinator.annotator.onward(request, where)
+    def onward(
+        request: Request, at: Annotated[int, Query(ge=1)] = 1, found: Project = Depends(coordinator.project)
+    ) -> Response:
+        return coordinator.annotator.onward(request, f"{coordinator.at(found.id)}/preview?at={at + 1}")
 
-
-ExportFile = Literal["cer", "labels.csv", "votes.csv", "label-studio", "potato"]
-
-
-def add_export(router: APIRouter, links: RoomLinks) -> None:
     @router.get("/projects/{number}/export/{form}")
     def export(
-        request: Request, number: int, form: ExportFile, everything: bool = False, anonymous: bool = False
+        form: ExportFile,
+        everything: bool = False,
+        anonymous: bool = False,
+        found: Project = Depends(coordinator.project),
     ) -> Response:
-        found, kind = links.coordinated(request, number), cast("exchange.LabelFormat", form.replace(".", "-"))
+        kind = cast("exchange.LabelFormat", form.replace(".", "-"))
 
         def write(out: Path) -> None:
-            exchange.export_labels(links.store, found, kind, out, everything=everything, anonymous=anonymous)
+            exchange.export_labels(store, found, kind, out, everything=everything, anonymous=anonymous)
 
         shown = (f"{found.name}.jsonl", "labels.jsonl") if form == "cer" else (f"{found.name}-{form}", form)
         return send_made(*shown, write)

@@ -78,22 +78,30 @@ def question_names(request: Request, store: Store, project: int) -> QuestionName
     return QuestionNames(guideline.own_questions(store, project), say_in(request))
 
 
-def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
-    links = coordinator.links
+def add(router: APIRouter, coordinator: CoordinatorPages) -> None:
+    store, project = coordinator.store, coordinator.project
 
     @router.get("/projects/{number}/guideline")
-    def look(request: Request, number: int, version: Annotated[str, Query(max_length=100)] = "") -> Response:
-        return guideline_page(request, links.coordinated(request, number), version=version)
+    def look(
+        request: Request, version: Annotated[str, Query(max_length=100)] = "", found: Project = Depends(project)
+    ) -> Response:
+        return guideline_page(request, found, version=version)
 
     @router.post("/projects/{number}/guideline")
-    def write(request: Request, number: int, sent: Annotated[dict[str, str], Depends(sent_fields)]) -> Response:
-        found = coordinator.changed(request, number, sent.get("form", ""))
-        given = guideline_of(sent, [*QUESTIONS, *(one.id for one in guideline.own_questions(store, number))])
+    def write(
+        request: Request, sent: Annotated[dict[str, str], Depends(sent_fields)], found: Project = Depends(project)
+    ) -> Response:
+        coordinator.forms.use(sent.get("form", ""))
+        given = guideline_of(sent, asked(found))
         try:
-            guideline.save_guideline(store, number, given, sent.get("version", ""))
+            guideline.save_guideline(store, found.id, given, sent.get("version", ""))
         except UserError as error:
             return guideline_page(request, found, given, str(error))
-        return RedirectResponse(f"{coordinator.at(number)}/guideline?saved=1", 303)
+        return RedirectResponse(f"{coordinator.at(found.id)}/guideline?saved=1", 303)
+
+    def asked(found: Project) -> list[str]:
+        """All questions of a project, the paper's first."""
+        return [*QUESTIONS, *(one.id for one in guideline.own_questions(store, found.id))]
 
     def guideline_page(
         request: Request,
@@ -104,50 +112,41 @@ def add(router: APIRouter, store: Store, coordinator: CoordinatorPages) -> None:
     ) -> Response:
         known = guideline.guideline_versions(store, found.id)
         shown = next((one for one in known if one.version == version), known[0])
-        names = question_names(request, store, found.id)
-        asked = [*QUESTIONS, *(one.id for one in guideline.own_questions(store, found.id))]
-        return pages(request).page(
-            request, "label/guideline.html", found=found, here_is=coordinator.at(found.id),
-            known=known, shown=shown, text=given or shown.guideline, asked=asked, names=names, parts=PARTS, wrong=wrong,
-            languages=LANGUAGES, form=coordinator.forms.issue(), saved="saved" in request.query_params,
-        )  # fmt: skip
+        values = coordinator.about(found, known=known, shown=shown, text=given or shown.guideline, wrong=wrong)
+        values |= {"asked": asked(found), "names": question_names(request, store, found.id), "parts": PARTS}
+        saved = "saved" in request.query_params
+        return pages(request).page(request, "label/guideline.html", saved=saved, **values)
 
     @router.get("/projects/{number}/questions")
-    def questions(request: Request, number: int) -> Response:
-        return questions_page(
-            request, links.coordinated(request, number), _rows(guideline.own_questions(store, number))
-        )
+    def questions(request: Request, found: Project = Depends(project)) -> Response:
+        return questions_page(request, found, _rows(guideline.own_questions(store, found.id)))
 
     @router.post("/projects/{number}/questions")
     def ask(
         request: Request,
-        number: int,
         sent: Annotated[dict[str, str], Depends(sent_fields)],
         file: Annotated[UploadFile | None, File()] = None,
+        found: Project = Depends(project),
     ) -> Response:
-        found = coordinator.changed(request, number, sent.get("form", ""))
+        coordinator.forms.use(sent.get("form", ""))
         rows = rows_of(sent)
         try:
+            plain: Any = [_plain(row) for row in rows if any(row.values())]
             if file is not None and file.filename:
                 with received(file) as (copy,):
-                    guideline.set_questions(store, number, guideline.read_questions(read_yaml(copy)))
-            else:
-                guideline.set_questions(
-                    store, number, guideline.read_questions([_plain(row) for row in rows if any(row.values())])
-                )
+                    plain = read_yaml(copy)
+            guideline.set_questions(store, found.id, guideline.read_questions(plain))
         except UserError as error:
             return questions_page(request, found, rows, str(error))
-        return RedirectResponse(coordinator.at(number), 303)
+        return RedirectResponse(coordinator.at(found.id), 303)
 
     def questions_page(
         request: Request, found: Project, rows: list[dict[str, str]], wrong: str | None = None
     ) -> Response:
         filled = [row for row in rows if any(row.values())]
         empty = [dict.fromkeys(_FIELDS, "") for _ in range(_EMPTY_QUESTIONS)]
-        return pages(request).page(
-            request, "label/questions.html", found=found, here_is=coordinator.at(found.id),
-            rows=filled + empty, wrong=wrong, form=coordinator.forms.issue(),
-        )  # fmt: skip
+        values = coordinator.about(found, rows=filled + empty, wrong=wrong)
+        return pages(request).page(request, "label/questions.html", **values)
 
 
 def guideline_of(sent: Mapping[str, str], questions: Sequence[str]) -> guideline.Guideline:

@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compeer.studio.access import Role
 from compeer.studio.pages import Part, Room
 from compeer.studio.settings import StudioSettings
 
@@ -27,14 +26,21 @@ WORKPLACE = Part(name="workplace", folder=Path(__file__).parent)
 
 def open_workroom(settings: StudioSettings, kind: ProjectKind, folder: Path, uploads: tuple[str, ...]) -> Room:
     """Label or Arena: its folder has the pages, in routes.py; closed in a studio without a database."""
-    router = links = None
+    router, links, helpers = None, None, {}
     if settings.db is not None:
         from compeer.people.store import open_store
         from compeer.studio.rooms.workplace.links import RoomLinks
 
         links = RoomLinks(open_store(settings.db), kind, records_forged=kind == "labelling")
-        router = import_module(f"compeer.studio.rooms.{folder.name}.routes").routes(links, settings)
-    both: tuple[Role, ...] = ("coordinator", "annotator")
+        pages = import_module(f"compeer.studio.rooms.{folder.name}.routes")
+        router, helpers = pages.routes(links, settings), pages.HELPERS
     return Room(
-        name=folder.name, folder=folder, router=router, roles=both, links=links, uploads=uploads, uses=(WORKPLACE,)
+        name=folder.name,
+        folder=folder,
+        router=router,
+        roles=("coordinator", "annotator"),
+        links=links,
+        uploads=uploads,
+        uses=(WORKPLACE,),
+        helpers=helpers,
     )

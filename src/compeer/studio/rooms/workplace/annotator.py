@@ -13,16 +13,13 @@ import hashlib
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-import msgspec
 from fastapi import APIRouter, Form
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from compeer.cer.item import PastTurn
 from compeer.http_service import picture_type
 from compeer.people.arena import ArenaQueue
 from compeer.people.invitations import Person
@@ -33,24 +30,6 @@ from compeer.studio.access import RequestRefused, visit
 from compeer.studio.pages import pages
 from compeer.studio.rooms.workplace.links import ROOM_OF, RoomLinks
 from compeer.studio.settings import StudioSettings
-
-
-class TurnView(msgspec.Struct, frozen=True):
-    """One turn as a page shows it; pictures by their number in the conversation."""
-
-    speaker: str
-    text: str
-    pictures: tuple[int, ...]
-
-
-def turns(history: Sequence[PastTurn]) -> list[TurnView]:
-    shown, next_picture = [], 0
-    for turn in history:
-        numbers = tuple(range(next_picture, next_picture + len(turn.images)))
-        next_picture += len(turn.images)
-        shown.append(TurnView(turn.speaker, turn.text, numbers))
-    return shown
-
 
 LARGEST_PICTURE = 32 << 20
 

@@ -1,6 +1,6 @@
 """The coordinator's pages: the list, a new project, its people, personal links, files; and the router of a workplace.
 
-A room has a page of its own for one project or arena (`overview`) and a form of its own to create one.
+A room subclasses `CoordinatorPages`: what the page of one project or arena counts, and the form to create one.
 
 Each form of the coordinator is good for one use: a link that is shown once must not be made twice by a reload.
 
@@ -15,13 +15,14 @@ import secrets
 import shutil
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Depends, Form
 from pydantic import Field
 from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
@@ -35,13 +36,13 @@ from compeer.people.exchange import csv_lines
 from compeer.people.invitations import Invitation, Person
 from compeer.people.projects import Project, is_name_taken, project_summaries, set_quota
 from compeer.people.work_queue import reminders
-from compeer.reasoning.ontology import LANGUAGES, Language
+from compeer.reasoning.ontology import Language
 from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.gate import log_refusal
 from compeer.studio.pages import Say, pages, say_in
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.links import RefusalRoute
-from compeer.studio.settings import StudioSettings, origin
+from compeer.studio.settings import origin
 
 _MOST_FORMS = 10_000
 
@@ -76,31 +77,6 @@ class OneTimeForms:
             if name not in self._waiting:
                 raise RequestRefused(409, "form", "a form that was sent before")
             del self._waiting[name]
-
-
-def allowed(settings: StudioSettings, say: Say, path: str) -> Path:
-    """The file or folder of this name, if it may be read from here."""
-    try:
-        found = Path(path).expanduser().resolve()
-    except (OSError, ValueError, RuntimeError):
-        raise UserError(say("workplace.new.no_file", path=path)) from None
-    if settings.guarded and not any(found.is_relative_to(folder.resolve()) for folder in settings.items):
-        folders = ", ".join(map(str, settings.items)) or say("workplace.new.no_folder")
-        raise UserError(say("workplace.new.outside", folders=folders))
-    return found
-
-
-def file_named(settings: StudioSettings, say: Say, path: str) -> Path:
-    """The same, when it is a file."""
-    found = allowed(settings, say, path)
-    if not found.is_file():
-        raise UserError(say("workplace.new.no_file", path=path))
-    return found
-
-
-def folder_named(settings: StudioSettings, say: Say, path: str, otherwise: Path | None = None) -> Path | None:
-    """The folder of pictures, where one is named."""
-    return allowed(settings, say, path) if path else otherwise
 
 
 @contextmanager
@@ -186,21 +162,56 @@ class ShownLink(NamedTuple):
     address: str | None
 
 
-class CoordinatorPages:
-    """The coordinator's pages of one room. `things` is the part of the address before a number: /label/projects/3."""
+class CoordinatorPages(ABC):
+    """The coordinator's pages of one room. Routes take the project of their address from `Depends(pages.project)`."""
 
-    def __init__(self, annotator: AnnotatorPages, things: str) -> None:
-        self.annotator, self.links, self.queue, self.things = annotator, annotator.links, annotator.queue, things
+    things: ClassVar[str]  # the part of the address before a number: /label/projects/3
+    empty: ClassVar[dict[str, Any]]  # the form for a new one before it is filled in
+
+    def __init__(self, annotator: AnnotatorPages) -> None:
+        self.annotator, self.links, self.queue = annotator, annotator.links, annotator.queue
         self.settings, self.store, self.room = annotator.settings, self.links.store, self.links.room
         self.forms = OneTimeForms()
+
+    @abstractmethod
+    def counted(self, request: Request, found: Project) -> dict[str, Any]:
+        """What the page of one shows; its value `count` is a function that is called below the page's cut."""
 
     def at(self, number: int) -> str:
         return f"/{self.room}/{self.things}/{number}"
 
-    def changed(self, request: Request, number: int, form: str) -> Project:
-        """The project that a form changes, for its coordinator; the form is then used up."""
-        found = self.links.coordinated(request, number)
-        self.forms.use(form)
+    def project(self, request: Request, number: int) -> Project:
+        """The project of an address, for its coordinator; everyone else is refused."""
+        return self.links.coordinated(request, number)
+
+    def about(self, found: Project, **values: Any) -> dict[str, Any]:
+        """What a page about one project is given."""
+        return {"found": found, "here_is": self.at(found.id), "form": self.forms.issue(), **values}
+
+    def member(self, found: Project, person: int) -> str:
+        """The name of a project's member."""
+        name = next((each.name for each in people.people_of(self.store, found.id) if each.id == person), None)
+        if name is None:
+            raise RequestRefused(404, "missing", "nobody of this number here")
+        return name
+
+    def allowed(self, say: Say, path: str) -> Path:
+        """The file or folder of this name, if it may be read from here."""
+        try:
+            found = Path(path).expanduser().resolve()
+        except (OSError, ValueError, RuntimeError):
+            raise UserError(say("workplace.new.no_file", path=path)) from None
+        folders = self.settings.items
+        if self.settings.guarded and not any(found.is_relative_to(folder.resolve()) for folder in folders):
+            named = ", ".join(map(str, folders)) or say("workplace.new.no_folder")
+            raise UserError(say("workplace.new.outside", folders=named))
+        return found
+
+    def file(self, say: Say, path: str) -> Path:
+        """The same, when it is a file."""
+        found = self.allowed(say, path)
+        if not found.is_file():
+            raise UserError(say("workplace.new.no_file", path=path))
         return found
 
     def listed(self, request: Request) -> Response:
@@ -238,71 +249,67 @@ class CoordinatorPages:
             return self.blank(request, given, str(error))
         return RedirectResponse(self.at(number), 303)
 
-    def overview(
-        self, request: Request, found: Project, wrong: Mistake | None, count: Callable[[], Any], **values: Any
-    ) -> Response:
-        """The page of one, in two parts: what `count` counts is sent when it is counted."""
-        form, template = self.forms.issue(), f"{self.room}/one.html"
-        here = {"here_is": self.at(found.id), "form": form, "wrong": wrong, "languages": LANGUAGES}
-        return pages(request).flow(request, template, found=found, count=count, **here, **values)
+    def overview(self, request: Request, found: Project, wrong: Mistake | None = None) -> Response:
+        """The page of one, in two parts: what takes long to count is sent when it is counted."""
+        values = self.about(found, wrong=wrong, **self.counted(request, found))
+        return pages(request).flow(request, f"{self.room}/one.html", **values)
 
-    def add(self, router: APIRouter, overview: Callable[[Request, Project, Mistake | None], Response]) -> None:
-        """The routes of one: its page, invitations, and what is done with people."""
+    def add(self, router: APIRouter) -> None:
+        """The routes that both rooms have: the form for a new one; the page of one, invitations, people."""
         one, store = f"/{self.things}/{{number}}", self.store
 
+        @router.get("/new")
+        def new(request: Request) -> Response:
+            return self.blank(request, self.empty)
+
         @router.get(one)
-        def look(request: Request, number: int) -> Response:
-            return overview(request, self.links.coordinated(request, number), None)
+        def look(request: Request, found: Project = Depends(self.project)) -> Response:
+            return self.overview(request, found)
 
         @router.post(f"{one}/invite")
         def invite(
             request: Request,
-            number: int,
             form: CoordinatorForm,
             names: Annotated[str, Form(max_length=20_000)] = "",
             role: Annotated[people.Role, Form()] = "annotator",
             languages: Languages = None,
+            found: Project = Depends(self.project),
         ) -> Response:
-            found = self.changed(request, number, form)
+            self.forms.use(form)
             wanted = list(dict.fromkeys(part.strip() for part in re.split(r"[\n\r,;\t，；、]", names) if part.strip()))
-            if wrong := _cannot_invite(wanted, people.people_of(store, number), say_in(request)):
-                return overview(request, found, wrong)
-            made = [people.invite(store, number, name, role, languages or ()) for name in wanted]
+            if wrong := _cannot_invite(wanted, people.people_of(store, found.id), say_in(request)):
+                return self.overview(request, found, wrong)
+            made = [people.invite(store, found.id, name, role, languages or ()) for name in wanted]
             return self._links(request, found, made)
 
         @router.post(f"{one}/quota")
-        def limit(request: Request, number: int, form: CoordinatorForm, quota: Quota = "") -> Response:
-            self.changed(request, number, form)
-            set_quota(store, number, quota or None)
-            return RedirectResponse(f"{self.at(number)}#people", 303)
+        def limit(form: CoordinatorForm, quota: Quota = "", found: Project = Depends(self.project)) -> Response:
+            self.forms.use(form)
+            set_quota(store, found.id, quota or None)
+            return RedirectResponse(f"{self.at(found.id)}#people", 303)
 
         @router.get(f"{one}/reminders")
-        def remind(request: Request, number: int) -> Response:
-            found = self.links.coordinated(request, number)
+        def remind(request: Request, found: Project = Depends(self.project)) -> Response:
             with store.read() as db:
-                counts = self.queue.people_progress(db, number)
+                counts = self.queue.people_progress(db, found.id)
             texts = reminders(found, counts, self._base(request))
-            return pages(request).page(
-                request, "workplace/reminders.html", here_is=self.at(number), found=found, texts=texts
-            )
+            return pages(request).page(request, "workplace/reminders.html", **self.about(found, texts=texts))
 
         @router.post(f"{one}/people/{{person}}")
         def change(
             request: Request,
-            number: int,
             person: int,
             form: CoordinatorForm,
             action: Annotated[Action, Form()],
             languages: Languages = None,
             quota: Quota = "",
+            found: Project = Depends(self.project),
         ) -> Response:
-            found = self.changed(request, number, form)
-            name = next((each.name for each in people.people_of(store, number) if each.id == person), None)
-            if name is None:
-                raise RequestRefused(404, "missing", "nobody of this number here")
+            self.forms.use(form)
+            number, name = found.id, self.member(found, person)
             if action == "link":
                 if self._is_shared(request, number, name):  # a link opens everything that the person takes part in
-                    return overview(request, found, Mistake(say_in(request)("workplace.people.shared", name=name)))
+                    return self.overview(request, found, Mistake(say_in(request)("workplace.people.shared", name=name)))
                 return self._links(request, found, [people.new_link(store, number, name)])
             if action == "limits":
                 people.set_limits(store, number, name, languages=languages or (), quota=quota or None)
@@ -313,10 +320,9 @@ class CoordinatorPages:
             return RedirectResponse(self.at(number), 303)
 
         @router.get(f"{one}/pictures/{{thing}}/{{which}}")
-        def picture(request: Request, number: int, thing: int, which: int) -> Response:
+        def picture(thing: int, which: int, found: Project = Depends(self.project)) -> Response:
             """A picture of an item or a case, whoever was given it."""
-            self.links.coordinated(request, number)
-            return send_picture(self.queue.picture_of(number, thing, which))
+            return send_picture(self.queue.picture_of(found.id, thing, which))
 
     def _is_shared(self, request: Request, number: int, name: str) -> bool:
         """Whether somebody's link would also open what this coordinator does not coordinate."""
@@ -339,14 +345,15 @@ class CoordinatorPages:
         shown = [ShownLink(one.person.name, f"{base}/enter/{one.token}" if one.token else None) for one in made]
         rows = [(one.name, one.address) for one in shown if one.address]
         table = "data:text/csv;charset=utf-8," + quote("\ufeff" + "".join(csv_lines([("name", "link"), *rows])))
-        values: dict[str, Any] = {"links": shown, "table": table if rows else None, "file": f"{found.name}-links.csv"}
-        return pages(request).page(request, "workplace/links.html", here_is=self.at(found.id), **values)
+        values = self.about(found, links=shown, table=table if rows else None, file=f"{found.name}-links.csv")
+        return pages(request).page(request, "workplace/links.html", **values)
 
 
 def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -> APIRouter:
     """A router with what both rooms have; a room adds its own pages to it."""
     router = APIRouter(route_class=RefusalRoute)
     annotator.add(router)
+    coordinator.add(router)
 
     @router.get("")
     def first(request: Request) -> Response:
