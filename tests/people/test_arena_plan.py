@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from compeer.errors import UserError
-from compeer.people.arena_plan import Slot, choose, plan
+from compeer.people.arena import Slot, choose, plan
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_change_supersedes_and_the_old_vote_stays(store: Store) -> None:
 
 
 def test_undo_takes_back_the_last_one_and_brings_the_answers_again(store: Store, clock: Clock) -> None:
-    _, (anna, ben, _) = start(store, 2, undo_minutes=2)
+    _, (anna, ben, _) = start(store, 2)
     assert LabellingQueue(store).undo(anna) is None
     first, second = label_all(store, anna, lambda _: YES)
     back = LabellingQueue(store).undo(anna)

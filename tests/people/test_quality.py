@@ -216,7 +216,7 @@ def test_practice_comes_first_is_explained_and_is_no_label(store: Store) -> None
 
 
 def test_forty_items_at_one_second_are_flagged_and_held(store: Store) -> None:
-    project, (anna, ben, cleo) = start(store, 40, undo_minutes=0.0)
+    project, (anna, ben, cleo) = start(store, 40)
     work(store, anna, careful(1))
     work(store, ben, careless(), seconds=1.0)
     found = by_name(store, project.id)
@@ -302,7 +302,7 @@ def start_again(store: Store, n_items: int) -> list[Person]:
 
 
 def test_a_third_vote_on_what_was_discarded_comes_back_as_a_draft(store: Store, clock: Clock) -> None:
-    project, (anna, ben, cleo, dora) = start(store, 1, "anna ben cleo dora", undo_minutes=0.0)
+    project, (anna, ben, cleo, dora) = start(store, 1, "anna ben cleo dora")
     work(store, anna, lambda _: RIGHT)
     work(store, ben, lambda _: RIGHT | {"history": False})
     (third,) = work(store, cleo, lambda _: RIGHT)

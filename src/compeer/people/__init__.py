@@ -17,8 +17,7 @@ What is refused raises `store.Refused`, is logged in the store, and changes noth
     exchange           labels out as CER items, votes in
     other_tools        Label Studio and Potato
     arena_cases        cases and replies: read, made from dialogues, generated, imported
-    arena_plan         which models meet on which case, on which sides, and who gets what; pure
-    arena              arenas, the queue of comparisons, progress
+    arena              arenas: the plan of comparisons, the queue, progress
     arena_results      win, tie and loss by pair with intervals, Bradley-Terry ranking, the stacked bars
     terminal_tables    progress, agreement and results for a terminal
 """

@@ -1,19 +1,27 @@
 """An arena (Figure 6 of the paper): people compare two models' replies to the same conversation, blind.
 
-An arena is a project in the store: cases, the models' replies to them, the slots of the plan (`arena_plan`). Only cases
-that every model has answered come in: a case without one of the replies would make pairs unequal. Cases and models are
-numbered in a shuffled order, so that not even the database's own numbers follow the files.
+An arena is a project in the store: cases, the models' replies to them, and the slots of a plan. Only cases that every
+model has answered come in: a case without one of the replies would make pairs unequal. Cases and models are numbered in
+a shuffled order, so that not even the database's own numbers follow the files.
 
-People, personal links and leases are those of labelling (`invitations`, `work_queue`). New work is the slot, among the
-next ones of the plan, that suits a person's record (`arena_plan.choose`). Nobody gets a comparison twice, and a closed
-arena gives out nothing. A comparison is known by the random name of its lease.
+**The plan** is made once, by `plan`: which two models on which case, on which sides, in which order. Every case gets
+every pair (or every pair with one model, as in the paper), for as many people as should judge each. Sides: the slots of
+a pair are shuffled, and every other one has its first model on the left, so over the whole arena the two counts of a
+pair differ by at most one, whoever comes and goes. Order: the slots are dealt out in rounds of one slot per pair, each
+from another case, so that an arena that is stopped halfway is balanced too.
+
+**Who gets which slot** is decided by `choose` when somebody asks. Of the next slots of the plan they get the one that
+keeps their own record most even: cases they have not read, sides on which they have seen each model less, pairs they
+have had less of. Nobody gets a comparison twice, and a closed arena gives out nothing. A comparison is known by the
+random name of its lease. People, personal links and leases are those of labelling (`invitations`, `work_queue`).
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,7 +33,6 @@ from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.people import projects, tables
 from compeer.people.arena_cases import Case, Reply
-from compeer.people.arena_plan import WINDOW, Slot, choose, plan
 from compeer.people.invitations import Person
 from compeer.people.store import BadAnswers, Store
 from compeer.people.tables import (
@@ -47,6 +54,93 @@ from compeer.typed import from_json
 
 _MOST_MODELS = 40
 DEFAULT_VOTES = 3  # per comparison: two of three tell more than one, and few people are needed
+#: how many slots ahead in the plan somebody's next one is looked for, for each pair
+WINDOW = 6
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A place for one vote. `one` and `two` are numbers of models, one < two; `case` the number of a case."""
+
+    case: int
+    one: int
+    two: int
+    place: int
+    one_left: bool
+
+    @property
+    def left(self) -> int:
+        return self.one if self.one_left else self.two
+
+    @property
+    def right(self) -> int:
+        return self.two if self.one_left else self.one
+
+
+def pairs_of(models: int, focus: int | None = None) -> list[tuple[int, int]]:
+    """All pairs, or those with one model.
+
+    >>> pairs_of(3), pairs_of(3, focus=1)
+    ([(0, 1), (0, 2), (1, 2)], [(0, 1), (1, 2)])
+    """
+    return [pair for pair in combinations(range(models), 2) if focus is None or focus in pair]
+
+
+def plan(cases: int, models: int, *, votes: int = 1, focus: int | None = None, seed: int = 0) -> list[Slot]:
+    """All slots in the order in which they are given out."""
+    if models < 2:
+        raise UserError("A comparison needs replies of at least two models.")
+    rng, pairs = Random(f"arena {seed}"), pairs_of(models, focus)
+    order = list(range(cases))
+    rng.shuffle(order)
+    dealt: list[list[Slot]] = []
+    for number, (one, two) in enumerate(pairs):
+        start = number * max(1, cases // len(pairs))  # pairs begin at different cases
+        turned = [order[(start + place) % cases] for place in range(cases)]
+        places = [(case, place) for place in range(1, votes + 1) for case in turned]
+        sides = [bool((place + number) % 2) for place in range(len(places))]
+        rng.shuffle(sides)
+        given = zip(places, sides, strict=True)
+        dealt.append([Slot(case, one, two, place, one_left) for (case, place), one_left in given])
+    ordered: list[Slot] = []
+    for together in zip(*dealt, strict=True):
+        mixed = list(together)
+        rng.shuffle(mixed)
+        ordered += mixed
+    return ordered
+
+
+class SeenSlots:
+    """What a person has compared so far, counted."""
+
+    def __init__(self, had: Iterable[Slot] = ()) -> None:
+        self.cases: Counter[int] = Counter()
+        self.pairs: Counter[tuple[int, int]] = Counter()
+        self.lean: Counter[int] = Counter()  # a model: times on the left less times on the right
+        self.tilt: Counter[tuple[int, int]] = Counter()  # a pair: the same of its first model
+        for slot in had:
+            self.add(slot)
+
+    def add(self, slot: Slot) -> None:
+        pair = (slot.one, slot.two)
+        self.cases[slot.case] += 1
+        self.pairs[pair] += 1
+        self.lean[slot.left] += 1
+        self.lean[slot.right] -= 1
+        self.tilt[pair] += 1 if slot.one_left else -1
+
+    def unevenness(self, slot: Slot) -> int:
+        """How uneven it would become with this slot; less is better."""
+        pair = (slot.one, slot.two)
+        lean = abs(self.lean[slot.left] + 1) + abs(self.lean[slot.right] - 1)
+        lean -= abs(self.lean[slot.left]) + abs(self.lean[slot.right])
+        tilt = abs(self.tilt[pair] + (1 if slot.one_left else -1)) - abs(self.tilt[pair])
+        return 3 * self.cases[slot.case] + 2 * tilt + 2 * lean + self.pairs[pair]
+
+
+def choose(ahead: Sequence[Slot], had: Iterable[Slot]) -> int:
+    """Which of the slots ahead somebody gets who has had those; of equal ones the first."""
+    seen = SeenSlots(had)
+    return min(range(len(ahead)), key=lambda place: (seen.unevenness(ahead[place]), place))
 
 
 class CreatedArena(msgspec.Struct, frozen=True):
@@ -71,7 +165,6 @@ def create_arena(
     focus: str | None = None,
     show_reasoning: bool = False,
     lease_minutes: float = 15.0,
-    undo_minutes: float = 2.0,
     seed: int | None = None,
 ) -> CreatedArena:
     """Make an arena. `votes` people judge each comparison, each person `quota` at most; with `focus` only pairs with
@@ -89,9 +182,8 @@ def create_arena(
 
     def work(db: Connection) -> tuple[int, int]:
         number, drawn = projects.insert_project(
-            store, db, name, images=images, lease_minutes=lease_minutes, undo_minutes=undo_minutes, seed=seed,
-            quota=quota,
-        )  # fmt: skip
+            store, db, name, images=images, lease_minutes=lease_minutes, seed=seed, quota=quota
+        )
         about = {"project": number, "votes": votes, "focus": focus, "show_reasoning": show_reasoning}
         db.execute(insert(arenas).values(**about))
         shuffled = Random(f"numbers {drawn}")

@@ -101,7 +101,6 @@ def create_project(
     images: Path | None = None,
     guideline: str = "1",
     lease_minutes: float = 15.0,
-    undo_minutes: float = 2.0,
     audit_share: float = 0.05,
     seed: int | None = None,
 ) -> CreatedProject:
@@ -125,8 +124,8 @@ def create_project(
 
     def work(db: sa.Connection) -> int:
         number, _ = project_store.insert_project(
-            store, db, name, images=images, guideline=guideline, lease_minutes=lease_minutes,
-            undo_minutes=undo_minutes, audit_share=audit_share, seed=seed,
+            store, db, name, images=images, guideline=guideline, lease_minutes=lease_minutes, audit_share=audit_share,
+            seed=seed,
         )  # fmt: skip
         db.execute(sa.insert(items), [item_row(number, position, item) for position, item in enumerate(usable)])
         return number
@@ -183,8 +182,7 @@ def preview_item(store: Store, project: int, at: int) -> tuple[AssignedItem, int
         total = db.execute(LabellingQueue(store)._total(project)).scalar_one()
     if not rows:
         raise UserError("There are no items in this project.")
-    first = hashlib.sha256(rows[0].name.encode()).digest()[0] < 128
-    return assigned(rows[0].id, rows[0].content, rows[0].questions, first), total
+    return assigned(rows[0].id, rows[0].content, rows[0].questions, drawn(rows[0].name) < 0.5), total
 
 
 class HandedIn(msgspec.Struct, frozen=True):
@@ -349,9 +347,15 @@ class LabellingQueue(WorkQueue[int, AssignedItem]):
         settle(db, _item(db, lease.item), now)
 
 
+def drawn(*what: object) -> float:
+    """A number from 0 to 1 (excluded) that depends on nothing but these values, the seed of a project among them."""
+    digest = hashlib.sha256("\x1f".join(map(str, what)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
 def candidate_comes_first(seed: int, person: int, item: str) -> bool:
     """The order of the replies: drawn for each person and item, so that nobody can predict it."""
-    return hashlib.sha256(f"{seed}\x1f{person}\x1f{item}".encode()).digest()[0] < 128
+    return drawn(seed, person, item) < 0.5
 
 
 class GivenAnswers(NamedTuple):
@@ -505,8 +509,7 @@ def _is_drawn(db: sa.Connection, item: sa.Row[Any], now: float) -> bool:
     if db.execute(sa.select(audit_draws.c.item).where(audit_draws.c.item == item.id)).first() is not None:
         return True
     project = db.execute(sa.select(projects.c.seed, projects.c.audit_share).where(projects.c.id == item.project)).one()
-    digest = hashlib.sha256(f"audit\x1f{project.seed}\x1f{item.name}".encode()).digest()
-    if int.from_bytes(digest[:8], "big") / 2**64 >= project.audit_share:
+    if drawn("audit", project.seed, item.name) >= project.audit_share:
         return False
     db.execute(sa.insert(audit_draws).values(item=item.id, at=now))
     return True

@@ -21,6 +21,7 @@ from compeer.people.invitations import check_quota, is_valid_name
 from compeer.people.store import Store
 from compeer.people.tables import annotators, arena_leases, arena_slots, arenas, items, projects
 
+_UNDO_SECONDS = 120.0
 ProjectKind = Literal["labelling", "arena"]
 #: how a project is called in messages, and the command that makes one
 _WORDS: dict[ProjectKind, tuple[str, str]] = {
@@ -56,7 +57,6 @@ def insert_project(
     *,
     images: Path | None,
     lease_minutes: float,
-    undo_minutes: float,
     seed: int | None,
     guideline: str = "1",
     audit_share: float = 0.0,
@@ -71,14 +71,14 @@ def insert_project(
         raise UserError(f"A name has 1 to 100 printable characters; got {name[:120]!r}.")
     if not 0 <= audit_share <= 1:
         raise UserError(f"The audit share lies between 0 and 1; got {audit_share}.")
-    if lease_minutes <= 0 or undo_minutes < 0:
-        raise UserError("A lease lasts more than 0 minutes, and the time to undo is not negative.")
+    if lease_minutes <= 0:
+        raise UserError(f"A lease lasts more than 0 minutes; got {lease_minutes}.")
     check_quota(quota)
     if db.execute(select(projects.c.id).where(projects.c.name == name)).first() is not None:
         raise UserError(f"There is a project or an arena {name} in this database already; choose another name.")
     made = insert(projects).values(
         name=name, created=store.clock(), seed=seed, guideline=guideline, audit_share=audit_share, quota=quota,
-        lease_seconds=60 * lease_minutes, undo_seconds=60 * undo_minutes,
+        lease_seconds=60 * lease_minutes, undo_seconds=_UNDO_SECONDS,
         images=str(images.resolve()) if images else None,
     )  # fmt: skip
     return int(db.execute(made.returning(projects.c.id)).scalar_one()), seed

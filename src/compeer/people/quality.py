@@ -324,17 +324,13 @@ def _gold_is_due(db: Connection, me: Person, seed: int, share: float) -> bool:
     had = db.execute(select(func.count()).select_from(leases).where(leases.c.annotator == me.id)).scalar_one()
     every = max(2, round(1 / share))
     block, place = divmod(int(had), every)
-    return _drawn(f"gold\x1f{seed}\x1f{me.id}\x1f{block}") % every == place
+    return int(labelling.drawn("gold place", seed, me.id, block) * every) == place
 
 
 def _unseen_gold(db: Connection, me: Person, seed: int) -> int | None:
     seen = set(db.execute(select(leases.c.item).where(leases.c.annotator == me.id, leases.c.turn == "gold")).scalars())
     left = [number for number in _known(db, me, "gold") if number not in seen]
-    return min(left, key=lambda number: _drawn(f"gold\x1f{seed}\x1f{me.id}\x1f{number}\x1f"), default=None)
-
-
-def _drawn(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return min(left, key=lambda number: labelling.drawn("gold item", seed, me.id, number), default=None)
 
 
 class ItemAddresses:
