@@ -10,7 +10,8 @@ of `compeer.safety.reader`. Sources:
     cases/*.jsonl                    sets that were opened in November 2026
 
 A fifth of the written conversations and of the second set, and half of the third (by hash of the first message, so that
-versions of one story stay together), go to dev.jsonl, on which thresholds are set. Nothing is read from any corpus.
+versions of one story stay together), and all of the sixth and the seventh set, whose authors wrote nothing else, go to
+dev.jsonl, on which thresholds are set. Nothing is read from any corpus.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from typing import Any
 HERE = Path(__file__).parent
 LEVEL = {"N": "none", "W": "watch", "H": "high", "E": "emergency", "O": "other danger"}
 _MARK = re.compile(r"\s*\{([NWHEO])\}\s*$")
+#: opened sets by authors who wrote nothing that is learned from: what is measured on them is not flattered by style
+OTHER_AUTHORS = ("sixth", "seventh")
 #: what stands between messages of a person that were written without replies
 _NODS = ("I see.", "Go on, I'm listening.", "Mm. Tell me more.")
 
@@ -109,6 +112,8 @@ def opened() -> Iterator[dict[str, Any]]:
 
 def held_out(row: dict[str, Any]) -> bool:
     """Whether thresholds are set on this row, and nothing is learned from it."""
+    if row["source"].startswith(OTHER_AUTHORS):
+        return True
     if row["source"] != "written" and not row["source"].startswith(("second", "third")):
         return False
     first = row["messages"][0]["content"].lower().rstrip("!.… ")

@@ -12,7 +12,7 @@ crisis_path         what we say at high risk, from data/crisis_replies.jsonl
 outgoing            what a model wrote, before it is shown (data/lexicon_out_*.txt, data/unfit_replies.json)
 helplines           numbers by country and danger (data/helplines.json)
 messages            banner, notice and other fixed words (data/messages.json)
-guard               a second opinion from a model, where one is configured
+guard               a language model that reads the conversation, where one is configured
 conversation_guard  all of it around each turn
 """
 

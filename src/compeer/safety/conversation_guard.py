@@ -24,6 +24,7 @@ emergency never.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -135,9 +136,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class ConversationGuard:
     """The safety of one conversation, or of all conversations of a server that remembers nothing.
 
-    `use_locale`: whether the machine's locale tells the country, as it does where the person sits at it. `model`: a
-    second opinion. `breaks`: reminds by time and by messages; None: by messages alone. `checked`: the supporter's
-    model has passed the check, so that its reply may be shown from watch on where it holds up.
+    `use_locale`: whether the machine's locale tells the country, as it does where the person sits at it. `model`: reads
+    the conversation before anything else does. `breaks`: reminds by time and by messages; None: by messages alone.
+    `checked`: the supporter's model has passed the check, so that its reply may be shown from watch on where it holds
+    up.
     """
 
     def __init__(
@@ -167,11 +169,9 @@ class ConversationGuard:
     async def assess(
         self, history: Sequence[Message], language: str, *, country: str | None = None, reader: Reader | None = None
     ) -> Assessment:
-        """Risk from everything that was said, the newest message last, and what follows from it. `reader`: a model
-        that reads the conversation; without one a small network does."""
-        if reader is None and self.model is not None:
-            reader = self.model.reader()
-        reader = reader or SmallReader()
+        """Risk from everything that was said, the newest message last, and what follows from it. `reader`: what reads
+        the conversation where no guard is configured; without one the small networks do."""
+        reader = self.model or reader or SmallReader()
         past, risk, newest_odds = await self._replay(history, language, reader)
         if not past:
             return Assessment()
@@ -244,7 +244,7 @@ class ConversationGuard:
                 asked = ("who_is_near",)
             asked = asked or open_question  # "are you going to tell my mum?" is no answer: the question stays open
             around = "\n".join(one.text for one in history[max(0, place - 4) : place])
-            reading = await self._read(turn.text, asked, risk, before, around)
+            reading = self._read(turn.text, asked, risk, before, around)
             about_self = bool(_ABOUT_SELF & set(asked))
             heard = None
             if place in odds:
@@ -259,7 +259,7 @@ class ConversationGuard:
                 told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
                 over = bool(told) and all(finding.past for finding in told)
                 reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk, over=over)
-                if not at_least(plain.level, "high"):
+                if not at_least(plain.level, "high") and not heard.trusted:
                     reading = _with_its_own_words(reading, risk, turn.text)
             if place in odds and not about_self and unsettling(odds[place], language):
                 unsettled += 1
@@ -281,6 +281,7 @@ class ConversationGuard:
     async def _odds_of(self, history: Sequence[Message], language: str, reader: Reader) -> dict[int, Odds]:
         """What the reader says after each message of the person, by its place; remembered."""
         found: dict[int, Odds] = {}
+        new: dict[int, tuple[bytes, list[dict[str, str]]]] = {}
         places = [place for place, turn in enumerate(history) if turn.speaker == "seeker"]
         messages: list[dict[str, str]] = []
         for place, turn in enumerate(history):
@@ -293,17 +294,19 @@ class ConversationGuard:
                 continue
             key = _digest(language, *(one["content"] for one in messages))
             odds = self._odds.get(key)
-            if odds is None and place in places[-MOST_ASKED:]:
-                odds = await reader.odds(messages, language)
-                if odds is not None:
-                    if len(self._odds) >= _MOST_READINGS:
-                        self._odds.clear()
-                    self._odds[key] = odds
             if odds is not None:
                 found[place] = odds
-        return found
+            elif place in places[-MOST_ASKED:]:
+                new[place] = key, messages.copy()
+        asked = await asyncio.gather(*(reader.odds(said, language) for _, said in new.values()))
+        for (place, (key, _)), odds in zip(new.items(), asked, strict=True):
+            if odds is not None:
+                if len(self._odds) >= _MOST_READINGS:
+                    self._odds.clear()
+                found[place] = self._odds[key] = odds
+        return dict(sorted(found.items()))
 
-    async def _read(
+    def _read(
         self, text: str, asked: tuple[Question, ...], risk: Risk, before: Sequence[str] = (), around: str = ""
     ) -> Reading:
         """A message where it stands, remembered."""
@@ -312,9 +315,6 @@ class ConversationGuard:
         found = self._readings.get(key)
         if found is None:
             found = read(text, "", risk, asked=asked, before=before, around=around)
-            if self.model is not None:
-                raised = await self.model.raised(text, found.finding)
-                found = msgspec.structs.replace(found, finding=raised)
             if len(self._readings) >= _MOST_READINGS:
                 self._readings.clear()
             self._readings[key] = found

@@ -39,7 +39,6 @@ import msgspec
 
 from compeer.errors import UserError
 from compeer.reasoning.ontology import words
-from compeer.safety.answers import Answer
 from compeer.safety.context import Reading, heard_in, questions_in
 from compeer.safety.levels import DANGER_OF, SUSPECTED, Finding, Level, Risk, at_least, lower, worst
 from compeer.safety.network import conversation_odds, sentence_odds
@@ -67,6 +66,11 @@ class Odds(msgspec.Struct, frozen=True):
 
 class Learned(Odds, frozen=True):
     """The same, by a model that has learned to read answers: it counts before the rules for answers."""
+
+
+class Trusted(Odds, frozen=True):
+    """The same, by a language model that an operator has configured to read (`guard`): it counts before the rules for
+    everything, and the likeliest of the five is what it says."""
 
 
 class Reader(Protocol):
@@ -235,7 +239,7 @@ class Told(msgspec.Struct, frozen=True):
     other: bool = False
     sure: bool = False
     unsure_kind: str = "hint"  # what a hint is that only the network of single messages heard
-    learned: bool = False  # of an answer, by `Learned`
+    trusted: bool = False  # by `Trusted`, or of an answer by `Learned`
 
 
 def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False) -> Told:
@@ -245,19 +249,23 @@ def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: boo
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
     """
-    learned = asked and isinstance(odds, Learned)
-    at = (LEARNED if learned else ASKED if asked else UNASKED)[_spoken(language)]
+    if isinstance(odds, Trusted):
+        word = WORDS[max(range(len(WORDS)), key=msgspec.structs.astuple(odds).__getitem__)]
+        other = word == "other"
+        return Told("high" if other else word, other, word == "none", trusted=True)  # type: ignore[arg-type]
+    trusted = asked and isinstance(odds, Learned)
+    at = (LEARNED if trusted else ASKED if asked else UNASKED)[_spoken(language)]
     if not first or odds.none < FIRST:
         if odds.emergency >= at.emergency:
-            return Told("emergency", learned=learned)
+            return Told("emergency", trusted=trusted)
         if odds.other >= at.other:
-            return Told("high", other=True, learned=learned)
+            return Told("high", other=True, trusted=trusted)
         if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
-            return Told("high", learned=learned)
+            return Told("high", trusted=trusted)
     # English hints are rarely wrong; in Chinese they first ask how the person is
     unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
     level: Level = "watch" if 1 - odds.none >= at.watch else "none"
-    return Told(level, False, odds.none >= at.harmless, unsure, learned)
+    return Told(level, False, odds.none >= at.harmless, unsure, trusted)
 
 
 def heed(
@@ -266,8 +274,8 @@ def heed(
     """A reading, with what the reader says. `plain`: what the lexicon alone finds. `texts`: the person's last messages,
     this one last. `asked`: it answers a question about safety. `risk`: what is known from before it.
     `over`: all that was told so far is of the past."""
-    if told.learned:
-        return _answered(reading, plain, told, texts, risk)
+    if told.trusted:
+        return _as_trusted(reading, plain, told, texts, risk, asked)
     if reading.said_no and (reading.firm or told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
         return reading
     if asked and reading.firm and (reading.answer == "no" or at_least(reading.finding.level, told.level)):
@@ -333,9 +341,9 @@ def heed(
     return msgspec.structs.replace(reading, finding=made, question=question, answer=answer, explained=explained)
 
 
-def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], risk: Risk) -> Reading:
-    """An answer as a model reads it that has learned to. What the lexicon found is softened by one step, no further."""
-    softened = plain.level if set(plain.kinds) & set(DANGER_OF) else lower(plain.level)
+def _as_trusted(reading: Reading, plain: Finding, told: Told, texts: Sequence[str], risk: Risk, asked: bool) -> Reading:
+    """A message as a model reads it whose word counts. What the lexicon found is softened by one step, no further."""
+    softened = plain.level if asked and set(plain.kinds) & set(DANGER_OF) else lower(plain.level)
     level = worst(told.level, softened)
     kinds = plain.kinds if at_least(softened, "watch") else ()
     if told.other and not set(kinds) & set(DANGER_OF):
@@ -344,9 +352,11 @@ def _answered(reading: Reading, plain: Finding, told: Told, texts: Sequence[str]
         kinds = kinds or ("hint",)
     elif at_least(told.level, "high"):
         kinds = (*kinds, *kinds_of(texts[-1], told.level))
-    question = reading.question or "desire"
-    harm = at_least(level, "high")  # asked whether they are safe, no is what alarms
-    answer: Answer = "unsure" if level == "watch" else "yes" if harm is (question != "safe_now") else "no"
+    question, answer = reading.question, reading.answer
+    harm = at_least(level, "high")
+    if asked:
+        question = question or "desire"  # asked whether they are safe, no is what alarms
+        answer = "unsure" if level == "watch" else "yes" if harm is (question != "safe_now") else "no"
     finding = msgspec.structs.replace(
         reading.finding,
         level=level,
