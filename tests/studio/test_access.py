@@ -322,15 +322,17 @@ def test_a_redirect_never_leads_away(local: str) -> None:
 
 
 def test_the_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
-    made = secret_of(None, tmp_path / "new")
-    assert secret_of(None, tmp_path / "new") == made and len(made) > 40
+    made = secret_of(tmp_path / "new")
+    assert secret_of(tmp_path / "new") == made and len(made) > 40
     path = tmp_path / "new" / "secret"
     assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in (tmp_path / "new").iterdir()] == ["secret"]
     path.chmod(0o644)
     with pytest.raises(UserError, match="chmod 600"):
-        secret_of(None, tmp_path / "new")
-    with pytest.raises(UserError, match="32"):
-        secret_of("short", tmp_path)
+        secret_of(tmp_path / "new")
+    path.chmod(0o600)
+    path.write_text("short")
+    with pytest.raises(UserError, match="damaged"):
+        secret_of(tmp_path / "new")
 
 
 def test_only_pictures_are_sent_and_only_from_their_folder(tmp_path: Path) -> None:

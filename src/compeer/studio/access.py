@@ -103,15 +103,11 @@ def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def secret_of(given: str | None, data: Path) -> str:
-    """The secret that signs sessions: given, or the one in the data folder, which is made when it is missing.
+def secret_of(data: Path) -> str:
+    """The secret in the data folder that signs sessions, made when it is missing.
 
     Only its owner can read the file. Deleting it ends every session.
     """
-    if given is not None:
-        if len(given) < 32:
-            raise UserError("The secret that signs sessions needs at least 32 characters.")
-        return given
     path = data / "secret"
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -47,7 +47,7 @@ def create_app(settings: StudioSettings, rooms: Sequence[Room] | None = None) ->
     """The studio for these settings; UserError where they do not go together. `rooms`: all of them by default."""
     check(settings)
     rooms = open_rooms(settings) if rooms is None else rooms
-    sessions = Sessions(access.secret_of(settings.secret, settings.data), secure=settings.secure)
+    sessions = Sessions(access.secret_of(settings.data), secure=settings.secure)
     links = Links(settings.token if settings.guarded else None, [room.links for room in rooms if room.links])
     app = FastAPI(title="Compeer studio", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings, app.state.pages = settings, Pages(rooms)

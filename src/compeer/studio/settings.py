@@ -48,8 +48,7 @@ class StudioSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8030
     public: str | None = None  # the address that others use, such as https://studio.example.org
     token: str | None = None  # of the coordinator's link; needed with `public`
-    secret: str | None = None  # signs sessions; without one it is made once and kept in `data`
-    data: Path = msgspec.field(default_factory=_data_home)
+    data: Path = msgspec.field(default_factory=_data_home)  # the secret that signs sessions, notes, ratings
     db: str | None = None  # labels and votes: a file, or an address of PostgreSQL
     items: tuple[Path, ...] = ()  # folders with items and pictures from which projects may be created
     runs: tuple[Path, ...] = ()

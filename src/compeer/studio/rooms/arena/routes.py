@@ -63,25 +63,25 @@ class ComparisonPages(AnnotatorPages):
 
 def add_comparing(router: APIRouter, annotator: AnnotatorPages) -> None:
     """The annotator's pages that only comparing has."""
-    asking, queue = annotator.asking, annotator.queue
+    queue = annotator.queue
 
-    @router.post("/compare/{name}")
+    @router.post("/compare/{key}")
     def hand_in(
         request: Request,
-        name: str,
+        key: str,
         form: FormName,
         choice: Annotated[Choice, Form()],
         note: Note = "",
         seconds: Seconds = None,
         shown: Seconds = None,
+        me: Person = Depends(annotator.asking),
     ) -> Response:
-        me = asking(request, name)
-        queue.submit(me, name, choice, seconds=took(seconds, shown), note=note, form=form)
+        queue.submit(me, key, choice, seconds=took(seconds, shown), note=note, form=form)
         return annotator.submitted(request)
 
-    @router.post("/compare/{name}/keep")
-    def keep(request: Request, name: str) -> Response:
-        return JSONResponse({"kept": queue.keep(asking(request, name), name)})
+    @router.post("/compare/{key}/keep")
+    def keep(key: str, me: Person = Depends(annotator.asking)) -> Response:
+        return JSONResponse({"kept": queue.keep(me, key)})
 
 
 #: the cases and replies of a new arena, and the folder from which pictures may come

@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from compeer.cer.item import read_items
 from compeer.errors import UserError
 from compeer.people import quality
+from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem
 from compeer.people.labelling_results import VALUES, item_by_name
 from compeer.people.projects import Project
@@ -37,15 +38,8 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.Ch
     asking = annotator.links.annotator
 
     @router.get("/practice")
-    def practise(request: Request) -> Response:
-        return shown(request, None)
-
     @router.get("/practice/{item}")
-    def again(request: Request, item: int) -> Response:
-        return shown(request, item)
-
-    def shown(request: Request, item: int | None) -> Response:
-        me = asking(request)
+    def practise(request: Request, item: int | None = None, me: Person = Depends(asking)) -> Response:
         found = queue.practice(me, item)
         if found is None:
             return RedirectResponse(annotator.work, 303)
@@ -54,16 +48,19 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.Ch
         return pages(request).page(request, "label/work.html", shown=round(time.time(), 3), **values)
 
     @router.post("/practice/{item}")
-    def answer(request: Request, item: int, given: Annotated[dict[str, Any], Depends(sent_answers)]) -> Response:
-        me = asking(request)
+    def answer(
+        request: Request,
+        item: int,
+        given: Annotated[dict[str, Any], Depends(sent_answers)],
+        me: Person = Depends(asking),
+    ) -> Response:
         found = queue.practice(me, item)
         asked: tuple[str, ...] = found.work.task.questions if found else ()
         queue.answer_practice(me, item, {name: value for name, value in given.items() if name in asked})
         return annotator.onward(request, f"/label/practice/{item}/explained")
 
     @router.get("/practice/{item}/explained")
-    def explained(request: Request, item: int) -> Response:
-        me = asking(request)
+    def explained(request: Request, item: int, me: Person = Depends(asking)) -> Response:
         found = queue.practice(me, item)
         if found is None or not found.explained:
             return RedirectResponse("/label/practice", 303)
@@ -71,8 +68,7 @@ def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.Ch
         return pages(request).page(request, "label/explained.html", practice=found, **values)
 
     @router.get("/practice/{item}/pictures/{number}")
-    def picture(request: Request, item: int, number: int) -> Response:
-        me = asking(request)
+    def picture(item: int, number: int, me: Person = Depends(asking)) -> Response:
         queue.practice(me, item)  # refuses what is no practice item
         return send_picture(queue.picture_of(me.project, item, number))
 

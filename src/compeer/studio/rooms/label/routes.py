@@ -8,7 +8,7 @@ Labels leave as CER items in JSON lines, or as a folder for Label Studio or Pota
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -52,6 +52,7 @@ from compeer.studio.rooms.workplace.coordinator import (
 )
 from compeer.studio.rooms.workplace.links import RoomLinks
 from compeer.studio.settings import StudioSettings
+from compeer.typed import from_plain
 
 
 def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
@@ -144,17 +145,16 @@ class LabelPages(AnnotatorPages):
 
 def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
     """The annotator's pages that only labelling has."""
-    asking, queue = annotator.asking, annotator.queue
+    queue = annotator.queue
 
-    @router.get("/items/{item}")
-    def look(request: Request, item: str) -> Response:
-        me = asking(request, item)
-        return annotator.show(request, me, queue.view(me, annotator.key(item)))
+    @router.get("/items/{key}")
+    def look(request: Request, key: str, me: Person = Depends(annotator.asking)) -> Response:
+        return annotator.show(request, me, queue.view(me, annotator.key(key)))
 
-    @router.post("/items/{item}")
+    @router.post("/items/{key}")
     def hand_in(
         request: Request,
-        item: str,
+        key: str,
         form: FormName,
         answers: Annotated[dict[str, Any], Depends(sent_answers)],
         note: Note = "",
@@ -162,25 +162,22 @@ def add_labelling(router: APIRouter, annotator: LabelPages) -> None:
         shown: Seconds = None,
         again: Annotated[bool, Form()] = False,
         guideline: Annotated[str, Form(max_length=100)] = "",
+        me: Person = Depends(annotator.asking),
     ) -> Response:
-        me = asking(request, item)
         given = GivenAnswers(answers, guideline)
-        queue.submit(me, annotator.key(item), given, seconds=took(seconds, shown), note=note, form=form)
+        queue.submit(me, annotator.key(key), given, seconds=took(seconds, shown), note=note, form=form)
         return annotator.onward(request, "/label/mine") if again else annotator.submitted(request)
 
-    @router.post("/items/{item}/draft")
-    def draft(request: Request, item: str, said: Annotated[dict[str, Any], Body()]) -> Response:
-        me = asking(request, item)
-        answers, note, seconds = said.get("answers"), said.get("note", ""), said.get("seconds", 0.0)
-        fits = isinstance(answers, Mapping) and isinstance(note, str) and isinstance(seconds, int | float)
-        if not fits or not isinstance(answers, Mapping):
-            raise RequestRefused(422, "invalid", "a draft of another form")
-        kept = queue.keep(me, annotator.key(item), Draft(answers, note, float(seconds)))
+    @router.post("/items/{key}/draft")
+    def draft(key: str, said: Annotated[dict[str, Any], Body()], me: Person = Depends(annotator.asking)) -> Response:
+        try:
+            kept = queue.keep(me, annotator.key(key), from_plain({"answers": None, **said}, Draft))
+        except msgspec.ValidationError:
+            raise RequestRefused(422, "invalid", "a draft of another form") from None
         return JSONResponse({"kept": kept})
 
     @router.get("/mine")
-    def own(request: Request) -> Response:
-        me = annotator.links.annotator(request)
+    def own(request: Request, me: Person = Depends(annotator.links.annotator)) -> Response:
         handed_in = [(one, datetime.fromtimestamp(one.finished, UTC)) for one in queue.handed_in(me)]
         found = [(one, f"{at:%Y-%m-%d %H:%M} UTC", annotator.addresses.shown(one.item)) for one, at in handed_in]
         return pages(request).page(

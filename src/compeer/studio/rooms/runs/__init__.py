@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compeer.evals.report.charts import FOLDER
 from compeer.studio.pages import Part, Room
-from compeer.studio.rooms.runs.routes import routes
+from compeer.studio.rooms.runs.routes import HELPERS, routes
 from compeer.studio.settings import StudioSettings
 
 
@@ -22,4 +22,5 @@ def open_room(settings: StudioSettings) -> Room:
         router=routes(settings) if settings.runs else None,
         roles=("coordinator",),
         uses=(Part(name="figure", folder=FOLDER),),
+        helpers=HELPERS,
     )

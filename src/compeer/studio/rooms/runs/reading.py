@@ -23,15 +23,15 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from compeer.dialogue.jsonl import replacing
 from compeer.errors import UserError
-from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, load_transcripts
+from compeer.evals.result import RESULT, TRANSCRIPTS, Result, Transcript, load_transcripts
 from compeer.reasoning import LABELS, STEPS, parse
 from compeer.reasoning.ontology import VOCABULARIES, Language
-from compeer.statistics import Figure
 from compeer.studio.access import RequestRefused
 from compeer.training.metrics import GrowingFile, MetricLog
 from compeer.training.run import Record
@@ -256,15 +256,9 @@ def _named(label: str, value: str | int, language: Language) -> str:
     return VOCABULARIES[label].get(str(value)).name(language) if label in VOCABULARIES else str(value)
 
 
-class EvaluationResult(msgspec.Struct, frozen=True):
+class EvaluationResult(Result, frozen=True):
     """The content of result.json; `problem` when it cannot be read."""
 
-    benchmark: str = ""
-    model: str = ""
-    comparable: dict[str, Any] = {}
-    figures: list[Figure] = []
-    setup: dict[str, Any] = {}
-    notes: list[str] = []
     problem: str | None = None
 
 
@@ -273,7 +267,7 @@ def _result(folder: Path, _: tuple[int, int]) -> EvaluationResult:
     try:
         return from_json((folder / RESULT).read_bytes(), EvaluationResult)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        return EvaluationResult(problem=str(error))
+        return EvaluationResult(benchmark="", model="", comparable={}, figures=(), problem=str(error))
 
 
 def _transcripts(folder: Path, _: tuple[int, int]) -> list[Transcript]:
@@ -322,14 +316,12 @@ class RunNotes:
 
     def write(self, found: RunFolder, text: str) -> None:
         """Keep a note; an empty one removes it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"{found.id}.md"
-        if text.strip():
-            part = file.with_suffix(".part")
-            part.write_text(text.strip() + "\n", encoding="utf-8")
-            part.replace(file)
-        else:
+        if not text.strip():
             file.unlink(missing_ok=True)
+            return
+        with replacing(file) as out:
+            out.write(f"{text.strip()}\n".encode())
 
 
 class RunLibrary:

@@ -34,6 +34,13 @@ COMPARED, CHOSEN = 8, 4  # runs side by side at most; metrics that are shown fir
 _LONG = 200_000  # characters of a text that is shown
 _KINDS = {"svg": "image/svg+xml", "csv": "text/csv; charset=utf-8", "tex": "application/x-tex"}
 Ids = Annotated[list[str] | None, Query(max_length=200)]
+HELPERS: dict[str, Callable[..., Any]] = {
+    "figure_words": figure_words,
+    "meaning": meaning,
+    "setup_rows": setup_rows,
+    "short": short,
+    "title_of": title_of,
+}
 
 
 def routes(settings: StudioSettings) -> APIRouter:
@@ -58,10 +65,8 @@ def routes(settings: StudioSettings) -> APIRouter:
         page = min(page, last)
         shown = [listed_run(library, one, say) for one in wanted[(page - 1) * PER_PAGE : page * PER_PAGE]]
         filters = {"q": q, "kind": kind, "state": state}
-        return pages(request).page(
-            request, "runs/list.html", lines=shown, filters=filters, count=len(wanted), number=page, last=last,
-            short=short, figure_words=figure_words, title_of=title_of,
-        )  # fmt: skip
+        values: dict[str, Any] = {"lines": shown, "filters": filters, "count": len(wanted)}
+        return pages(request).page(request, "runs/list.html", number=page, last=last, **values)
 
     @router.get("/compare")
     def compare(
@@ -82,7 +87,6 @@ def routes(settings: StudioSettings) -> APIRouter:
             "runs/compare.html",
             founds=founds,
             colours={one.id: at for at, one in enumerate(one for one in founds if one.kind == "training")},
-            title_of=title_of,
             lines=[listed_run(library, one, say) for one in founds],
             charts=[*metric_charts(trained, chosen, say), *evaluation_charts(founds, say)],
             files=_files(founds),
@@ -126,11 +130,6 @@ def routes(settings: StudioSettings) -> APIRouter:
             "found": found,
             "report": reading.report_of(found.path) is not None,
             "note": library.notes.read(found),
-            "short": short,
-            "figure_words": figure_words,
-            "meaning": meaning,
-            "title_of": title_of,
-            "setup_rows": setup_rows,
             "files": _files([found]),
         }
         if found.kind != "training":

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Depends, Form
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -129,8 +129,7 @@ class AnnotatorPages(ABC):
             return self.start(request)
 
         @router.post("/begin")
-        def begin(request: Request) -> Response:
-            me = links.annotator(request)
+        def begin(request: Request, me: Person = Depends(links.annotator)) -> Response:
             answer = RedirectResponse(self.work, 303)
             for name, value in ((self.begun, _mark(request)), (f"{self.begun}_project", str(me.project))):
                 answer.set_cookie(
@@ -139,8 +138,7 @@ class AnnotatorPages(ABC):
             return answer
 
         @router.get("/work")
-        def work(request: Request, done: bool = False) -> Response:
-            me = links.annotator(request)
+        def work(request: Request, done: bool = False, me: Person = Depends(links.annotator)) -> Response:
             if request.cookies.get(self.begun) != _mark(request):
                 return RedirectResponse(self.home, 303)
             if (first := self.before(me)) is not None and not me.paused:
@@ -156,8 +154,8 @@ class AnnotatorPages(ABC):
             return pages(request).page(request, f"{self.room}/idle.html", **values, **self.idle(me, mine))
 
         @router.get(f"{one}/skip")
-        def ask_skip(request: Request, key: str) -> Response:
-            queue.view(self.asking(request, key), self.key(key))
+        def ask_skip(request: Request, key: str, me: Person = Depends(self.asking)) -> Response:
+            queue.view(me, self.key(key))
             values: dict[str, Any] = {"key": key, "things": self.things, "reasons": REASONS}
             return pages(request).page(request, "workplace/skip.html", form=secrets.token_urlsafe(16), **values)
 
@@ -169,25 +167,23 @@ class AnnotatorPages(ABC):
             reason: Annotated[Reason, Form()] = "other",
             words: Annotated[str, Form(max_length=1000)] = "",
             distress: Annotated[bool, Form()] = False,
+            me: Person = Depends(self.asking),
         ) -> Response:
-            me = self.asking(request, key)
             why = f"{reason}: {words.strip()}" if words.strip() else reason
             queue.skip(me, self.key(key), "" if distress else why, distress=distress, form=form)
             return self.onward(request, f"{self.home}/rest" if distress else self.work)
 
-        @router.get("/rest")
+        @router.get("/rest", dependencies=[Depends(links.annotator)])
         def rest(request: Request) -> Response:
-            links.annotator(request)
             return pages(request).page(request, "workplace/rest.html")
 
         @router.post("/undo")
-        def undo(request: Request, form: FormName) -> Response:
-            me = links.annotator(request)
+        def undo(request: Request, form: FormName, me: Person = Depends(links.annotator)) -> Response:
             return self.onward(request, self.work if queue.undo(me, form=form) is not None else None)
 
         @router.get(f"{one}/pictures/{{number}}")
-        def picture(request: Request, key: str, number: int) -> Response:
-            return send_picture(queue.picture(self.asking(request, key), self.key(key), number))
+        def picture(key: str, number: int, me: Person = Depends(self.asking)) -> Response:
+            return send_picture(queue.picture(me, self.key(key), number))
 
 
 def send_picture(path: Path) -> Response:
