@@ -259,7 +259,7 @@ def test_a_real_judge_is_attacked_kept_and_resumed(tiny_model_dir: Path, tmp_pat
     out = tmp_path / "attack"
 
     def run(some: list[Item]) -> list[AttackedItem]:
-        return attack(LocalJudge(str(tiny_model_dir)), some, out, quiet=True)
+        return attack(LocalJudge(str(tiny_model_dir)), some, out)
 
     whole = run(short)
     assert [entry.id for entry in whole] == [item.id for item in short]

@@ -42,7 +42,6 @@ from compeer.cer.item import Item
 from compeer.cer.rewrite import origin
 from compeer.dialogue import write_json
 from compeer.errors import UserError
-from compeer.models.request import run
 from compeer.pipeline.stage import LiveLine
 from compeer.plotting import ACCENT, PAPER, QUIET, WARM, drawing, frame
 from compeer.reasoning import STEPS, parse, render_step
@@ -50,7 +49,7 @@ from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case, case_of_output
 from compeer.reward.evaluation.folder import append_rows, read_whole_rows, write_study
 from compeer.reward.evaluation.report import grid, percent
-from compeer.reward.judge import PARTS, Judge, Judgement, Orders
+from compeer.reward.judge import PARTS, Judge, Judgement, Orders, run_and_close
 from compeer.statistics import Figure, Resamples, interval
 from compeer.typed import from_json
 
@@ -254,24 +253,16 @@ def cases(item: Item) -> dict[str, Case]:
 
 
 def attack(
-    judge: Judge, items: Sequence[Item], out: Path | None = None, *, orders: Orders = "one", quiet: bool = False
+    judge: Judge, items: Sequence[Item], out: Path | None = None, *, orders: Orders = "one"
 ) -> list[AttackedItem]:
     """Have the judge judge honest and attacked outputs, and close it; one entry per item."""
-
-    async def work() -> list[AttackedItem]:
-        try:
-            return await _attacked(judge, usable(items), out, orders, quiet)
-        finally:
-            await judge.close()
-
-    return run(work())
+    return run_and_close(_attacked(judge, items, out, orders), [judge])
 
 
-async def _attacked(
-    judge: Judge, items: Sequence[Item], out: Path | None, orders: Orders, quiet: bool
-) -> list[AttackedItem]:
+async def _attacked(judge: Judge, items: Sequence[Item], out: Path | None, orders: Orders) -> list[AttackedItem]:
+    items = usable(items)
     done = [] if out is None else await _continued(judge, items, out, orders)
-    line = LiveLine(quiet=quiet, unit="items")
+    line = LiveLine(unit="items")
     line.say(f"{len(done):,} of {len(items):,} items are judged already." if done else "")
     with line.over(f"{judge.name} under attack", len(items), len(done)) as tell:
         for start in range(len(done), len(items), _PORTION):

@@ -31,9 +31,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from compeer.cer.item import QUESTIONS
 from compeer.errors import UserError
 from compeer.models.request import FailureKind
+from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import Language
 from compeer.reward.background_loop import BackgroundLoop
 from compeer.reward.case import Case, split_by_history, trial_case
@@ -229,9 +229,8 @@ class JudgeClient:
             raise JudgeError("nonsense", f"{self.judge.name} gave {problem}")
         return answers
 
-    async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> TrialResult:
+    async def _try(self, case: Case, orders: Orders | None = None, limit: float = math.inf) -> Judgement:
         """A trial case judged, or a JudgeError that says why not."""
-        began = time.monotonic()
         try:
             answer = (await self._ask([case], limit, orders))[0]
         except JudgeError as error:
@@ -243,7 +242,7 @@ class JudgeClient:
             reasons = [step.reason for step in answer.steps] + [pair.reason for pair in answer.pairs]
             example = next((f" It said: {text[:120]!r}." for text in reasons if text), "")
             raise JudgeError("nonsense", f"{self.judge.name} gave no verdict at all on an easy case.{example}")
-        return TrialResult(case.id, answer.total, time.monotonic() - began, answer)
+        return answer
 
     async def _is_back(self, step: _Step) -> bool:
         """Whether a judge that was dead answers again: one small case, a fraction of the budget."""
@@ -274,7 +273,7 @@ class JudgeClient:
         identity, judge = await self._identity(wait), self.judge
         if kind is not None and judge.kind != kind:
             raise UserError(f"{judge.name} is a judge of the kind {judge.kind}; {kind} is needed.")
-        tried: list[TrialResult] = []
+        tried: list[Judgement] = []
         warnings: list[str] = []
         for language in languages:
             good, bad = await self._try(trial_case("good", language)), await self._try(trial_case("bad", language))
@@ -284,7 +283,8 @@ class JudgeClient:
                     f"It gives the plainly good case in {language} {good.total} and the plainly bad one {bad.total}: "
                     "it has not learnt to judge, or does not know the language."
                 )
-            warnings += [f"It gave no verdict on {gap}." for one in (good, bad) for gap in _gaps(one, judge.kind)]
+            missing = [*_unanswered(good, judge.kind), *_unanswered(bad, judge.kind)]
+            warnings += [f"It gave no verdict on {what}." for what in missing]
         return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
 
     def _finish(self, step: _Step) -> list[Judgement]:
@@ -379,13 +379,6 @@ class _Step:
         return self.result
 
 
-class TrialResult(msgspec.Struct, frozen=True):
-    case: str
-    total: int
-    seconds: float
-    judgement: Judgement
-
-
 class JudgeCheck(msgspec.Struct, frozen=True):
     """What the judge is, to be recorded with what it judges, and how it judged the trial cases."""
 
@@ -393,15 +386,13 @@ class JudgeCheck(msgspec.Struct, frozen=True):
     kind: Kind
     fingerprint: str
     identity: dict[str, Any]
-    tried: tuple[TrialResult, ...]
+    tried: tuple[Judgement, ...]
     warnings: tuple[str, ...] = ()
 
 
-def _gaps(tried: TrialResult, kind: Kind) -> list[str]:
+def _unanswered(tried: Judgement, kind: Kind) -> list[str]:
     """Questions that a judge of this kind is asked and has not answered."""
-    answer = tried.judgement
-    values = [step.value for step in answer.steps]
-    missing = [f"the {step} of {tried.case}" for step, value in zip(QUESTIONS, values, strict=False) if value is None]
-    gaps = [] if kind == "orm" else missing
-    preferred = any(pair.preference for pair in answer.pairs)
-    return gaps + (["the replies of " + tried.case] if kind != "prm" and not preferred else [])
+    missing = [step for step, verdict in zip(STEPS, tried.steps, strict=True) if verdict.value is None]
+    asked = [] if kind == "orm" else missing
+    preferred = any(pair.preference for pair in tried.pairs)
+    return [f"the {name} of {tried.id}" for name in (asked if kind == "prm" or preferred else [*asked, "replies"])]

@@ -13,13 +13,13 @@ A judge is known by the hashes of its weights (`models.checkpoint.model_sha256`)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
 from compeer.cer.item import PastTurn, Preference, Question
-from compeer.models.request import FailureKind, NoAnswer
+from compeer.models.request import FailureKind, NoAnswer, run
 from compeer.reasoning import STEPS
 from compeer.reasoning.ontology import Language
 from compeer.reward.case import Case
@@ -27,6 +27,7 @@ from compeer.reward.conversation import JudgeThread, messages, threads
 from compeer.reward.scoring import GOOD, total
 from compeer.reward.verdict import PAIR_WORDS, PREFERENCES, STEP_WORDS, Kind, preference_of
 
+T = TypeVar("T")
 #: `one`: an order drawn from the case's id; `both`: each pair is shown twice and the probabilities are averaged
 Orders = Literal["one", "both", "candidate_first", "reference_first"]
 PARTS: tuple[str, ...] = (*STEPS, "preference", "format")
@@ -170,6 +171,19 @@ class Judge(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def run_and_close(work: Coroutine[Any, Any, T], judges: Iterable[Judge]) -> T:
+    """The result of work with judges, which are closed whatever becomes of it."""
+
+    async def close_afterwards() -> T:
+        try:
+            return await work
+        finally:
+            for judge in judges:
+                await judge.close()
+
+    return run(close_afterwards())
 
 
 def shown_orders(case: Case, orders: Orders) -> tuple[bool, ...]:

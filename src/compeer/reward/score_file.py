@@ -44,6 +44,7 @@ from compeer.statistics import Figure, share_figure
 from compeer.typed import from_json
 
 _REMOTE_BUDGET = 300.0  # seconds per window of a judge behind HTTP; a judge in this process has no limit
+_REQUESTS = 4  # in flight to a judge behind HTTP
 
 
 class OrderEffect(msgspec.Struct, frozen=True):
@@ -147,7 +148,6 @@ def score(
     limit: int | None = None,
     fresh: bool = False,
     budget: float | None = None,
-    concurrency: int = 4,
     kind: Kind | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -162,8 +162,9 @@ def score(
         raise UserError(f"{out} is the input itself; choose another --out.")
     remote = isinstance(judge, RemoteJudge)
     seconds = budget or (_REMOTE_BUDGET if remote else math.inf)
-    chunk = max(1, window // concurrency) if remote else 2 * window  # a judge in this process gets whole windows
-    client = JudgeClient(judge, budget=seconds, chunk=chunk, concurrency=concurrency if remote else 1, orders=orders)
+    # a service gets several pieces of a window at once, a judge in this process whole windows
+    concurrency, chunk = (_REQUESTS, max(1, window // _REQUESTS)) if remote else (1, 2 * window)
+    client = JudgeClient(judge, budget=seconds, chunk=chunk, concurrency=concurrency, orders=orders)
     try:
         identity = client.identity(wait=10.0)
         if kind is not None and client.judge.kind != kind:

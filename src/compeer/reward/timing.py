@@ -19,12 +19,11 @@ import numpy as np
 
 from compeer import __version__
 from compeer.errors import UserError
-from compeer.models.request import run
 from compeer.plotting import bars
 from compeer.reward.case import Case, split_by_history
 from compeer.reward.evaluation.folder import write_study
 from compeer.reward.evaluation.report import grid
-from compeer.reward.judge import Judge, Orders
+from compeer.reward.judge import Judge, Orders, run_and_close
 from compeer.statistics import Figure, Resamples, estimate, quotient
 
 PAPER = "The paper: 12.5 % more for UnifiReward than for PRM+ORM (0.004 s per round), on eight A800 with a 7B model."
@@ -73,15 +72,7 @@ def time_study(
     orders: Orders = "one",
 ) -> Timing:
     """Time the judges on the cases, `rounds` times over, relative to the first judge, and close them."""
-
-    async def work() -> list[Lap]:
-        try:
-            return await _laps(judges, cases, batch, rounds, orders)
-        finally:
-            for judge in judges.values():
-                await judge.close()
-
-    laps = run(work())
+    laps = run_and_close(_laps(judges, cases, batch, rounds, orders), judges.values())
     return Timing(
         version=__version__,
         cases=len(cases),

@@ -21,6 +21,7 @@ Shares therefore take Wilson's interval; for any other constant there is no inte
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -98,14 +99,28 @@ class Resamples:
         drawn = rng.multinomial(self.groups, shares, size=rounds) if self.groups else np.zeros((rounds, 0))
         self.weights: Floats = drawn.astype(np.float64)  # (rounds, groups)
 
+    def with_observed(self) -> Resamples:
+        """The same draws behind a first row in which every group stands once: what was observed.
+
+        A measure of all rows then gives the figure and its draws in one call.
+        """
+        found = copy.copy(self)
+        found.weights = np.vstack([np.ones((1, self.groups)), self.weights])
+        return found
+
     def tables(self, truth: Codes, told: Codes, classes: int, chosen: Flags | None = None) -> Floats:
-        """The count table (`classification.confusion`) of the chosen items: (rounds, classes, classes + 1)."""
+        """Counts of the chosen items by true and said class, the last one for no answer: (rounds, true, said).
+
+        >>> observed = Resamples(["a", "b", "b"]).with_observed()
+        >>> observed.tables(np.array([0, 0, 1]), np.array([0, 1, -1]), 2)[0].tolist()
+        [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
         kept = np.ones(len(truth), dtype=bool) if chosen is None else chosen
         width = classes + 1
         cells = truth[kept] * width + np.where(told[kept] < 0, classes, told[kept])
         places = self.places[kept] * (classes * width) + cells
-        sums = np.bincount(places, minlength=self.groups * classes * width)
-        return (self.weights @ sums.reshape(self.groups, -1).astype(np.float64)).reshape(-1, classes, width)
+        sums = np.bincount(places, minlength=self.groups * classes * width).astype(np.float64)
+        return (self.weights @ sums.reshape(self.groups, classes * width)).reshape(-1, classes, width)
 
     def mean(self, values: Floats) -> Floats:
         """The mean of one value per item. NaN values are left out."""

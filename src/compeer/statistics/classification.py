@@ -1,8 +1,9 @@
 """Measures of classification: count tables and F1, ROC and its area, calibration, McNemar's test.
 
-A count table has a row for each true class, a column for each predicted class, and one more column: no answer. A
-verdict that is missing is wrong like any other wrong verdict: it lowers the recall of its true class and adds to the
-precision of none. scikit-learn gives the same figures when the missing answer is a class of its own.
+A count table (`Resamples.tables`) has a row for each true class, a column for each predicted class, and one more
+column: no answer. A verdict that is missing is wrong like any other wrong verdict: it lowers the recall of its true
+class and adds to the precision of none. scikit-learn gives the same figures when the missing
+answer is a class of its own.
 
 Everything works on the last axes, so that a thousand resampled tables (`Resamples`) are measured in one call. A figure
 that does not exist (the recall of a class that never occurs) is NaN, never 0.
@@ -21,20 +22,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compeer.statistics import Codes, Flags, Floats, quotient
+from compeer.statistics import Flags, Floats, quotient
 
 BINS = 10
-
-
-def confusion(truth: Codes, told: Codes, classes: int) -> npt.NDArray[np.int64]:
-    """Counts by true class (rows) and said class (columns, the last one for no answer).
-
-    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, -1]), 2).tolist()
-    [[1, 1, 0], [0, 0, 1]]
-    """
-    width = classes + 1
-    cells = truth * width + np.where(told < 0, classes, told)
-    return np.bincount(cells, minlength=classes * width).reshape(classes, width).astype(np.int64)
 
 
 def weighted_f1(counts: npt.NDArray[Any]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,12 @@ NO_ANSWER = "no answer"
 
 def close(ours: float | None, theirs: float) -> bool:
     return math.isnan(theirs) if ours is None or math.isnan(ours) else ours == pytest.approx(theirs, abs=1e-12)
+
+
+def counted(truth: Sequence[int], told: Sequence[int], classes: int) -> np.ndarray:
+    """The count table of what was observed, each item a group of its own."""
+    observed = Resamples([str(number) for number in range(len(truth))], rounds=1).with_observed()
+    return observed.tables(np.array(truth, dtype=np.int64), np.array(told, dtype=np.int64), classes)[0]
 
 
 def theirs(truth: list, told: list, of: object = None) -> dict[str, float]:
@@ -114,7 +121,7 @@ def test_random_answers_give_the_figures_of_scikit_learn(classes: int, seed: int
     # uneven shares, so that classes are often missing from the truth, from the answers, or from both
     truth = rng.choice(classes, size, p=rng.dirichlet(np.full(classes, 0.5)))
     told = rng.choice(np.arange(-1, classes), size, p=rng.dirichlet(np.full(classes + 1, 0.5)))
-    counts = metrics.confusion(truth, told, classes)
+    counts = counted(truth, told, classes)
     for number in range(classes):
         expected = theirs(truth.tolist(), told.tolist(), of=number)
         assert close(float(metrics.recalls(counts)[number]), expected["recall"])
@@ -133,14 +140,14 @@ def test_random_answers_give_the_figures_of_scikit_learn(classes: int, seed: int
     ],
 )
 def test_missing_classes_give_what_scikit_learn_gives(truth: list[int], told: list[int]) -> None:
-    counts = metrics.confusion(np.array(truth), np.array(told), 2)
+    counts = counted(truth, told, 2)
     expected = theirs(truth, told, of=0)
     assert close(float(metrics.weighted_f1(counts)), expected["weighted_f1"])
     assert close(float(metrics.recalls(counts)[0]), expected["recall"])
 
 
 def test_figures_of_nothing_are_not_zero() -> None:
-    counts = metrics.confusion(np.array([], dtype=np.int64), np.array([], dtype=np.int64), 2)
+    counts = counted([], [], 2)
     assert math.isnan(metrics.weighted_f1(counts)) and math.isnan(metrics.accuracy(counts))
     assert math.isnan(curves.auc(np.zeros(0, dtype=bool), np.zeros(0)))
 

@@ -235,13 +235,13 @@ def test_a_stopped_run_asks_only_what_is_missing_or_failed(tmp_path: Path, tiny_
 
     folder = EvaluationFolder(tmp_path)
     folder.add_labelled_set("test", ITEMS[:4])
-    ask_judge(LocalJudge(str(tiny_model_dir)), folder, "tiny", quiet=True)
+    ask_judge(LocalJudge(str(tiny_model_dir)), folder, "tiny")
     file = next(tmp_path.glob("judgements/test/tiny.jsonl"))
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 4
     failed = msgspec.structs.replace(msgspec.json.decode(lines[1], type=Judgement), failure="time: no answer")
     file.write_bytes(lines[0] + msgspec.json.encode(failed) + b"\n" + lines[2] + lines[3][:40])
-    ask_judge(LocalJudge(str(tiny_model_dir)), folder, "tiny", quiet=True)
+    ask_judge(LocalJudge(str(tiny_model_dir)), folder, "tiny")
     after = file.read_bytes().splitlines()
     assert [json.loads(line)["id"] for line in after] == ["d01#1", "d01#2", "d01#3", "d01#2", "d02#1"]
     assert all(judgement.failure is None for judgement in folder.judgements("test", "tiny").values())

@@ -23,11 +23,10 @@ import msgspec
 from compeer.cer.item import Item, read_items
 from compeer.dialogue import read_rows, write_json, write_rows
 from compeer.errors import UserError
-from compeer.models.request import run
 from compeer.pipeline.stage import LiveLine
 from compeer.reward.case import case_of, split_by_history
 from compeer.reward.evaluation.measure import JudgeRole, by_label_source
-from compeer.reward.judge import Judge, Judgement, Orders
+from compeer.reward.judge import Judge, Judgement, Orders, run_and_close
 from compeer.reward.verdict import Kind
 from compeer.typed import from_json
 
@@ -165,27 +164,20 @@ def ask_judge(
     *,
     orders: Orders = "one",
     sets: Sequence[str] | None = None,
-    quiet: bool = False,
 ) -> JudgeEntry:
     """Have a judge judge every item of the folder's sets that it has not judged yet, and close it."""
 
-    async def work() -> JudgeEntry:
-        try:
-            entry = JudgeEntry(name=name, kind=judge.kind, orders=orders, identity=dict(await judge.identity()))
-            folder.add_judge(entry)
-            for set_name in sets or list(folder.run.sets):
-                await judge_set(set_name)
-            return entry
-        finally:
-            await judge.close()
+    async def judge_sets() -> JudgeEntry:
+        entry = JudgeEntry(name=name, kind=judge.kind, orders=orders, identity=dict(await judge.identity()))
+        folder.add_judge(entry)
+        for set_name in sets or list(folder.run.sets):
+            known = folder.judgements(set_name, name)
+            items = folder.items(set_name)
+            cases = [case_of(item) for item in items if item.id not in known or known[item.id].failure is not None]
+            with LiveLine(unit="items").over(f"{name} on {set_name}", len(cases)) as tell:
+                for portion in split_by_history(cases, _PORTION):
+                    folder.append(set_name, name, await judge.judge(cases[portion.start : portion.stop], orders=orders))
+                    tell(portion.stop)
+        return entry
 
-    async def judge_set(set_name: str) -> None:
-        known = folder.judgements(set_name, name)
-        left = [item for item in folder.items(set_name) if item.id not in known or known[item.id].failure is not None]
-        cases = [case_of(item) for item in left]
-        with LiveLine(quiet=quiet, unit="items").over(f"{name} on {set_name}", len(left)) as tell:
-            for portion in split_by_history(cases, _PORTION):
-                folder.append(set_name, name, await judge.judge(cases[portion.start : portion.stop], orders=orders))
-                tell(portion.stop)
-
-    return run(work())
+    return run_and_close(judge_sets(), [judge])

@@ -155,6 +155,7 @@ def measure(
     resamples = resamples or Resamples(dialogues_of(items))
     answers = {question: answers_to(items, judgements, question) for question in questions_of(kind)}
     draws: Draws = {}
+    rows = resamples.with_observed()
     result = JudgeResult(
         name=name,
         role=role,
@@ -162,9 +163,9 @@ def measure(
         items=len(items),
         dialogues=resamples.groups,
         failures=sum(item.id not in judgements or judgements[item.id].failure is not None for item in items),
-        questions={question: _question_result(given, resamples, draws) for question, given in answers.items()},
-        by_language=_by_part(answers, resamples, [item.language for item in items]),
-        by_source=_by_part(answers, resamples, [item.source for item in items]),
+        questions={question: _question_result(given, rows, draws) for question, given in answers.items()},
+        by_language=_by_part(answers, rows, [item.language for item in items]),
+        by_source=_by_part(answers, rows, [item.source for item in items]),
         position=position_effect(items, judgements, resamples) if "preference" in answers else None,
         label_source=items[0].label_source if items else None,
     )
@@ -267,44 +268,42 @@ def _dialogues(resamples: Resamples, chosen: Flags) -> int | None:
 def _question_result(
     given: QuestionAnswers, resamples: Resamples, draws: Draws, *, curves: bool = True
 ) -> QuestionResult:
-    """All figures of one question; their rounds go into `draws`."""
+    """All figures of one question; `resamples` begin with what was observed. The other rounds go into `draws`."""
     labelled, classes = given.labelled, len(given.classes)
-    counts = classification.confusion(given.truth[labelled], given.told[labelled], classes)
     tables = resamples.tables(given.truth, given.told, classes, labelled)
     measures = {
         "weighted_f1": classification.weighted_f1,
         "accuracy": classification.accuracy,
         "balanced_accuracy": classification.balanced_accuracy,
     }
-    values = {name: (float(figure(counts)), figure(tables)) for name, figure in measures.items()}
-    for number, called in enumerate(given.classes):
-        recall = float(classification.recalls(counts)[number])
-        values[f"recall_{called.lower()}"] = recall, classification.recalls(tables)[:, number]
-    if given.question == "preference":
-        truth, told = good(given.truth), good(given.told)
-        signs = classification.confusion(truth[labelled], told[labelled], 2)
-        sign_tables = resamples.tables(truth, told, 2, labelled)
-        for name in ("accuracy", "balanced_accuracy"):
-            values[f"sign_{name}"] = float(measures[name](signs)), measures[name](sign_tables)
-    positive, score, promised, came_true = _promises(given)
-    values |= _of_probabilities(given, resamples, positive, score, promised, came_true)
-    for name, (_, rounds) in values.items():
-        draws[given.question, name] = rounds
-    n = int(labelled.sum())
+    values = {name: measured(tables) for name, measured in measures.items()}
     # these are shares: where all answers are right, or none is, Wilson's interval over the dialogues stands
     independent: dict[str, int | None] = dict.fromkeys(("accuracy", "sign_accuracy"), _dialogues(resamples, labelled))
     for number, called in enumerate(given.classes):
+        values[f"recall_{called.lower()}"] = classification.recalls(tables)[:, number]
         independent[f"recall_{called.lower()}"] = _dialogues(resamples, labelled & (given.truth == number))
+    if given.question == "preference":
+        signs = resamples.tables(good(given.truth), good(given.told), 2, labelled)
+        values |= {f"sign_{name}": measures[name](signs) for name in ("accuracy", "balanced_accuracy")}
+    positive, score, promised, came_true = _promises(given)
+    bins = classification.binned(promised, came_true)
+    values |= {
+        "auc": resamples.auc(positive, score, given.scored),
+        "brier": resamples.mean(_brier_errors(given)),
+        "ece": classification.ece(resamples.sums(bins, given.scored)),
+    }
+    draws |= {(given.question, name): rounds[1:] for name, rounds in values.items()}
+    n = int(labelled.sum())
     return QuestionResult(
         items=n,
         unanswered=int((given.told[labelled] < 0).sum()),
         scored=int(given.scored.sum()),
         figures={
-            name: estimate(name, value, rounds, n, share_of=independent.get(name))
-            for name, (value, rounds) in values.items()
+            name: estimate(name, float(rounds[0]), rounds[1:], n, share_of=independent.get(name))
+            for name, rounds in values.items()
         },
         classes=given.classes,
-        confusion=counts.tolist(),
+        confusion=tables[0].astype(int).tolist(),
         roc=classification.roc(positive, score) if curves else [],
         reliability=classification.reliability(promised, came_true) if curves and len(promised) else [],
     )
@@ -318,27 +317,17 @@ def _promises(given: QuestionAnswers) -> tuple[Flags, Floats, Floats, Flags]:
     scored = given.scored
     truth, p = given.truth[scored], given.p[scored]
     if given.question == "preference":
-        best = p.argmax(axis=1) if len(p) else np.zeros(0, dtype=np.int64)
+        best = p.argmax(axis=1)
         return good(truth) == 1, p[:, _GOOD].sum(axis=1), p[np.arange(len(p)), best], best == truth
     return truth == 0, p[:, 0], p[:, 1], truth == 1
 
 
-def _of_probabilities(
-    given: QuestionAnswers, resamples: Resamples, positive: Flags, score: Floats, promised: Floats, came_true: Flags
-) -> dict[str, tuple[float, Floats]]:
-    """AUC, Brier score and ECE."""
+def _brier_errors(given: QuestionAnswers) -> Floats:
+    """The squared distance of each item's probabilities from the truth; NaN for an item without them."""
     scored = given.scored
-    if not scored.any():
-        nothing = np.full(len(resamples.weights), np.nan)
-        return {name: (float("nan"), nothing) for name in ("auc", "brier", "ece")}
     p, certain = given.p[scored], np.eye(len(given.classes))[given.truth[scored]]
     if given.question != "preference":
         p, certain = p[:, 1], certain[:, 1]
     errors = np.full(len(scored), np.nan)
     errors[scored] = classification.squared(p, certain)
-    bins = classification.binned(promised, came_true)
-    return {
-        "auc": (classification.auc(positive, score), resamples.auc(positive, score, scored)),
-        "brier": (float(np.nanmean(errors)), resamples.mean(errors)),
-        "ece": (float(classification.ece(bins.sum(axis=0))), classification.ece(resamples.sums(bins, scored))),
-    }
+    return errors
