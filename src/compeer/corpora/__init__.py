@@ -25,54 +25,31 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from compeer.corpora import avamerg, bundled, chinese, esconv, escot, mesc, open_cer, plain
 from compeer.corpora.reading import CorpusError, Rejected
 from compeer.dialogue import Dialogue
-from compeer.typed import from_json
 
-__all__ = ["CORPORA", "Corpus", "CorpusError", "Rejected", "corpus_named", "load"]
+__all__ = ["CORPORA", "CorpusError", "Importer", "Rejected", "corpus_named", "load"]
 
-
-class Corpus(msgspec.Struct, frozen=True):
-    load: Callable[..., Iterator[Dialogue | Rejected]]
-    licence: str
-    language: str
-    description: str
-    hub: str | None = None
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What the importer takes besides the path."""
-        return tuple(inspect.signature(self.load).parameters)[1:]
-
-
-_LOADERS: dict[str, tuple[Callable[..., Iterator[Dialogue | Rejected]], str]] = {
-    "esconv": (esconv.load, esconv.LICENCE),
-    "failed_esconv": (esconv.load_failed, esconv.FAILED_LICENCE),
-    "escot": (escot.load, escot.LICENCE),
-    "mesc": (mesc.load, mesc.LICENCE),
-    "avamerg": (avamerg.load, avamerg.LICENCE),
-    "soulchat": (chinese.load_soulchat, chinese.SOULCHAT_LICENCE),
-    "smile": (chinese.load_smile, chinese.SMILE_LICENCE),
-    "cpsycoun": (chinese.load_cpsycoun, chinese.CPSYCOUN_LICENCE),
-    "emollm": (chinese.load_emollm, chinese.EMOLLM_LICENCE),
-    "bundled": (bundled.load_corpus, bundled.LICENCE),
-    "open-cer": (open_cer.load_corpus, open_cer.LICENCE),
-    "plain": (plain.load, plain.LICENCE),
-}
-#: language, description and hub name of each are in corpora.json
-CORPORA: dict[str, Corpus] = {
-    name: Corpus(*_LOADERS[name], **about)
-    for name, about in from_json(
-        Path(__file__).with_name("corpora.json").read_bytes(), dict[str, dict[str, Any]]
-    ).items()
+Importer = Callable[..., Iterator[Dialogue | Rejected]]  # of a path and the corpus's own options
+CORPORA: dict[str, Importer] = {
+    "esconv": esconv.load,
+    "failed_esconv": esconv.load_failed,
+    "escot": escot.load,
+    "mesc": mesc.load,
+    "avamerg": avamerg.load,
+    "soulchat": chinese.load_soulchat,
+    "smile": chinese.load_smile,
+    "cpsycoun": chinese.load_cpsycoun,
+    "emollm": chinese.load_emollm,
+    "bundled": bundled.load_corpus,
+    "open-cer": open_cer.load_corpus,
+    "plain": plain.load,
 }
 
 
-def corpus_named(name: str) -> Corpus:
-    """The corpus of this name; CorpusError lists those that there are."""
+def corpus_named(name: str) -> Importer:
+    """The importer of this corpus; CorpusError lists those that there are."""
     if name not in CORPORA:
         raise CorpusError(name, "there is no such corpus", f"Known: {', '.join(CORPORA)}")
     return CORPORA[name]
@@ -80,9 +57,10 @@ def corpus_named(name: str) -> Corpus:
 
 def load(name: str, path: str | Path, **options: Any) -> Iterator[Dialogue | Rejected]:
     """The dialogues of a corpus, streamed. Options that are None count as not given."""
-    corpus = corpus_named(name)
+    importer = corpus_named(name)
     given = {option: value for option, value in options.items() if value is not None}
-    if unknown := sorted(set(given) - set(corpus.options)):
-        takes = ", ".join(corpus.options) or "none"
+    known = list(inspect.signature(importer).parameters)[1:]
+    if unknown := sorted(set(given) - set(known)):
+        takes = ", ".join(known) or "none"
         raise CorpusError(name, f"this corpus has no option {', '.join(unknown)}", f"Its options: {takes}")
-    return corpus.load(Path(path), **given)
+    return importer(Path(path), **given)
