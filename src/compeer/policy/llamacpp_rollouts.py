@@ -14,9 +14,9 @@ half a second. The outputs of one prompt are decoded side by side and share the 
   distribution. Each token comes with its log-probability there, and the loss is weighted with it
   (`trl_internals.correct`).
 - **A run can be repeated and resumed.** Draws depend on the seed, the step, the process and the place in the batch.
-  Rounding depends on what is decoded side by side and on what llama.cpp has read before, so as long as one prompt is
-  decoded at a time (`slots` no larger than the group; the default) outputs are the same to the bit. The number of
-  threads does not matter: it is chosen anew in each step from the cores that are free.
+  Rounding depends on what is decoded side by side and on what llama.cpp has read before. So one prompt is decoded at a
+  time, and outputs are the same to the bit. The number of threads does not matter: it is chosen anew in each step from
+  the cores that are free.
 
 llama.cpp also ends a turn at the model's other end tokens (for SmolLM2 `<|endoftext|>` and `<reponame>`); TRL counts
 such an output as cut off. A token that leaves a character half written (an emoji is often three tokens, a Chinese
@@ -31,7 +31,6 @@ import math
 import os
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +50,12 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 class LlamaCppRollout:
     """TRL's `rollout_func` for a Llama model with LoRA whose base is the file `weights`, by default the embedded one.
 
-    `slots`: outputs decoded side by side, by default those of one prompt. `ignore_end`: write until the limit. It runs
-    on all free cores, since torch waits meanwhile; $COMPEER_THREADS overrides.
+    `ignore_end`: write until the limit, for measuring. It runs on all free cores, since torch waits meanwhile;
+    $COMPEER_THREADS overrides.
     """
 
-    def __init__(self, weights: Path | None = None, *, slots: int | None = None, ignore_end: bool = False) -> None:
-        self.weights, self.slots, self.ignore_end = weights, slots, ignore_end
+    def __init__(self, weights: Path | None = None, *, ignore_end: bool = False) -> None:
+        self.weights, self.ignore_end = weights, ignore_end
         self._folder = tempfile.TemporaryDirectory(prefix="compeer-rollout-")  # for the adapter of the step
         self._server: LlamaServer | None = None
         self._trainer: Any = None
@@ -77,32 +76,23 @@ class LlamaCppRollout:
             share_prompts(trainer)
             self._trainer, self._now = trainer, None
         groups = [(ids, len(list(same))) for ids, same in itertools.groupby(prompts)]
-        slots = self.slots or max(count for _, count in groups)
+        slots = max(count for _, count in groups)
         longest = max(len(ids) for ids, _ in groups) + 1
         server = self._current(trainer, slots, longest + slots * (longest + trainer.max_completion_length))
         self._calls += 1
         # what the draws depend on: also which call of this step it is, where a step takes several
         key = f"{trainer.args.seed} {self._now} {trainer.accelerator.process_index} {self._calls}"
-        jobs, place = [], 0
+        samples: list[Sample] = []
         for ids, count in groups:
-            for start in range(0, count, slots):
-                jobs.append((ids, min(slots, count - start), _seed(key, place + start)))
-            place += count
-
-        def work(job: tuple[Ids, int, int]) -> list[Sample]:
-            ids, count, seed = job
-            return draw(
+            samples += draw(
                 server,
                 ids,
                 count,
-                seed=seed,
+                seed=_seed(key, len(samples)),
                 tokens=trainer.max_completion_length,
                 temperature=trainer.temperature,
                 ignore_end=self.ignore_end,
             )
-
-        with ThreadPoolExecutor(max(1, slots // max(count for _, count, _ in jobs))) as pool:
-            samples = list(itertools.chain.from_iterable(pool.map(work, jobs)))
         return [sample.ids for sample in samples], [sample.logprobs for sample in samples]
 
     def close(self) -> None:
