@@ -10,7 +10,6 @@ import contextlib
 import copy
 import hashlib
 import io
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
@@ -19,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.models.request import ModelError, image_bytes
+from compeer.models.request import ModelError, control_pattern, defused, image_bytes, parts_of
 from compeer.models.weights import SMALL, locate, of_base, remembered_sha256
 
 LOADING = threading.RLock()
@@ -97,7 +96,8 @@ class ChatTokenizer:
     def __init__(self, tokenizer: Any, processor: Any | None = None) -> None:
         self.tokenizer, self.processor = tokenizer, processor
         self._templater = processor if processor is not None and processor.chat_template else tokenizer
-        self.control = _control_tokens(tokenizer)
+        special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+        self.control = control_pattern(special | set(tokenizer.all_special_tokens))
         self.image_token: int | None = getattr(processor, "image_token_id", None)
 
     @property
@@ -115,16 +115,15 @@ class ChatTokenizer:
         return text
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Messages as the template expects them: parts for a vision model, text for the others, no control tokens."""
+        """Messages as the template expects them: parts for a vision model, text for the others, no control tokens.
+        Pictures keep their paths."""
         made: list[dict[str, Any]] = []
         for message in messages:
-            content = message["content"]
-            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            kept = [part if part["type"] == "image" else {**part, "text": self.defused(part["text"])} for part in parts]
-            if self.sees:
-                shown: Any = [{"type": "image"} if part["type"] == "image" else part for part in kept]
-            else:
-                shown = "\n".join(part["text"] for part in kept if part["type"] == "text")
+            kept = [
+                part if part["type"] == "image" else {**part, "text": self.defused(part["text"])}
+                for part in parts_of(message)
+            ]
+            shown = kept if self.sees else "\n".join(part["text"] for part in kept if part["type"] == "text")
             made.append({"role": message["role"], "content": shown})
         return made
 
@@ -134,13 +133,7 @@ class ChatTokenizer:
 
     def defused(self, text: str) -> str:
         """The text with every control token broken by a space."""
-        return self.control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
-
-
-def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
-    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    known = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
-    return re.compile("|".join(re.escape(token) for token in known if len(token) > 1) or "(?!)")
+        return defused(text, self.control)
 
 
 def takes_images(path: str) -> bool:

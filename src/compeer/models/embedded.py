@@ -39,7 +39,19 @@ import msgspec
 
 from compeer.models.llama_server import LlamaServer, Prompt, Slots, at_work
 from compeer.models.lora_gguf import check_base, control_tokens, converted
-from compeer.models.request import Answer, Ending, ModelError, Request, TooLong, Usage, first_token, images_of
+from compeer.models.request import (
+    Answer,
+    Ending,
+    ModelError,
+    Request,
+    TooLong,
+    Usage,
+    control_pattern,
+    defused,
+    first_token,
+    images_of,
+    parts_of,
+)
 from compeer.models.shipped import is_adapter
 from compeer.models.shipped import sha256 as adapter_sha256
 from compeer.models.weights import BASE, SMALL, Weights, as_floats, file_sha256, identify, locate, remembered_sha256
@@ -224,9 +236,8 @@ class Embedded:
         return None if request.adapter is None else self.number_of("replies")
 
     def _body(self, request: Request, text: str) -> dict[str, Any]:
-        harmless = self._template.defused if self._template else defused
         body: dict[str, Any] = {
-            "prompt": text + harmless(request.beginning),
+            "prompt": text + defused(request.beginning, self._template.control if self._template else _CONTROL),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -419,33 +430,23 @@ def chatml_prompt(messages: Messages, weights: Weights) -> Prompt:
 
 
 def _turn(message: dict[str, Any]) -> str:
-    return f"<|im_start|>{message['role']}\n{defused(text_of(message))}{_END}"
-
-
-def defused(text: str) -> str:
-    """The text with a space in every control token, so that it stays text."""
-    return _CONTROL.sub("< ", text)
+    return f"<|im_start|>{message['role']}\n{defused(text_of(message), _CONTROL)}{_END}"
 
 
 def text_of(message: dict[str, Any]) -> str:
-    content = message["content"]
-    return content if isinstance(content, str) else "\n".join(part["text"] for part in content if "text" in part)
+    return "\n".join(part["text"] for part in parts_of(message) if "text" in part)
 
 
 class OwnTemplate:
     """The chat template in a GGUF file, applied by llama.cpp."""
 
     def __init__(self, file: Path) -> None:
-        tokens = sorted(control_tokens(file), key=len, reverse=True)
-        self._control = re.compile("|".join(re.escape(token) for token in tokens) or "(?!)")
-
-    def defused(self, text: str) -> str:
-        return self._control.sub(lambda found: found[0][0] + " " + found[0][1:], text)
+        self.control = control_pattern(control_tokens(file))
 
     def prompt(self, server: LlamaServer, messages: Messages) -> Prompt:
         """The conversation, ready for the assistant's turn. Where the person's last message ends in the text is found
         by its words, since a template may write anything around them."""
-        plain = [{"role": one["role"], "content": self.defused(text_of(one))} for one in messages]
+        plain = [{"role": one["role"], "content": defused(text_of(one), self.control)} for one in messages]
         text = str(server.request("POST", "/apply-template", {"messages": plain})["prompt"])
         last = next((one["content"] for one in reversed(plain) if one["role"] == "user"), "").strip()
         place = text.rfind(last) if last else -1

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 from compeer.models.checkpoint import ChatTokenizer, Checkpoint, model_sha256, open_checkpoint, picture, takes_images
 from compeer.models.request import Answer, Ending, ModelError, Request, Usage, by_content, images_of
 from compeer.reasoning.grammar import Literal, after_prefix, regex
+from compeer.reasoning.stream import before_stop, certain_length
 
 #: settings of a checkpoint's own generation config that would fight with ours
 _GREEDY: dict[str, Any] = {"temperature": None, "top_p": None, "top_k": None, "repetition_penalty": 1.0}
@@ -271,8 +272,8 @@ class _Loaded:
         """Whether a stop string, the request's own limit or nobody waiting ends this answer."""
         stops = job.request.stop
         if job.on_text and not job.abandoned:
-            text, cut = _before_stop(self._text(written), stops)
-            certain = len(text) if cut else len(text) - _held(text, stops)
+            text, cut = before_stop(self._text(written), stops)
+            certain = len(text) if cut else certain_length(text, stops)
             if cut or not text.endswith("\ufffd"):  # half a character waits
                 job.tell(job.request.beginning + text[:certain])
         if job.stopped_at is None:
@@ -290,7 +291,7 @@ class _Loaded:
     def _answer(self, job: _Job, ids: list[int], prompt_tokens: int) -> Answer:
         ids = ids[: job.stopped_at]
         ended = any(token in self.ends for token in ids)
-        text, cut = _before_stop(self._text(ids), job.request.stop)
+        text, cut = before_stop(self._text(ids), job.request.stop)
         return Answer(
             text=job.request.beginning + text,
             finish="stop" if ended or cut or len(ids) < job.request.max_tokens else "length",
@@ -347,18 +348,3 @@ def _masked(logits: Any, bitmask: bytes) -> Any:
     # a model's vocabulary may be padded beyond the tokenizer's; `count` fills up with zeros
     bits = np.unpackbits(np.frombuffer(bitmask, dtype=np.uint8), count=logits.shape[-1], bitorder="little")
     return logits.masked_fill(torch.from_numpy(bits == 0).to(logits.device), float("-inf"))
-
-
-def _before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """The text up to the first stop string, and whether there was one."""
-    cuts = [place for stop in stops if (place := text.find(stop)) >= 0]
-    return text[: min(cuts, default=len(text))], bool(cuts)
-
-
-def _held(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end may still become a stop string.
-
-    >>> _held("and so\\nUs", ["\\nUser:"]), _held("and so", ["\\nUser:"])
-    (3, 0)
-    """
-    return max((size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])), default=0)

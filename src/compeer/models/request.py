@@ -12,6 +12,7 @@ import asyncio
 import base64
 import hashlib
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -187,15 +188,15 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
+def parts_of(message: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """The parts of a message; a plain text is one part."""
+    content: str | Sequence[dict[str, Any]] = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def images_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """Paths of all images in a conversation, in order."""
-    return [
-        part["path"]
-        for message in messages
-        if not isinstance(message["content"], str)
-        for part in message["content"]
-        if part["type"] == "image"
-    ]
+    return [part["path"] for message in messages for part in parts_of(message) if part["type"] == "image"]
 
 
 def image_bytes(path: str) -> bytes:
@@ -230,6 +231,17 @@ def by_content(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return with_images(
         messages, lambda path: {"type": "image", "sha256": hashlib.sha256(image_bytes(path)).hexdigest()}
     )
+
+
+def control_pattern(tokens: Iterable[str]) -> re.Pattern[str]:
+    """A pattern that finds these control tokens in a text; tokens of a single character are left out."""
+    longest_first = sorted((token for token in tokens if len(token) > 1), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+
+def defused(text: str, control: re.Pattern[str]) -> str:
+    """The text with a space in every control token, so that it stays text."""
+    return control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
 
 class Patience(msgspec.Struct, frozen=True):

@@ -69,8 +69,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
         """What is not as it was, in words; `self` is how it was."""
         changed = [name for name in ("input", "prompts") if getattr(self, name) != getattr(other, name)]
         found = [f"the {name} changed" for name in changed]
-        found += _changes("", {"stage": self.stage, "seed": self.seed}, {"stage": other.stage, "seed": other.seed})
-        return found + _changes("model ", self.models, other.models) + _changes("", self.params, other.params)
+        found += changes("", {"stage": self.stage, "seed": self.seed}, {"stage": other.stage, "seed": other.seed})
+        return found + changes("model ", self.models, other.models) + changes("", self.params, other.params)
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -154,13 +154,18 @@ def code_version(function: Callable[..., Any]) -> str:
     return compeer.__version__ + (f"+{hashed([Path(file).read_text()])[:12]}" if file and Path(file).exists() else "")
 
 
-def _changes(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def changes(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two sets of settings, in words; `kind` stands before each name.
+
+    >>> changes("model ", {"judge": "a", "seeker": "b"}, {"judge": "c", "seeker": "b"})
+    ['model judge was a, is c']
+    """
+
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return f"{values[name]!s:.80}" if name in values else "not set"
+
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return [f"{kind}{name} was {_brief(old, name)}, is {_brief(new, name)}" for name in names]
-
-
-def _brief(values: Mapping[str, Any], name: str) -> str:
-    return f"{values[name]!s:.80}" if name in values else "not set"
+    return [f"{kind}{name} was {shown(old, name)}, is {shown(new, name)}" for name in names]
 
 
 _EVERY = 0.5  # seconds between two notes of the state

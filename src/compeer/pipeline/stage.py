@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from compeer.models.request import Answer, Model, Request
+from compeer.models.request import Answer, Model, Request, parts_of
 from compeer.pipeline.ledger import Counts, Spent
 from compeer.typed import known
 
@@ -90,7 +90,8 @@ class Prompt(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         parts = [f"=== {self.row}, asks the {self.role} ==="]
         for message in self.request.messages:
-            parts.append(f"--- {message['role']} ---\n{_shown(message['content'])}")
+            shown = [part.get("text") or f"[image {part.get('path', '')}]" for part in parts_of(message)]
+            parts += [f"--- {message['role']} ---", *shown]
         if self.request.schema is not None:
             parts.append("--- answer: JSON of this schema ---\n" + msgspec.json.encode(self.request.schema).decode())
         return "\n".join(parts)
@@ -145,9 +146,7 @@ def tokens(request: Request) -> int:
     """Tokens of a request, roughly."""
     count = 0
     for message in request.messages:
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for part in parts:
+        for part in parts_of(message):
             text = part.get("text", "")
             wide = sum(sign > "\u2e7f" for sign in text)
             count += 4 + int((len(text) - wide) / 4 + wide / 1.5) if "text" in part else _PICTURE
@@ -301,9 +300,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def _shown(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text") or f"[image {part.get('path', '')}]" for part in content)

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from compeer.policy.redundancy import Embed
+from compeer.policy.redundancy import Embed, unit_vectors
 from compeer.reasoning.ontology import words
 
 
@@ -35,8 +35,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 def self_similarity(texts: Sequence[str], embed: Embed) -> float:
     """The mean cosine of every pair; 0 for fewer than two texts with words."""
-    present = [text for text in texts if text.strip()]
-    return mean_likeness([("", likeness(present, embed))]) if len(present) > 1 else 0.0
+    return mean_likeness([("", likeness(texts, embed))])
 
 
 class Likeness(msgspec.Struct):
@@ -47,13 +46,9 @@ class Likeness(msgspec.Struct):
 
 
 def likeness(texts: Sequence[str], embed: Embed) -> Likeness:
-    """The sum of the texts' unit vectors; empty ones are like nothing."""
+    """The sum of the texts' unit vectors, without empty texts."""
     present = [text for text in texts if text.strip()]
-    if not present:
-        return Likeness(0, [])
-    vectors = np.asarray(embed(present), dtype=np.float64)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return Likeness(len(present), vectors.sum(axis=0).tolist())
+    return Likeness(len(present), unit_vectors(present, embed).sum(axis=0).tolist() if present else [])
 
 
 def mean_likeness(parts: Iterable[tuple[str, Likeness]]) -> float:

@@ -40,6 +40,7 @@ import msgspec
 from compeer.cer.item import PastTurn
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
+from compeer.models.request import parts_of
 from compeer.policy import trl_internals
 from compeer.policy.composite import CompositeReward, PromptRecord, filled, read_record
 from compeer.policy.seeker import SAGE, MoodRules, Reaction, Seeker, outcome, relief
@@ -123,7 +124,7 @@ def begin(messages: Sequence[dict[str, Any]], rules: MoodRules) -> Talk:
     spoken = [one for one in messages if one["role"] in ("user", "assistant")]
     if not spoken or spoken[-1]["role"] != "user":
         raise UserError("A conversation with a seeker begins with a prompt that ends in the seeker's words.")
-    history = [PastTurn("seeker" if one["role"] == "user" else "supporter", _plain(one["content"])) for one in spoken]
+    history = [PastTurn("seeker" if one["role"] == "user" else "supporter", _plain(one)) for one in spoken]
     return Talk(language=detect(" ".join(turn.text for turn in history)), history=history, mood=rules.start)
 
 
@@ -137,12 +138,11 @@ def summary(talks: Sequence[Talk]) -> dict[str, float]:
     }
 
 
-def _plain(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    if any(part["type"] != "text" for part in content):
+def _plain(message: dict[str, Any]) -> str:
+    parts = parts_of(message)
+    if any(part["type"] != "text" for part in parts):
         raise UserError("Conversations with a simulated seeker are text only; leave out items with pictures.")
-    return "".join(part["text"] for part in content)
+    return "".join(part["text"] for part in parts)
 
 
 #: sequences of tokens in, what the policy adds to each out, with log-probabilities where the sampler knows them

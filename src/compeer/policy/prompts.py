@@ -24,7 +24,7 @@ from compeer.cer.item import Item, without_images
 from compeer.dialogue import messages, trim
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer, picture
-from compeer.models.request import images_of
+from compeer.models.request import images_of, with_images
 from compeer.policy.composite import PromptRecord
 from compeer.policy.grpo.config import GrpoConfig
 from compeer.reasoning import render, system_prompt
@@ -103,24 +103,27 @@ def prompts_of(
             counts["repeated"] += 1
             continue
         seen.add((item.dialogue, item.round))
-        try:
-            found.append(prompt_of(item, count, most, length, sees=sees))
-        except MissingPicture as error:
-            note_missing(error, counts)
-            continue
-        except UserError:
-            counts["too long"] += 1
-            continue
-        counts["shortened"] += found[-1].left_out > 0
+        if prompt := prompt_if_usable(item, count, most, length, counts, sees=sees):
+            found.append(prompt)
+            counts["shortened"] += prompt.left_out > 0
     counts["prompts"] = len(found)
     return found, counts
 
 
-def note_missing(error: MissingPicture, counts: dict[str, int]) -> None:
-    """Count an item whose picture is not there. The first is named, because what follows is likely the same mistake."""
-    if not counts.get("missing picture"):
-        print(f"{error} Items whose pictures are missing are left out.", file=sys.stderr, flush=True)
-    counts["missing picture"] = counts.get("missing picture", 0) + 1
+def prompt_if_usable(
+    item: Item, count: Count, most: int, length: Length, counts: dict[str, int], *, sees: bool
+) -> Prompt | None:
+    """`prompt_of`, or None for an item that is too long or whose picture is missing, which is counted in `counts`. The
+    first missing picture is named, because what follows is likely the same mistake."""
+    try:
+        return prompt_of(item, count, most, length, sees=sees)
+    except MissingPicture as error:
+        if not counts.get("missing picture"):
+            print(f"{error} Items whose pictures are missing are left out.", file=sys.stderr, flush=True)
+        counts["missing picture"] = counts.get("missing picture", 0) + 1
+    except UserError:
+        counts["too long"] += 1
+    return None
 
 
 def in_crisis(item: Item) -> bool:
@@ -167,34 +170,15 @@ def dataset(found: Sequence[Prompt], words: ChatTokenizer) -> Any:
     """The prompts as the trainer reads them. Both columns are JSON until a row is used."""
     import datasets
 
-    rows = [msgspec.structs.replace(one, messages=_chat(one.messages, words)).row for one in found]
+    rows = [msgspec.structs.replace(one, messages=words.chat(one.messages)).row for one in found]
     return datasets.Dataset.from_list(rows).with_transform(_decoded)
-
-
-def _chat(messages: list[dict[str, Any]], words: ChatTokenizer) -> list[dict[str, Any]]:
-    """The messages as the model's template expects them, pictures still as paths."""
-    paths = iter(images_of(messages))
-    chat = []
-    for message in words.chat(messages):
-        content = message["content"]
-        if not isinstance(content, str):
-            content = [{**part, "path": next(paths)} if part["type"] == "image" else part for part in content]
-        chat.append({"role": message["role"], "content": content})
-    return chat
 
 
 def _decoded(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
     decoded: dict[str, list[Any]] = {**batch}
     if "prompt" in batch:
-        decoded["prompt"] = [_opened(msgspec.json.decode(row)) for row in batch["prompt"]]
+        chats = map(msgspec.json.decode, batch["prompt"])
+        decoded["prompt"] = [
+            with_images(chat, lambda path: {"type": "image", "image": picture(path)}) for chat in chats
+        ]
     return decoded
-
-
-def _opened(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    for message in chat:
-        if not isinstance(message["content"], str):
-            message["content"] = [
-                {"type": "image", "image": picture(part["path"])} if part["type"] == "image" else part
-                for part in message["content"]
-            ]
-    return chat

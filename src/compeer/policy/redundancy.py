@@ -51,16 +51,8 @@ def tau(mean_length: float, alpha: float = 0.5, beta: float = 5.0) -> float:
 
 
 def similarities(replies: Sequence[str], history: Sequence[str], embed: Embed) -> tuple[list[float], list[float]]:
-    """s_in and s_hi of equation 6, one value a reply. All texts are embedded in one call; empty ones are not sent."""
-    if not replies:
-        return [], []
-    texts = [*replies, *history]
-    present = [number for number, text in enumerate(texts) if text.strip()]
-    if not present:
-        return [0.0] * len(replies), [0.0] * len(replies)
-    embedded = _normalised(np.asarray(embed([texts[number] for number in present]), dtype=np.float64))
-    vectors = np.zeros((len(texts), embedded.shape[1]))
-    vectors[present] = embedded
+    """s_in and s_hi of equation 6, one value per reply. All texts are embedded in one call."""
+    vectors = unit_vectors([*replies, *history], embed)
     own, before = vectors[: len(replies)], vectors[len(replies) :]
     cosines = own @ own.T
     np.fill_diagonal(cosines, 0.0)
@@ -88,7 +80,13 @@ def raised(reward: float, reweighted: float) -> bool:
     return reward < 0 and reweighted > reward
 
 
-def _normalised(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    normal: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return normal
+def unit_vectors(texts: Sequence[str], embed: Embed) -> Vectors:
+    """One row of length 1 per text. Empty texts are not embedded; their rows are zero."""
+    present = [number for number, text in enumerate(texts) if text.strip()]
+    if not present:
+        return np.zeros((len(texts), 1))
+    embedded = np.asarray(embed([texts[number] for number in present]), dtype=np.float64)
+    lengths = np.linalg.norm(embedded, axis=1, keepdims=True)
+    vectors = np.zeros((len(texts), embedded.shape[1]))
+    vectors[present] = np.divide(embedded, lengths, out=np.zeros_like(embedded), where=lengths > 0)
+    return vectors

@@ -23,9 +23,9 @@ from compeer.cer.item import Item, Split, read_items
 from compeer.config import load
 from compeer.errors import UserError
 from compeer.models.checkpoint import ChatTokenizer
-from compeer.policy.prompts import demonstration, note_missing, prompt_of, prompt_tokens, why_not_taught
+from compeer.policy.prompts import demonstration, prompt_if_usable, prompt_tokens, why_not_taught
 from compeer.reasoning.prompt import Length
-from compeer.training.encode import Example, MissingPicture, encode
+from compeer.training.encode import Example, encode
 from compeer.training.model import start_identity
 from compeer.training.sft import Plan
 
@@ -115,13 +115,8 @@ def examples(items: Iterable[Item], words: ChatTokenizer, config: SftConfig) -> 
         if config.pictures and not words.sees and any(turn.images for turn in item.history):
             counts["picture not seen"] = counts.get("picture not seen", 0) + 1
             continue
-        try:
-            prompt = prompt_of(item, tokens, config.max_prompt, config.length, sees=config.pictures)
-        except MissingPicture as error:
-            note_missing(error, counts)
-            continue
-        except UserError:
-            counts["too long"] += 1
+        prompt = prompt_if_usable(item, tokens, config.max_prompt, config.length, counts, sees=config.pictures)
+        if prompt is None:
             continue
         example = encode([*prompt.messages, {"role": "assistant", "content": output}], words, "last")
         mark = example.ids.tobytes() + "\0".join(example.images).encode()

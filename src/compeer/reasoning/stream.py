@@ -258,18 +258,25 @@ class StopStrings:
         self._held = ""
 
     def feed(self, piece: str, *, final: bool = False) -> str:
-        if self.reached or not self.stops:
-            return "" if self.reached else piece
-        text = self._held + piece
-        cut = min((place for stop in self.stops if (place := text.find(stop)) >= 0), default=-1)
-        if cut >= 0:
-            self.reached, self._held = True, ""
-            return text[:cut]
-        keep = 0 if final else self._undecided(text)
-        self._held = text[len(text) - keep :]
-        return text[: len(text) - keep]
+        if self.reached:
+            return ""
+        text, self.reached = before_stop(self._held + piece, self.stops)
+        certain = len(text) if final or self.reached else certain_length(text, self.stops)
+        self._held = text[certain:]
+        return text[:certain]
 
-    def _undecided(self, text: str) -> int:
-        """How many characters at the end may still become a stop string."""
-        sizes = (size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
-        return max(sizes, default=0)
+
+def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """The text up to the first stop string, and whether there was one."""
+    cuts = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(cuts, default=len(text))], bool(cuts)
+
+
+def certain_length(text: str, stops: Sequence[str]) -> int:
+    """How many characters of a growing text cannot be the beginning of a stop string.
+
+    >>> certain_length("and so\\nUs", ["\\nUser:"]), certain_length("and so", ["\\nUser:"])
+    (6, 6)
+    """
+    open_ends = [size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
+    return len(text) - max(open_ends, default=0)

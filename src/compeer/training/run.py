@@ -36,7 +36,7 @@ import compeer
 from compeer.config import dump_yaml
 from compeer.dialogue import lock, write_json, write_rows
 from compeer.errors import UserError
-from compeer.pipeline.ledger import measure
+from compeer.pipeline.ledger import changes, measure
 from compeer.typed import from_json
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
@@ -89,13 +89,17 @@ class Record(msgspec.Struct, kw_only=True):
     def differences(self, other: Record, free: Sequence[str] = ()) -> list[str]:
         """What is not as it was, in words; `self` is how it was. Settings in `free` may change."""
         found = [] if self.kind == other.kind else [f"it trains a {self.kind}, not a {other.kind}"]
-        found += _changes("", _flat(self.config), _flat(other.config), free)
+        settings = [
+            {name: value for name, value in _flat(record.config).items() if name.split(".")[0] not in free}
+            for record in (self, other)
+        ]
+        found += changes("", *settings)
         for role in {**self.data, **other.data}:
             before, now = (record.data.get(role, []) for record in (self, other))
             if [file.sha256 for file in before] != [file.sha256 for file in now]:
                 found.append(f"the {role} data was {_listed(before)}, is {_listed(now)}")
-        found += _changes("the base model's ", _flat(self.base), _flat(other.base), ())
-        found += _changes("the judge's ", _flat(self.judge or {}), _flat(other.judge or {}), ())
+        found += changes("the base model's ", _flat(self.base), _flat(other.base))
+        found += changes("the judge's ", _flat(self.judge or {}), _flat(other.judge or {}))
         return found
 
 
@@ -150,15 +154,6 @@ def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         else:
             flat[above + name] = value
     return flat
-
-
-def _changes(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], free: Sequence[str]) -> list[str]:
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name) and name.split(".")[0] not in free]
-    return [f"{kind}{name} was {_brief(old, name)}, is {_brief(new, name)}" for name in names]
-
-
-def _brief(values: Mapping[str, Any], name: str) -> str:
-    return f"{values[name]!s:.60}" if name in values else "not set"
 
 
 def _listed(files: Sequence[DataFile]) -> str:

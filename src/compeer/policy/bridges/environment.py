@@ -34,6 +34,7 @@ from compeer.config import read_yaml
 from compeer.dialogue import read_rows
 from compeer.errors import UserError
 from compeer.models.embedding import Embedder
+from compeer.models.request import parts_of
 from compeer.policy.composite import CompositeReward, Scored, read_record
 from compeer.policy.grpo.arguments import find_start
 from compeer.policy.grpo.config import GrpoConfig, config_of
@@ -101,8 +102,7 @@ def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[s
     """
     made, images = [], []
     for message in messages:
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        parts = parts_of(message)
         images += [part["path"] for part in parts if part["type"] == "image"]
         text = "".join(PLACE if part["type"] == "image" else part["text"].replace(PLACE, "< image>") for part in parts)
         made.append({"role": message["role"], "content": text})

@@ -15,8 +15,8 @@ gets worse.
 `HeldOut` is for a second judge, on which the policy is not trained, so that over-optimisation shows. Every so many
 steps the policy answers a set of held-out prompts, always the same ones with the same random numbers, and both judges
 score the answers. While the policy really improves, both curves rise. When only the training judge's rises, the policy
-has learnt what that judge likes. Scores are sums of the reward's parts before equation 5, with the run's weights. A
-prompt that either judge did not answer is counted and left out of both means.
+has learnt what that judge likes. Scores are sums of the judged parts of the reward before equation 5, with the run's
+weights. A prompt that either judge did not answer is counted and left out of both means.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ from typing import Any
 
 import msgspec
 
-from compeer.policy.composite import Judging, RewardSettings, read_record, text_of
-from compeer.reasoning import parse
-from compeer.reward.case import Case, case_of_parsed
-from compeer.reward.judge import Judgement
+from compeer.policy.composite import CompositeReward, Judging, RewardSettings, read_record, text_of
+from compeer.reward.judge import PARTS
 from compeer.typed import from_json
 
 CERTAIN = 4.0  # standard errors
@@ -177,7 +175,9 @@ class HeldOut:
     """Collects the answers of one evaluation and compares the judges on them."""
 
     def __init__(self, training: Judging | None, second: Judging, settings: RewardSettings = RewardSettings()) -> None:
-        self.training, self.second, self.settings = training, second, settings
+        weights = {name: value for name, value in settings.weights.items() if name in PARTS}
+        judged = msgspec.structs.replace(settings, reweight=False, weights=weights)
+        self._rewards = [CompositeReward(judge, settings=judged) for judge in (training, second)]
         self.answers: list[Answered] = []
         self._first: Mapping[str, float] | None = None
 
@@ -186,15 +186,13 @@ class HeldOut:
 
     def score(self, prompt_record: Sequence[str], completions: Sequence[Any]) -> list[float]:
         """Both judges on a batch; returns the training judge's scores."""
-        cases = []
-        for row, completion in zip(prompt_record, completions, strict=True):
-            known = read_record(row)
-            parsed = parse(text_of(completion))
-            cases.append(case_of_parsed(known.id, known.language, known.history, known.reference, parsed))
-        training, second = (self._totals(judge, cases) for judge in (self.training, self.second))
-        for case, completion, one, two in zip(cases, completions, training, second, strict=True):
-            self.answers.append(Answered(case.id, text_of(completion), one, two))
-        return [0.0 if value is None else value for value in training]
+        records = list(map(read_record, prompt_record))
+        groups = [(record, [text_of(one)]) for record, one in zip(records, completions, strict=True)]
+        training, second = (reward.score(groups) for reward in self._rewards)
+        for record, *rows in zip(records, training, second, strict=True):
+            totals = [row.total if row.failure is None else None for row in rows]
+            self.answers.append(Answered(record.id, rows[0].output, *totals))
+        return [row.total for row in training]
 
     def compare(self, gather: Callable[[list[Answered]], list[Answered]] = lambda rows: rows) -> dict[str, float]:
         """Both means over all processes, the gap between them and its standard error."""
@@ -240,13 +238,3 @@ class HeldOut:
                 name.removeprefix("eval_"): value for name, value in line.items() if name.startswith("eval_judge/")
             }
             self.see(int(line.get("step", 0)), found)
-
-    def _totals(self, judge: Judging | None, cases: list[Case]) -> list[float | None]:
-        if judge is None:
-            judgements = [Judgement(id=case.id, complete=case.complete) for case in cases]
-        else:
-            judgements = judge.judge_all(cases)
-        return [
-            None if one.failure is not None else self.settings.total(one.parts(self.settings.soft))
-            for one in judgements
-        ]

@@ -43,18 +43,12 @@ class StepLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: int
     group: int
-    processes: int
     micro_batch: int
     accumulation: int
 
     @property
-    def outputs(self) -> int:
-        """Of all processes together."""
-        return self.batch * self.group
-
-    @property
     def share(self) -> int:
-        """Outputs of one process."""
+        """Outputs per process."""
         return self.micro_batch * self.accumulation
 
 
@@ -64,8 +58,8 @@ def plan(
     """The layout of a step, or a UserError with the arithmetic that does not work out.
 
     >>> layout = plan(batch=32, group=4, processes=2)
-    >>> layout.outputs, layout.processes, layout.micro_batch, layout.accumulation
-    (128, 2, 8, 8)
+    >>> layout.share, layout.micro_batch, layout.accumulation
+    (64, 8, 8)
     """
     for name, value in (("batch", batch), ("micro_batch", micro_batch), ("accumulation", accumulation)):
         if value is not None and value < 1:
@@ -97,7 +91,7 @@ def plan(
             f"x {group} outputs / {processes} processes = {share}{split}. Leave one of them out, or set "
             f"accumulation to {times}."
         )
-    return StepLayout(batch=batch, group=group, processes=processes, micro_batch=micro_batch, accumulation=times)
+    return StepLayout(batch=batch, group=group, micro_batch=micro_batch, accumulation=times)
 
 
 def _divided(share: int, by: int, name: str, batch: int, group: int, processes: int) -> int:
