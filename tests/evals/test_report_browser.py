@@ -267,10 +267,10 @@ def test_series_are_seen_and_the_words_in_tinted_cells_can_be_read() -> None:
 
 def test_text_has_contrast_in_both_themes() -> None:
     css = (Path(__file__).parents[2] / "src/compeer/evals/report/page.css").read_text(encoding="utf-8")
-    blocks = re.findall(r":root(?:\[data-theme=\"dark\"\])? \{(.*?)\}", css, re.DOTALL)[:2]
-
-    for block in blocks:
-        colours = dict(re.findall(r"--([\w-]+): (#[0-9A-F]{6})", block))
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", css)
+    assert len(pairs) > 8
+    for theme in (1, 2):
+        colours = {pair[0]: pair[theme] for pair in pairs}
         for text in ("ink", "quiet", "accent", "warm-text"):
             for ground in ("paper", "surface", "wash"):
                 assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)

@@ -24,13 +24,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from compeer.cer.item import Item, PastTurn, chat_history, items_at
+from compeer.cer.item import Item, chat_history, items_at
 from compeer.corpora import bundled
 from compeer.dialogue import rounds
 from compeer.errors import UserError
 from compeer.evals import strategy_readers
 from compeer.evals.language.measure import people_of
-from compeer.evals.language.outputs import Output, read_outputs
+from compeer.evals.language.outputs import Output, read_outputs, stated_strategy
 from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, save_result
 from compeer.models import Answer, CachedModel, Failure, Model, RequestCache, ask_all, open_model, request_for, run
 from compeer.models.embedding import Embedder
@@ -329,10 +329,8 @@ def _judged(
 def _output(tried: TriedPin) -> Output:
     assert tried.parsed is not None
     moment = tried.trial.moment
-    strategy = tried.parsed.labels.get("strategy")
-    before = tuple(PastTurn(turn.speaker, turn.text) for turn in moment.history)
-    stated = (str(strategy),) if strategy else ()
-    return Output(tried.trial.id, moment.id, moment.language, tried.parsed.response, before, strategies=stated)
+    reply, stated = tried.parsed.response, stated_strategy(tried.parsed)
+    return Output(tried.trial.id, moment.id, moment.language, reply, moment.history, strategies=stated)
 
 
 def _scored(

@@ -23,7 +23,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
-from math import isnan, nan
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -267,11 +267,9 @@ def esc_eval_ratings(
         about = {"card": card.base, "source": card.source, "topic": card.res}
         about = {name: text for name, text in about.items() if text}
         transcript = Transcript(calls.case, card.tongue, tuple(said), scores, end="rounds", about=about)
-        done = Finished(transcript, replies, counts)
-        launch.report_finished(done)
         row = averaged(transcript, rating_judges([transcript]))
-        given = {DIMENSIONS[key]: nan if value is None else value * RATING_SCALE for key, value in row.items()}
-        return Score(value=given, metadata={"finished": msgspec.to_builtins(done)})
+        given = {DIMENSIONS[key]: None if value is None else value * RATING_SCALE for key, value in row.items()}
+        return launch.finished_score(Finished(transcript, replies, counts), given)
 
     return score
 

@@ -20,8 +20,9 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ import msgspec
 from inspect_ai import Task, eval_async
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import Model
-from inspect_ai.scorer import Scorer
+from inspect_ai.scorer import Score, Scorer
 from inspect_ai.solver import Solver
 from inspect_ai.util import display_type
 
@@ -157,6 +158,13 @@ def report_finished(done: Finished) -> None:
     """Tell the run's journal, if there is one, that nothing more can happen to this dialogue."""
     for listener in _listeners:
         listener(done)
+
+
+def finished_score(done: Finished, values: Mapping[str, float | None]) -> Score:
+    """Report a dialogue and give Inspect its scores, with NaN where there is no number."""
+    report_finished(done)
+    shown = {name: nan if value is None else value for name, value in values.items()}
+    return Score(value=shown, metadata={"finished": msgspec.to_builtins(done)})
 
 
 def _run(

@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from compeer.cer.item import PastTurn, read_items
+from compeer.cer.item import PastTurn, read_items, said
 from compeer.dialogue import Dialogue, read_rows, rounds, turns
 from compeer.errors import UserError
 from compeer.evals.result import RESULT, TRANSCRIPTS, Transcript, TranscriptTurn, load_result
-from compeer.reasoning import parse
+from compeer.reasoning import Parsed, parse
 from compeer.reasoning.ontology import Language, detect
 
 
@@ -96,20 +96,20 @@ def of_dialogue(dialogue: Dialogue) -> list[Output]:
             dialogue.id,
             dialogue.language,
             one.supporter.text,
-            tuple(PastTurn(turn.speaker, turn.text) for turn in one.history),
+            tuple(map(said, one.history)),
             strategies=one.supporter.strategies,
         )
         for one in rounds(dialogue)
     ]
 
 
-def stated_strategy(reasoning: str | None) -> tuple[str, ...]:
-    """The strategy on the labelled line of a turn's raw thinking, if there is one.
+def stated_strategy(parsed: Parsed) -> tuple[str, ...]:
+    """The strategy on the labelled line of an output, if there is one.
 
-    >>> stated_strategy("<strategy>\\nAsk first.\\nStrategy: question\\n</strategy>")
+    >>> stated_strategy(parse("<strategy>\\nAsk first.\\nStrategy: question\\n</strategy>"))
     ('question',)
     """
-    found = parse(reasoning).labels.get("strategy") if reasoning else None
+    found = parsed.labels.get("strategy")
     return (str(found),) if found else ()
 
 
@@ -117,12 +117,11 @@ def _of_transcript(transcript: Transcript) -> list[Output]:
     language: Language = "zh" if transcript.language == "zh" else "en"
     before: list[PastTurn] = []
     outputs = []
-    for said in transcript.said:
-        if said.speaker == "supporter":
-            strategies = stated_strategy(said.reasoning)
-            name = transcript.id
-            outputs.append(Output(name, name, language, said.text, tuple(before), strategies=strategies))
-        before.append(PastTurn("supporter" if said.speaker == "supporter" else "seeker", said.text))
+    for turn in transcript.said:
+        if turn.speaker == "supporter":
+            stated, name = stated_strategy(parse(turn.reasoning or "")), transcript.id
+            outputs.append(Output(name, name, language, turn.text, tuple(before), strategies=stated))
+        before.append(PastTurn("supporter" if turn.speaker == "supporter" else "seeker", turn.text))
     return outputs
 
 
@@ -139,7 +138,7 @@ def _of_items(path: Path, limit: int | None) -> Outputs:
             item.candidate.response,
             item.history,
             item.reference,
-            (thought.strategy.strategy,) if thought else stated_strategy(item.candidate.raw),
+            (thought.strategy.strategy,) if thought else stated_strategy(parse(item.candidate.raw or "")),
             item.reference_strategies,
         )
         outputs.append(output)
@@ -151,7 +150,6 @@ def _of_items(path: Path, limit: int | None) -> Outputs:
 
 def _of_line(line: OutputLine, number: int) -> Output:
     parsed = parse(line.reply)
-    strategy = parsed.labels.get("strategy")
     return Output(
         line.id or f"line {number}",
         line.dialogue or line.id or f"line {number}",
@@ -159,17 +157,17 @@ def _of_line(line: OutputLine, number: int) -> Output:
         parsed.response,
         line.history,
         line.reference,
-        (str(strategy),) if strategy else (),
+        stated_strategy(parsed),
     )
 
 
 def _transcript(output: Output) -> Transcript:
     about = {"reference": output.reference} if output.reference else {}
-    said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in output.history)
-    said = (*said, TranscriptTurn("supporter", output.reply))
-    return Transcript(output.case, output.language, said, group=output.dialogue, about=about)
+    before = (TranscriptTurn(turn.speaker, turn.text) for turn in output.history)
+    spoken = (*before, TranscriptTurn("supporter", output.reply))
+    return Transcript(output.case, output.language, spoken, group=output.dialogue, about=about)
 
 
 def _dialogue_transcript(dialogue: Dialogue) -> Transcript:
-    said = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in turns(dialogue))
-    return Transcript(dialogue.id, dialogue.language, said, about={"source": dialogue.source})
+    spoken = tuple(TranscriptTurn(turn.speaker, turn.text) for turn in turns(dialogue))
+    return Transcript(dialogue.id, dialogue.language, spoken, about={"source": dialogue.source})

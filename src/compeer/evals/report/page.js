@@ -97,7 +97,6 @@
     while (select.options.length > 1) select.remove(1);
     for (const [value, text] of values) { const option = make("option", "", text); option.value = value; select.append(option); }
     select.parentElement.hidden = values.length < 2;
-    select.parentElement.style.display = values.length < 2 ? "none" : "";
   };
   const LANGUAGES = { en: "English", zh: "Chinese" };
   const ENDS = { content: "content", lost: "gave up", goodbye: "said goodbye", turns: "turn limit reached", rounds: "turn limit reached" };
@@ -114,7 +113,6 @@
     }
     if (!score) $("order").value = "";
     $("order").parentElement.hidden = !score;
-    $("order").parentElement.style.display = score ? "" : "none";
     state.page = 0;
     find();
   }
@@ -145,7 +143,6 @@
     $("before").disabled = page === 0;
     $("after").disabled = from + some.length >= found.length;
     $("before").parentElement.hidden = found.length <= PER_PAGE;
-    $("before").parentElement.style.display = found.length <= PER_PAGE ? "none" : "";
   }
 
   function entry(sample) {

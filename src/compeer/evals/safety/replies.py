@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,8 +180,8 @@ def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None 
             scores |= {f"replies/{name}": WORTH[verdict] for name, verdict in told.items() if name != "why"}
             about |= {"judge": told["why"]} if told else {}
         transcript = Transcript(calls.case, case.language, tuple(said), scores, about=about)
-        launch.report_finished(Finished(transcript, counts=dict(calls.counts)))
-        return Score(value={name: nan if (value := scores.get(name)) is None else value for name in SCORES})
+        done = Finished(transcript, counts=dict(calls.counts))
+        return launch.finished_score(done, {name: scores.get(name) for name in SCORES})
 
     return score
 

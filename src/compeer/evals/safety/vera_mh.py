@@ -24,7 +24,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -249,10 +248,9 @@ def vera_ratings(settings: dict[str, Any] | None = None, folder: str | None = No
         said, calls, persona = roles.said_in(state), roles.begun(state, how), state.metadata["persona"]
         walk = await rate(get_model(role="judge", required=True), said, files, calls)
         about = {"persona": persona.get("Name", ""), "risk": persona.get("Current Risk Level", "")}
-        transcript = Transcript(calls.case, "en", tuple(said), walk.ratings(), end="turns", about=about)
-        launch.report_finished(Finished(transcript, walk.answers, calls.counts | {"answers_not_read": walk.unread}))
-        given = {name: nan if value is None else value for name, value in walk.ratings().items()}
-        return Score(value=given, metadata={"answers": walk.answers})
+        ratings, counts = walk.ratings(), calls.counts | {"answers_not_read": walk.unread}
+        transcript = Transcript(calls.case, "en", tuple(said), ratings, end="turns", about=about)
+        return launch.finished_score(Finished(transcript, walk.answers, counts), ratings)
 
     return score
 
