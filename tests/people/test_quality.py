@@ -21,20 +21,16 @@ from compeer.errors import UserError
 from compeer.people.exchange import labelled
 from compeer.people.guideline import read_questions, set_questions
 from compeer.people.invitations import Person, pause, people_of
+from compeer.people.known_items import CheckedQueue, ItemAddresses, add_known, known_items, set_known
 from compeer.people.labelling import AssignedItem, create_project
 from compeer.people.labelling_results import agreement, labelling_progress
 from compeer.people.quality import (
-    CheckedQueue,
     Flag,
-    ItemAddresses,
     QualitySettings,
-    add_known,
     discard,
     hold,
-    known_items,
     quality_of_people,
     release,
-    set_known,
     set_settings,
 )
 from compeer.people.store import Refused, Store, open_store

@@ -24,8 +24,8 @@ from compeer.cer.item import Item
 from compeer.people.arena import create_arena
 from compeer.people.guideline import default_guideline, read_questions, save_guideline, set_questions
 from compeer.people.invitations import Person, invite, pause
+from compeer.people.known_items import CheckedQueue, add_known
 from compeer.people.labelling import AssignedItem, create_project
-from compeer.people.quality import CheckedQueue, add_known
 from compeer.people.store import Store, open_store
 
 #: a person of their own for each look: to label, to be invited, to have work in both rooms

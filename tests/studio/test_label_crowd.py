@@ -23,9 +23,10 @@ from tests.studio.process import Studio
 from tests.studio.serving import browser_of
 
 from compeer.people.invitations import invite
+from compeer.people.known_items import ItemAddresses
 from compeer.people.labelling import create_project
 from compeer.people.labelling_results import labelling_progress, records
-from compeer.people.quality import ItemAddresses, QualitySettings, set_settings
+from compeer.people.quality import QualitySettings, set_settings
 from compeer.people.store import open_store
 from compeer.people.tables import leases
 

@@ -16,8 +16,8 @@ from tests.studio.serving import studio
 
 from compeer.cer.item import Candidate, PastTurn
 from compeer.people.invitations import invite
+from compeer.people.known_items import ItemAddresses, add_known
 from compeer.people.labelling import LabellingQueue, create_project
-from compeer.people.quality import ItemAddresses, add_known
 from compeer.people.store import Store, open_store
 from compeer.people.tables import skips, votes
 from compeer.reasoning import Reasoning

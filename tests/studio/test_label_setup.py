@@ -23,9 +23,9 @@ from compeer.cer.item import Labels
 from compeer.people.arena import create_arena
 from compeer.people.guideline import current_guideline, own_questions, read_questions, set_questions
 from compeer.people.invitations import invite, people_of
+from compeer.people.known_items import add_known
 from compeer.people.labelling import create_project
 from compeer.people.labelling_results import records
-from compeer.people.quality import add_known
 from compeer.people.store import Store, open_store
 
 ALL: dict[str, Any] = {"history": True, "emotion": True, "strategy": True, "preference": "candidate"}

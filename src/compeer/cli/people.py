@@ -241,7 +241,7 @@ def add_known_items(at: ProjectOptions, source: Path, use: Literal["gold", "prac
     """Add gold items, mixed in blind, or practice items, explained before the first item."""
     store, project = at.open("labelling")
     from compeer.cer.item import read_items
-    from compeer.people.quality import add_known
+    from compeer.people.known_items import add_known
 
     count = add_known(store, project.id, read_items(source, resolve_images=False), use)
     print_result({"items": count, "use": use}, at.as_json, [f"{count:,} {use} items were added to {project.name}."])

@@ -13,7 +13,8 @@ What is refused raises `store.Refused`, is logged in the store, and changes noth
     guideline          the guideline's text in versions, and questions of a project's own
     labelling          labelling projects, and the queue of items
     labelling_results  progress, agreement, audit, disagreements, votes read back
-    quality            gold items, practice, flags for careless work, labels on hold
+    quality            what is measured of people's work, flags for careless work, labels on hold
+    known_items        gold items, practice, and the queue that mixes them in
     exchange           labels out as CER items, votes in
     other_tools        Label Studio and Potato
     arena_cases        cases and replies: read, made from dialogues, generated, imported

@@ -48,7 +48,7 @@ from compeer.typed import from_json
 
 #: what the queue gives out first: a third vote, then items begun, then audits, then untouched items; 0: no free place
 THIRD, BEGUN, AUDIT, UNTOUCHED, NOTHING = 4, 3, 2, 1, 0
-#: the stages of items that get labels; the others have known answers (`quality`)
+#: the stages of items that get labels; the others have known answers (`known_items`)
 STAGES: tuple[protocol.Stage, ...] = get_args(protocol.Stage)
 #: the pass in which an item at a stage is worked on
 TURNS: dict[protocol.Stage, protocol.Pass] = {"first": "first", "third": "third", "closed": "audit"}

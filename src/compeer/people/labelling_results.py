@@ -251,12 +251,14 @@ def agreement(store: Store, project: int, judgements: Mapping[str, Judgement] | 
     values = answer_values(store, project)
     with store.read() as db:
         found = count_answers(db, project)
-    by = {name: [one for one in found if one.question == name] for name in values}
-    return Agreement(
-        {name: question_agreement(_first_votes(by[name]), values[name]) for name in values},
-        {name: _labels(by[name], values[name]) for name in values},
-        _audit(store, project, judgements),
-    )
+    votes_given: dict[Question, Counter[tuple[Answer, Answer]]] = {name: Counter() for name in values}
+    labels: dict[Question, dict[str, int]] = {name: dict.fromkeys(map(answer_text, values[name]), 0) for name in values}
+    for one in found:
+        votes_given[one.question][one.first, one.second] += one.count
+        if (label := one.verdict.value) is not None:
+            labels[one.question][answer_text(label)] += one.count
+    questions = {name: question_agreement(pairs, values[name]) for name, pairs in votes_given.items()}
+    return Agreement(questions, labels, _audit(store, project, judgements))
 
 
 def pair_agreement(store: Store, project: int, question: Question | None = None) -> list[PairAgreement]:
@@ -386,21 +388,6 @@ def _verdict(judgement: Judgement | None, question: Question) -> Answer | None:
     if judgement is None or question not in QUESTIONS:
         return None
     return judgement.preference if question == "preference" else judgement.steps[STEPS.index(question)].value
-
-
-def _first_votes(found: Iterable[AnswerCount]) -> Counter[tuple[Answer, Answer]]:
-    counts: Counter[tuple[Answer, Answer]] = Counter()
-    for one in found:
-        counts[one.first, one.second] += one.count
-    return counts
-
-
-def _labels(found: Iterable[AnswerCount], values: Sequence[Answer]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for one in found:
-        if (label := one.verdict.value) is not None:
-            counts[answer_text(label)] += one.count
-    return {answer_text(value): counts[answer_text(value)] for value in values}
 
 
 Standing = Literal["counts", "changed", "withheld", "discarded"]

@@ -1,10 +1,4 @@
-"""Quality of labelling: gold items, the practice round, flags for careless work, and labels on hold.
-
-Gold: items with known answers, mixed in so that nobody can tell (`CheckedQueue`). Every n-th item or so of a person is
-gold, at a random place in each n; nobody gets one twice. Gold answers are compared and never become labels.
-
-Practice: a few items whose right answers are explained after each answer. They come before a person's first item, are
-no labels, and can be repeated.
+"""Quality of labelling: what is measured of each person's work, flags for careless work, and labels on hold.
 
 Flags: a person is flagged, with the numbers, when they are much faster than the others and below a floor, when too many
 gold answers are wrong, when kappa with the others is too low, or when they give one and the same answer where others do
@@ -19,30 +13,28 @@ discarded vote had disputed goes back as well, as a draft: it answered a questio
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
-from compeer.cer.item import Item, Question
+from compeer.cer.item import Question
 from compeer.errors import UserError
 from compeer.people import labelling
 from compeer.people.invitations import Person, lock_named, read_people, set_paused
-from compeer.people.protocol import UNSURE, answer_of, answer_text
+from compeer.people.protocol import UNSURE, answer_of
 from compeer.people.store import Store, transaction
-from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, practice_answers, projects, votes
+from compeer.people.tables import NEWEST_VOTES, holds, items, known_answers, leases, projects, votes
 from compeer.people.work_queue import HANDED_IN
 from compeer.statistics import Figure, Resamples, estimate, quotient, share_figure, wilson
 from compeer.typed import from_json
 
-Use = Literal["gold", "practice", "off"]
 FlagKind = Literal["speed", "gold", "agreement", "constant", "coordinator"]
 _CHECK_EVERY = 5  # items of a person between two checks
 _CONSTANT_CHANCE = 0.001  # of giving one answer throughout, at the others' rate
@@ -77,7 +69,7 @@ class QualitySettings(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(store: Store, project: int) -> QualitySettings:
     """The settings of a project, or the defaults."""
     with store.read() as db:
-        return _read_settings(db, project)
+        return read_settings(db, project)
 
 
 def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
@@ -87,288 +79,10 @@ def set_settings(store: Store, project: int, settings: QualitySettings) -> None:
     store.write(lambda db: db.execute(update(projects).where(projects.c.id == project).values(quality=text)))
 
 
-def _read_settings(db: Connection, project: int) -> QualitySettings:
+def read_settings(db: Connection, project: int) -> QualitySettings:
+    """The settings of a project, within a transaction."""
     text = db.execute(select(projects.c.quality).where(projects.c.id == project)).scalar_one()
     return QualitySettings() if text is None else from_json(text, QualitySettings)
-
-
-# items with known answers
-
-
-class KnownItem(msgspec.Struct, frozen=True):
-    """An item whose answers are known. `answered` counts the people who have answered it."""
-
-    number: int
-    name: str
-    use: Use
-    answers: dict[Question, str]
-    explanation: str
-    answered: int = 0
-
-
-def add_known(store: Store, project: int, given: Iterable[Item], use: Use) -> int:
-    """Make items that carry labels gold or practice items; returns how many.
-
-    An item of the project is taken out of the labelling, which is possible while nobody has been given it. Others are
-    added. The explanation is what the item's trace says under `explanation`.
-    """
-    wanted = list(given)
-    for one in wanted:
-        if one.candidate is None or not label_texts(one):
-            raise UserError(f"The item {one.id} has no candidate or no label, so its answers are not known.")
-
-    def work(db: Connection) -> None:
-        query = select(items.c.name, items.c.id).where(items.c.project == project)
-        there = {row.name: row.id for row in db.execute(query)}
-        last = db.execute(select(func.max(items.c.position)).where(items.c.project == project)).scalar() or 0
-        new = [one for one in wanted if one.id not in there]
-        own = labelling.own_answers(db.execute(select(projects).where(projects.c.id == project)).one())
-        if new:
-            rows = [labelling.item_row(project, last + n, one, own) for n, one in enumerate(new, start=1)]
-            db.execute(insert(items), rows)
-        there |= {row.name: row.id for row in db.execute(query)}
-        for one in wanted:
-            _set_known(db, project, there[one.id], use, label_texts(one), str(one.trace.get("explanation", "")))
-
-    store.write(work)
-    return len(wanted)
-
-
-def set_known(
-    store: Store, project: int, number: int, use: Use, answers: Mapping[str, Any], explanation: str = ""
-) -> None:
-    """Use one item of the project as gold or practice, change its known answers, or use it no more.
-
-    An item that nobody has been given goes back to the labelling when it is no longer used.
-    """
-    texts = {name: value if isinstance(value, str) else answer_text(value) for name, value in answers.items()}
-    store.write(lambda db: _set_known(db, project, number, use, texts, explanation))
-
-
-def _set_known(
-    db: Connection, project: int, number: int, use: Use, answers: Mapping[Any, str], explanation: str
-) -> None:
-    row = db.execute(select(items).where(items.c.id == number, items.c.project == project)).first()
-    if row is None:
-        raise UserError("There is no such item in this project.")
-    asked = labelling.questions_of(row.questions)
-    known = {name: answer for name, answer in answers.items() if name in asked and answer != UNSURE}
-    for name, answer in known.items():
-        try:
-            answer_of(name, answer)
-        except (KeyError, ValueError):
-            raise UserError(f"{answer[:50]!r} is no answer to {name}.") from None
-    if not known and use != "off":
-        raise UserError(f"The item {row.name} needs at least one known answer.")
-    given_out = db.execute(select(leases.c.id).where(leases.c.item == number).limit(1)).first() is not None
-    if row.stage in labelling.STAGES and given_out:
-        raise UserError(f"The item {row.name} has been given to somebody already, so it stays in the labelling.")
-    db.execute(delete(known_answers).where(known_answers.c.item == number))
-    stage, rank = ("first", labelling.UNTOUCHED) if use == "off" and not given_out else (use, labelling.NOTHING)
-    if stage not in labelling.STAGES:
-        text = msgspec.json.encode(known).decode()
-        db.execute(insert(known_answers).values(item=number, answers=text, explanation=explanation.strip()))
-    db.execute(update(items).where(items.c.id == number).values(stage=stage, rank=rank))
-
-
-def label_texts(item: Item) -> dict[Question, str]:
-    """The labels that an item carries, as answers are kept."""
-    given = {name: getattr(item.labels, name) for name in get_args(Question)}
-    return {name: answer_text(value) for name, value in given.items() if value is not None}
-
-
-def known_items(store: Store, project: int) -> list[KnownItem]:
-    """The gold and practice items of a project, in order."""
-    query = select(items.c.id, items.c.name, items.c.stage, known_answers).join(
-        known_answers, known_answers.c.item == items.c.id
-    )
-    count = func.count(leases.c.annotator.distinct())
-    with store.read() as db:
-        rows = db.execute(query.where(items.c.project == project).order_by(items.c.position)).all()
-        done = select(leases.c.item, count).where(leases.c.state.in_(HANDED_IN)).group_by(leases.c.item)
-        people = select(practice_answers.c.item, func.count(practice_answers.c.annotator.distinct()))
-        answered = {row[0]: int(row[1]) for row in db.execute(done.where(leases.c.item.in_([one.id for one in rows])))}
-        practised = {row[0]: int(row[1]) for row in db.execute(people.group_by(practice_answers.c.item))}
-    return [
-        KnownItem(
-            row.id,
-            row.name,
-            row.stage,
-            msgspec.json.decode(row.answers),
-            row.explanation,
-            practised.get(row.id, 0) if row.stage == "practice" else answered.get(row.id, 0),
-        )
-        for row in rows
-    ]
-
-
-# the queue with gold and practice
-
-
-class Explained(NamedTuple):
-    """One practice question: what was answered and what is right, as shown; None where no answer is known."""
-
-    question: Question
-    given: Any
-    right: Any
-
-
-class PracticeItem(msgspec.Struct, frozen=True):
-    """A practice item as one person sees it, with what they answered last."""
-
-    work: labelling.AssignedItem
-    number: int  # of how many
-    total: int
-    explained: list[Explained]
-    explanation: str
-    after: int | None  # the next one that is not answered yet
-    candidate_first: bool
-
-
-class CheckedQueue(labelling.LabellingQueue):
-    """The queue of a project with its checks: gold mixed in, practice before the first item, flags after some items."""
-
-    def submit(
-        self, person: Person, key: int, answers: Any, *, seconds: float | None = None, note: str = "", form: str = ""
-    ) -> None:
-        super().submit(person, key, answers, seconds=seconds, note=note, form=form)
-        check_person(self.store, person)
-
-    def practice_due(self, person: Person) -> bool:
-        """Whether this person has to practise before their first item."""
-        with self.store.read() as db:
-            begun = db.execute(select(leases.c.id).where(leases.c.annotator == person.id).limit(1)).first()
-            answered = _practised(db, person)
-            return begun is None and any(number not in answered for number in _known(db, person, "practice"))
-
-    def practice(self, person: Person, number: int | None = None) -> PracticeItem | None:
-        """One practice item: this one, or the first that is not answered yet, else the first; None: there is none."""
-        with self.store.read() as db:
-            every, answered = _known(db, person, "practice"), _practised(db, person)
-            left = [one for one in every if one not in answered]
-            chosen = number if number is not None else next(iter([*left, *every]), None)
-            if chosen is None:
-                return None
-            if chosen not in every:
-                raise self._not_yours(person, chosen)
-            query = select(items, projects.c.seed, known_answers.c.answers, known_answers.c.explanation)
-            query = query.join(projects, projects.c.id == items.c.project)
-            row = db.execute(query.join(known_answers).where(items.c.id == chosen)).one()
-        asked, said = labelling.questions_of(row.questions), answered.get(chosen)
-        first = labelling.candidate_comes_first(row.seed, person.id, row.name) if said is None else said.candidate_first
-        right = msgspec.json.decode(row.answers)
-        given = {} if said is None else msgspec.json.decode(said.answers)
-
-        def shown(question: Question, text: str | None) -> Any:
-            return None if text is None else labelling.as_shown(answer_of(question, text), first)
-
-        return PracticeItem(
-            labelling.assigned(chosen, row.content, row.questions, first),
-            every.index(chosen) + 1,
-            len(every),
-            [Explained(one, shown(one, given.get(one)), shown(one, right.get(one))) for one in asked] if given else [],
-            row.explanation,
-            next((one for one in left if one != chosen), None),
-            first,
-        )
-
-    def answer_practice(self, person: Person, number: int, answers: Any) -> None:
-        """Note what somebody answered in the practice round. It is no vote."""
-        found = self.practice(person, number)
-        if found is None:
-            raise self._not_yours(person, number)
-        with self.store.read() as db:
-            own = labelling.own_answers(db.execute(select(projects).where(projects.c.id == person.project)).one())
-        values = labelling.read_answers(found.work.task.questions, answers, found.candidate_first, own)
-        text = msgspec.json.encode({name: answer_text(value) for name, value in values.items()}).decode()
-        row = {"annotator": person.id, "item": number, "answers": text, "candidate_first": found.candidate_first}
-        self.store.write(lambda db: db.execute(insert(practice_answers).values(**row, at=self.store.clock())))
-
-    def _assign(self, db: Connection, me: Person, project: Row[Any], now: float) -> int | None:
-        share = _read_settings(db, me.project).gold_share
-        if share and _gold_is_due(db, me, project.seed, share) and (number := _unseen_gold(db, me, project.seed)):
-            item = db.execute(select(items).where(items.c.id == number)).one()
-            first = labelling.candidate_comes_first(project.seed, me.id, item.name)
-            about = {"item": number, "turn": "gold", "place": None, "questions": item.questions}
-            return self._take(db, me, project, now, candidate_first=first, **about)
-        return super()._assign(db, me, project, now)
-
-    def _resume(self, db: Connection, lease: Row[Any], project: Row[Any], now: float) -> bool:
-        if lease.turn != "gold":
-            return super()._resume(db, lease, project, now)
-        self._change(db, lease.id, state="held", opened=now, expires=now + project.lease_seconds)
-        return True
-
-    def _why_final(self, db: Connection, lease: Row[Any], project: Row[Any], *, undo: bool) -> str:
-        if lease.turn != "gold":
-            return super()._why_final(db, lease, project, undo=undo)
-        late = self.store.clock() - (lease.finished or 0.0) > project.undo_seconds
-        return "" if undo and not late else "This item is closed and can no longer be changed."  # as any that closed
-
-
-def _known(db: Connection, person: Person, use: Use) -> list[int]:
-    """The gold or practice items in a person's languages."""
-    mine = items.c.language.in_((*person.languages, ""))
-    query = select(items.c.id).where(items.c.project == person.project, items.c.stage == use, mine)
-    return [int(number) for number in db.execute(query.order_by(items.c.position)).scalars()]
-
-
-def _practised(db: Connection, person: Person) -> dict[int, Row[Any]]:
-    """What a person answered last in the practice round, by item."""
-    query = select(practice_answers).where(practice_answers.c.annotator == person.id).order_by(practice_answers.c.id)
-    return {row.item: row for row in db.execute(query)}
-
-
-def _gold_is_due(db: Connection, me: Person, seed: int, share: float) -> bool:
-    """Whether the next item of this person is gold: one of every 1 / share, at a place that nobody can predict."""
-    had = db.execute(select(func.count()).select_from(leases).where(leases.c.annotator == me.id)).scalar_one()
-    every = max(2, round(1 / share))
-    block, place = divmod(int(had), every)
-    return int(labelling.drawn("gold place", seed, me.id, block) * every) == place
-
-
-def _unseen_gold(db: Connection, me: Person, seed: int) -> int | None:
-    seen = set(db.execute(select(leases.c.item).where(leases.c.annotator == me.id, leases.c.turn == "gold")).scalars())
-    left = [number for number in _known(db, me, "gold") if number not in seen]
-    return min(left, key=lambda number: labelling.drawn("gold item", seed, me.id, number), default=None)
-
-
-class ItemAddresses:
-    """Numbers of items as a page's address shows them, shuffled by the seed of the first project.
-
-    Gold items are often added last, and their own numbers would tell them from the others.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store, self._key = store, b""
-
-    def shown(self, number: int) -> int:
-        """The number for an address."""
-        left, right = number >> 16, number & 0xFFFF
-        for step in range(4):
-            left, right = right, left ^ self._mix(step, right)
-        return left << 16 | right
-
-    def number(self, shown: int) -> int:
-        """The item's number; 0 for what cannot be one."""
-        if not 0 <= shown < 2**32:
-            return 0
-        left, right = shown >> 16, shown & 0xFFFF
-        for step in reversed(range(4)):
-            left, right = right ^ self._mix(step, left), left
-        return left << 16 | right
-
-    def _mix(self, step: int, half: int) -> int:
-        if not self._key:
-            with self.store.read() as db:
-                seed = db.execute(select(projects.c.seed).order_by(projects.c.id).limit(1)).scalar()
-            if seed is None:
-                return 0
-            self._key = f"address\x1f{seed}\x1f".encode()
-        return int.from_bytes(hashlib.sha256(self._key + bytes([step]) + half.to_bytes(2, "big")).digest()[:2], "big")
-
-
-# what the work of a person looks like
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -395,7 +109,7 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class PersonQuality(msgspec.Struct, frozen=True):
-    """What the work of one person looks like, since a coordinator last decided about it."""
+    """What is measured of one person's work, since a coordinator last decided about it."""
 
     id: int
     name: str
@@ -419,7 +133,7 @@ def quality_of_people(store: Store, project: int) -> list[PersonQuality]:
         return [_measure(db, one) for one in read_people(db, project) if one.role == "annotator"]
 
 
-class _Look(NamedTuple):
+class _AnsweredItem(NamedTuple):
     """One lease that somebody finished, with all its answers."""
 
     item: int
@@ -430,35 +144,35 @@ class _Look(NamedTuple):
     answers: dict[Question, str]
 
 
-def _looks(db: Connection, *which: ColumnElement[bool]) -> list[_Look]:
+def _answered_items(db: Connection, *which: ColumnElement[bool]) -> list[_AnsweredItem]:
     """Those of some leases that have answers, in the order in which they were finished."""
     query = select(leases, votes.c.question, votes.c.answer, votes.c.seconds).join(votes, NEWEST_VOTES)
-    found: dict[int, _Look] = {}
+    found: dict[int, _AnsweredItem] = {}
     for row in db.execute(query.where(*which).order_by(leases.c.finished, votes.c.id)):
-        new = _Look(row.item, row.annotator, row.turn, row.seconds, row.candidate_first, {})
+        new = _AnsweredItem(row.item, row.annotator, row.turn, row.seconds, row.candidate_first, {})
         found.setdefault(row.id, new).answers[row.question] = row.answer
     return list(found.values())
 
 
 def _measure(db: Connection, person: Person) -> PersonQuality:
     """The person's work and their flags."""
-    settings, decided = _read_settings(db, person.project), _holds(db, person.id)
+    settings, decided = read_settings(db, person.project), _holds(db, person.id)
     since = max((one.decided or 0.0 for one in decided), default=0.0)
     mine = (leases.c.annotator == person.id) & leases.c.state.in_(("done", "withheld"))
-    looks = _looks(db, mine, leases.c.finished > since, leases.c.turn != "third")
+    answered = _answered_items(db, mine, leases.c.finished > since, leases.c.turn != "third")
     flags: list[Flag] = []
-    seconds = [one.seconds for one in looks if one.seconds is not None]
+    seconds = [one.seconds for one in answered if one.seconds is not None]
     own, others = _median(seconds), _median(_seconds_of_others(db, person), settings.least_items)
     limit = settings.floor_seconds if others is None else min(settings.floor_seconds, settings.far_below * others)
     if own is not None and len(seconds) >= settings.least_items and own < limit:
         numbers = {"seconds": f"{own:.1f}", "items": f"{len(seconds)}", "floor": f"{settings.floor_seconds:g}"}
         flags.append(Flag("speed", {**numbers, "others": "-" if others is None else f"{others:.0f}"}))
-    gold, gold_items, gold_right = _gold_answers(db, looks)
+    gold, gold_items, gold_right = _gold_answers(db, answered)
     if gold_items >= settings.least_gold and gold.high is not None and gold.high < settings.gold_right:
         numbers = {"right": f"{gold_right}", "answers": f"{gold.n}", "least": f"{100 * settings.gold_right:.0f}"}
         flags.append(Flag("gold", {**numbers, **_percent(gold)}))
-    partners = _answers_of_others(db, [one.item for one in looks if one.turn == "first"], person.id)
-    shared = {one.item: one for one in looks if one.turn == "first" and one.item in partners}
+    partners = _answers_of_others(db, [one.item for one in answered if one.turn == "first"], person.id)
+    shared = {one.item: one for one in answered if one.turn == "first" and one.item in partners}
     agreed = _pooled_kappa([(one.item, one.answers, partners[one.item].answers) for one in shared.values()])
     met = {partners[number].person for number in shared}
     enough = len(shared) >= settings.least_shared and len(met) > 1
@@ -466,11 +180,11 @@ def _measure(db: Connection, person: Person) -> PersonQuality:
         figures = {"kappa": agreed.value or 0.0, "low": agreed.low or 0.0, "high": agreed.high}
         numbers = {name: f"{value:.2f}" for name, value in figures.items()}
         flags.append(Flag("agreement", {**numbers, "items": f"{len(shared)}", "least": f"{settings.kappa:g}"}))
-    if len(looks) >= settings.least_items and (same := _constant(looks, partners)) is not None:
+    if len(answered) >= settings.least_items and (same := _constant(answered, partners)) is not None:
         flags.append(same)
-    said_unsure = [answer == UNSURE for one in looks for answer in one.answers.values()]
+    said_unsure = [answer == UNSURE for one in answered for answer in one.answers.values()]
     return PersonQuality(
-        id=person.id, name=person.name, items=len(looks), seconds=own,
+        id=person.id, name=person.name, items=len(answered), seconds=own,
         unsure=share_figure("unsure", said_unsure), gold=gold, gold_items=gold_items, kappa=agreed, flags=flags,
         holds=decided,
     )  # fmt: skip
@@ -493,14 +207,14 @@ def _seconds_of_others(db: Connection, person: Person) -> list[float]:
     return [float(one) for one in db.execute(query.group_by(leases.c.id)).scalars()]
 
 
-def _gold_answers(db: Connection, looks: Sequence[_Look]) -> tuple[Figure, int, int]:
+def _gold_answers(db: Connection, answered: Sequence[_AnsweredItem]) -> tuple[Figure, int, int]:
     """The share of right answers to gold items, how many items, and how many right. Unsure is no answer."""
-    numbers = [one.item for one in looks if one.turn == "gold"]
+    numbers = [one.item for one in answered if one.turn == "gold"]
     query = select(known_answers.c.item, known_answers.c.answers).where(known_answers.c.item.in_(numbers))
     known = {row.item: msgspec.json.decode(row.answers) for row in db.execute(query)}
     given = [
         (one.item, one.answers[name] == right)
-        for one in looks
+        for one in answered
         for name, right in known.get(one.item, {}).items()
         if one.turn == "gold" and one.answers.get(name, UNSURE) != UNSURE
     ]
@@ -508,11 +222,11 @@ def _gold_answers(db: Connection, looks: Sequence[_Look]) -> tuple[Figure, int, 
     return figure, len({number for number, _ in given}), sum(right for _, right in given)
 
 
-def _answers_of_others(db: Connection, numbers: Sequence[int], person: int) -> dict[int, _Look]:
+def _answers_of_others(db: Connection, numbers: Sequence[int], person: int) -> dict[int, _AnsweredItem]:
     """By item, the first-pass answers of the other person, where they count."""
     theirs = (leases.c.annotator != person) & (leases.c.turn == "first") & (leases.c.state == "done")
     parts = (numbers[start : start + 500] for start in range(0, len(numbers), 500))
-    return {one.item: one for part in parts for one in _looks(db, theirs, leases.c.item.in_(part))}
+    return {one.item: one for part in parts for one in _answered_items(db, theirs, leases.c.item.in_(part))}
 
 
 def _pooled_kappa(pairs: Sequence[tuple[int, Mapping[Question, str], Mapping[Question, str]]]) -> Figure:
@@ -543,13 +257,13 @@ def _pooled_kappa(pairs: Sequence[tuple[int, Mapping[Question, str], Mapping[Que
     return estimate("kappa", float(pooled[0]), pooled[1:], len(pairs))
 
 
-def _constant(looks: Sequence[_Look], partners: Mapping[int, _Look]) -> Flag | None:
+def _constant(answered: Sequence[_AnsweredItem], partners: Mapping[int, _AnsweredItem]) -> Flag | None:
     """A flag where somebody gave one answer per question throughout, as shown, and the others hardly ever would."""
 
     def shown(answers: Mapping[Question, str], first: bool) -> dict[Question, str]:
         return {name: str(labelling.as_shown(answer_of(name, text), first)).lower() for name, text in answers.items()}
 
-    mine = [shown(one.answers, one.candidate_first) for one in looks]
+    mine = [shown(one.answers, one.candidate_first) for one in answered]
     given: defaultdict[Question, set[str]] = defaultdict(set)
     for one in mine:
         for name, text in one.items():
@@ -565,16 +279,13 @@ def _constant(looks: Sequence[_Look], partners: Mapping[int, _Look]) -> Flag | N
     return Flag("constant", {**numbers, "answers": ", ".join(constant.values())})
 
 
-# labels on hold
-
-
 def check_person(store: Store, person: Person) -> list[Flag]:
     """Look at a person's work after some items, and withhold it where it is flagged; what they are flagged for."""
     with store.read() as db:
         finished = leases.c.state.in_(HANDED_IN)
         query = select(func.count()).select_from(leases).where(leases.c.annotator == person.id, finished)
         done = db.execute(query).scalar_one()
-        settings = _read_settings(db, person.project)
+        settings = read_settings(db, person.project)
         if not settings.hold or done < settings.least_items or done % _CHECK_EVERY:
             return []
         found = _measure(db, person)

@@ -85,7 +85,7 @@ def quality_tables(people: Sequence[PersonQuality]) -> list[Table | str]:
 
 
 def arena_status(now: ArenaProgress) -> list[Table]:
-    """The whole and the people."""
+    """What `compeer arena status` prints."""
     state = "closed" if now.arena.closed is not None else "complete" if now.complete else "open"
     heads = ("comparisons", "done", "held", "left")
     whole = _table(*heads, numbers=heads, title=f"{now.arena.name}: {now.models} models, {now.cases} cases, {state}")
@@ -94,7 +94,7 @@ def arena_status(now: ArenaProgress) -> list[Table]:
 
 
 def arena_results(found: ArenaResults) -> list[Table]:
-    """Pairs and ranking with their 95 % intervals."""
+    """What `compeer arena results` prints: pairs and ranking with their 95 % intervals."""
     title = f"{found.arena}: {found.votes:,} votes on {found.cases:,} cases by {found.people} people; percent, 95 %"
     numbers = ("votes", *(_HEADS[kind] for kind in OUTCOMES))
     pairs = _table("model", "against", *numbers, numbers=numbers, title=title)

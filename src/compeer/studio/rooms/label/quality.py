@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from compeer.cer.item import read_items
 from compeer.errors import UserError
-from compeer.people import quality
+from compeer.people import known_items, quality
 from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem
 from compeer.people.labelling_results import VALUES, item_by_name
@@ -33,7 +33,9 @@ ShownSheet = Callable[[Any, int, AssignedItem], dict[str, Any]]
 Share = Annotated[float, Form(ge=0, le=100)]
 
 
-def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: quality.CheckedQueue, sheet: ShownSheet) -> None:
+def add_practice(
+    router: APIRouter, annotator: AnnotatorPages, queue: known_items.CheckedQueue, sheet: ShownSheet
+) -> None:
     """The annotator's pages of the practice round."""
     asking = annotator.links.annotator
 
@@ -83,7 +85,7 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
 
     def overview(request: Request, found: Project, wrong: str | None = None) -> Response:
         def count() -> tuple[Any, Any]:
-            return quality.quality_of_people(store, found.id), quality.known_items(store, found.id)
+            return quality.quality_of_people(store, found.id), known_items.known_items(store, found.id)
 
         values = coordinator.about(found, settings=quality.settings_of(store, found.id), wrong=wrong, count=count)
         return pages(request).flow(request, "label/quality.html", **values)
@@ -137,12 +139,12 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         request: Request,
         form: CoordinatorForm,
         file: Annotated[UploadFile, File()],
-        use: Annotated[quality.Use, Form()] = "gold",
+        use: Annotated[known_items.Use, Form()] = "gold",
         found: Project = Depends(project),
     ) -> Response:
         def work() -> None:
             with received(file) as (copy,):
-                quality.add_known(store, found.id, list(read_items(copy, resolve_images=False)), use)
+                known_items.add_known(store, found.id, list(read_items(copy, resolve_images=False)), use)
 
         return done(request, found, form, work)
 
@@ -151,10 +153,10 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         item = item_by_name(store, found.id, name.strip())
         if item is None:
             return overview(request, found, say_in(request)("label.quality.no_item", name=name[:200]))
-        known = next((each for each in quality.known_items(store, found.id) if each.name == item.item.id), None)
+        known = next((each for each in known_items.known_items(store, found.id) if each.name == item.item.id), None)
         # not for questions of the project's own
         choices = {name: [answer_text(one) for one in VALUES[name]] for name in item.questions if name in VALUES}
-        labels = known.answers if known else quality.label_texts(item.item)
+        labels = known.answers if known else known_items.label_texts(item.item)
         values = coordinator.about(found, item=item.item, at=item.number, known=known, choices=choices, labels=labels)
         return pages(request).page(request, "label/known.html", **values)
 
@@ -164,9 +166,9 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         at: int,
         form: CoordinatorForm,
         given: Annotated[dict[str, Any], Depends(sent_answers)],
-        use: Annotated[quality.Use, Form()] = "gold",
+        use: Annotated[known_items.Use, Form()] = "gold",
         explanation: Annotated[str, Form(max_length=10_000)] = "",
         found: Project = Depends(project),
     ) -> Response:
         answers: dict[str, Any] = {name: given[name] for name in VALUES if given.get(name, "") != ""}
-        return done(request, found, form, lambda: quality.set_known(store, found.id, at, use, answers, explanation))
+        return done(request, found, form, lambda: known_items.set_known(store, found.id, at, use, answers, explanation))

@@ -24,11 +24,11 @@ from compeer.people import exchange
 from compeer.people.arena_results import BarPart, bar_parts
 from compeer.people.guideline import OwnQuestion, current_guideline, in_language, own_questions
 from compeer.people.invitations import Person
+from compeer.people.known_items import CheckedQueue, ItemAddresses
 from compeer.people.labelling import AssignedItem, GivenAnswers, create_project, preview_item
 from compeer.people.labelling_results import VALUES, LabellingProgress, agreement, confusion, labelling_progress
 from compeer.people.projects import Project
 from compeer.people.protocol import STATUSES, UNSURE, answer_text
-from compeer.people.quality import CheckedQueue, ItemAddresses
 from compeer.people.store import Store
 from compeer.people.work_queue import Draft, OwnProgress
 from compeer.reasoning import render_step
