@@ -131,7 +131,7 @@ def test_no_page_holds_script_or_style_and_every_form_its_token() -> None:
         assert "|safe" not in text.replace(" ", ""), path
         assert "http://" not in text and "https://" not in text, f"{path}: everything comes from this server"
         forms = re.findall(r'<form[^>]*method="post".*?</form>', text, re.S)
-        assert all("forms.token(visit)" in form for form in forms), path
+        assert all("forms.token(visit" in form for form in forms), path
         jinja2.Environment().parse(text)
 
 
