@@ -189,28 +189,6 @@ def _size(count: int) -> str:
 _BATCH = 512
 
 
-def columns(of: Any = Item) -> dict[str, Any]:
-    """The columns of a struct by the names `datasets` has for types; `[…]` is a list, a dictionary a struct.
-
-    What has no fixed shape (a vote's value, the trace) is a string.
-    """
-
-    def shape(kind: Any) -> Any:
-        if isinstance(kind, info.UnionType):
-            some = [one for one in kind.types if not isinstance(one, info.NoneType)]
-            return shape(some[0]) if len(some) == 1 else "string"
-        if isinstance(kind, info.StructType):
-            return columns(kind.cls)
-        if isinstance(kind, info.VarTupleType):
-            return [shape(kind.item_type)]
-        return {info.IntType: "int32", info.FloatType: "float64", info.BoolType: "bool"}.get(type(kind), "string")
-
-    return {field.name: shape(field.type) for field in cast(info.StructType, info.type_info(of)).fields}
-
-
-COLUMNS = columns()
-
-
 def publish(
     items: Iterable[Item], folder: Path, about: About = About(), *, image_root: Path | None = None
 ) -> DatasetCounts:
@@ -255,7 +233,7 @@ def loading(parts: Iterable[Split], path: str) -> dict[str, Any]:
     files = [{"split": part, "path": path.format(part)} for part in parts]
     return {
         "configs": [{"config_name": "default", "data_files": files}],
-        "dataset_info": {"config_name": "default", "features": _features(COLUMNS)},
+        "dataset_info": {"config_name": "default", "features": _features(_columns())},
     }
 
 
@@ -264,7 +242,7 @@ def _write(items: Iterable[Item], folder: Path, image_root: Path) -> DatasetCoun
     from pyarrow import parquet
 
     shown = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # `Image()` of datasets
-    schema = pa.schema([*_arrow(pa, COLUMNS), pa.field("images", shown)])
+    schema = pa.schema([*_columns(), pa.field("images", shown)])
     for name in ("data", "jsonl"):
         (folder / name).mkdir()
     tally = DatasetCounts()
@@ -330,28 +308,37 @@ def _with_pictures(item: Item, folder: Path, root: Path, known: dict[str, str]) 
     return msgspec.structs.replace(item, history=tuple(history))
 
 
-def _arrow(pa: Any, columns: dict[str, Any]) -> list[Any]:
-    def kind(shape: Any) -> Any:
-        if isinstance(shape, dict):
-            return pa.struct(_arrow(pa, shape))
-        if isinstance(shape, list):
-            return pa.list_(kind(shape[0]))
-        return {"bool": pa.bool_(), "float64": pa.float64(), "int32": pa.int32(), "string": pa.string()}[shape]
+def _columns(of: Any = Item) -> list[Any]:
+    """The columns of a struct as Arrow fields. What has no fixed shape (a vote's value, the trace) is a string."""
+    import pyarrow as pa
 
-    return [pa.field(name, kind(shape)) for name, shape in columns.items()]
+    plain = {info.IntType: pa.int32(), info.FloatType: pa.float64(), info.BoolType: pa.bool_()}
+
+    def kind(of: Any) -> Any:
+        if isinstance(of, info.UnionType):
+            some = [one for one in of.types if not isinstance(one, info.NoneType)]
+            return kind(some[0]) if len(some) == 1 else pa.string()
+        if isinstance(of, info.StructType):
+            return pa.struct(_columns(of.cls))
+        if isinstance(of, info.VarTupleType):
+            return pa.list_(kind(of.item_type))
+        return plain.get(type(of), pa.string())
+
+    return [pa.field(one.name, kind(one.type)) for one in cast(info.StructType, info.type_info(of)).fields]
 
 
-def _features(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """The columns in the YAML form of `datasets.Features`."""
+def _features(columns: Iterable[Any]) -> list[dict[str, Any]]:
+    """Arrow fields in the YAML form of `datasets.Features`."""
+    import pyarrow as pa
 
-    def kind(shape: Any) -> dict[str, Any]:
-        if isinstance(shape, dict):
-            return {"struct": _features(shape)}
-        if isinstance(shape, list):
-            return {"list": shape[0] if isinstance(shape[0], str) else _features(shape[0])}
-        return {"dtype": shape}
+    def kind(of: Any) -> dict[str, Any]:
+        if pa.types.is_struct(of):
+            return {"struct": _features(of)}
+        if pa.types.is_list(of):
+            return {"list": next(iter(kind(of.value_type).values()))}
+        return {"dtype": "float64" if pa.types.is_floating(of) else str(of)}
 
-    return [{"name": name, **kind(shape)} for name, shape in columns.items()]
+    return [{"name": one.name, **kind(one.type)} for one in columns]
 
 
 def _ours(folder: Path) -> bool:

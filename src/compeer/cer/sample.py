@@ -56,6 +56,11 @@ def round_probabilities(n_rounds: int) -> list[float]:
     return [weight / total for weight in weights]
 
 
+@lru_cache(maxsize=4096)
+def _probabilities(n_rounds: int) -> list[float]:
+    return round_probabilities(n_rounds)
+
+
 def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) -> list[int]:
     """`n_samples` different rounds, counted from 1, ascending; every round once where there are no more than that.
 
@@ -69,12 +74,10 @@ def sample_rounds(n_rounds: int, n_samples: int, rng: Random, first: int = 1) ->
     left = list(range(first, n_rounds + 1))
     if n_samples >= len(left):
         return left
+    probabilities = _probabilities(n_rounds)
     chosen: list[int] = []
-    cumulative: tuple[float, ...] | list[float] = _cumulative(n_rounds, first)
     while len(chosen) < n_samples:
-        if chosen:  # the first draw needs no renormalisation, which makes a single one cheap
-            probabilities = _probabilities(n_rounds)
-            cumulative = list(accumulate(probabilities[i - 1] for i in left))
+        cumulative = list(accumulate(probabilities[i - 1] for i in left))
         # the product can round up to the total: never look past the last
         at = bisect(cumulative, rng.random() * cumulative[-1], 0, len(left) - 1)
         chosen.append(left.pop(at))
@@ -95,13 +98,3 @@ async def sample(dialogue: Dialogue, tools: Tools) -> list[Item] | Reject:
 STAGE = Stage(
     name="sample", function=sample, reads=Dialogue, writes=Item, options=SampleOptions, decode=decode_dialogue
 )
-
-
-@lru_cache(maxsize=4096)
-def _probabilities(n_rounds: int) -> tuple[float, ...]:
-    return tuple(round_probabilities(n_rounds))
-
-
-@lru_cache(maxsize=4096)
-def _cumulative(n_rounds: int, first: int) -> tuple[float, ...]:
-    return tuple(accumulate(_probabilities(n_rounds)[first - 1 :]))

@@ -49,7 +49,7 @@ from typing import Any
 
 import msgspec
 
-from compeer.corpora.reading import CorpusError, Rejected, Row, conversations, files, imported, opened, parts
+from compeer.corpora.reading import CorpusError, Rejected, Row, conversations, files, imported, opened, parts, rejected
 from compeer.corpora.records import dialogue, problem_type, side, utterance
 from compeer.dialogue import Dialogue, Speaker, Utterance
 from compeer.typed import from_json
@@ -150,8 +150,7 @@ def _smile_files(numbered: list[Path]) -> Iterator[Row[SmileRow] | Rejected]:
             said = found if isinstance(found, list) else found.dialog
             yield Row(SmileRow(dialog=said, file=path.name), index, 1, str(path))
         except ValueError as problem:
-            reason = "not UTF-8" if isinstance(problem, UnicodeError) else str(problem)
-            yield Rejected(source="smile", file=str(path), record=path.stem, line=1, reason=reason)
+            yield rejected("smile", path, path.stem, 1, problem)
 
 
 def _by_number(folder: Path, form: re.Pattern[str]) -> list[Path]:
@@ -206,8 +205,8 @@ def _texts(cases: list[Path]) -> Iterator[Row[tuple[str, str]] | Rejected]:
             data = file.read()
         try:
             yield Row((name, data.decode("utf-8-sig")), index, 1, str(path))
-        except UnicodeDecodeError:
-            yield Rejected(source="cpsycoun", file=str(path), record=name, line=1, reason="not UTF-8")
+        except UnicodeDecodeError as problem:
+            yield rejected("cpsycoun", path, name, 1, problem)
 
 
 def load_emollm(path: Path, *, split: str | None = None) -> Iterator[Dialogue | Rejected]:

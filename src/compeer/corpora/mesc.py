@@ -30,7 +30,7 @@ from typing import cast
 
 import msgspec
 
-from compeer.corpora.reading import CorpusError, Rejected, Row, files, imported, opened, parts
+from compeer.corpora.reading import CorpusError, Rejected, Row, files, imported, opened, parts, rejected
 from compeer.corpora.records import Labels, Media, MediaFolder, dialogue, problem_type, side, sound_and_video, utterance
 from compeer.dialogue import Dialogue, Speaker
 
@@ -108,7 +108,7 @@ def _joined(file: Path, split: str, clean: Path) -> Iterator[Row[Found] | Reject
             match = next((lines for lines in candidates if _matches(row.value, lines)), None)
             if match is None:
                 reason = f"no dialogue of {clean.name} has these {len(row.value.dialog)} utterances"
-                yield _rejected(file, str(row.index), row.line, reason)
+                yield rejected("mesc", file, row.index, row.line, reason)
                 continue
             candidates.remove(match)  # two equal dialogues must not both become the same one
             yield Row((match, row.value), row.index, row.line, row.file)
@@ -174,7 +174,7 @@ def _dialogues(file: Path) -> Iterator[Row[Found] | Rejected]:
             reason = "the dialogue goes on after another one began, or stands twice in the file"
         seen.add(lines[0].dialogue)
         found, at = (lines, None), lines[0].at
-        return _rejected(file, _name(found), at, reason) if reason else Row(found, len(seen) - 1, at, str(file))
+        return rejected("mesc", file, _name(found), at, reason) if reason else Row(found, len(seen) - 1, at, str(file))
 
     for line in _lines(file):
         if isinstance(line, Rejected):
@@ -212,15 +212,10 @@ def _lines(file: Path) -> Iterator[MescLine | Rejected]:
             except StopIteration:
                 return
             except (csv_format.Error, UnicodeEncodeError) as problem:
-                reason = "not UTF-8" if isinstance(problem, UnicodeEncodeError) else str(problem)
-                yield _rejected(file, f"line {at}", at, reason)
+                yield rejected("mesc", file, f"line {at}", at, problem)
                 continue
             yield MescLine(at, *cells)
 
 
 def _name(found: Found, index: int = 0) -> str:
     return f"mesc/{found[0][0].dialogue.zfill(5)}"
-
-
-def _rejected(file: Path, record: str, line: int, reason: str) -> Rejected:
-    return Rejected(source="mesc", file=str(file), record=record, line=line, reason=reason)

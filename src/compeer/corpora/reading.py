@@ -207,7 +207,7 @@ def _rows(
                     raise text
                 yield Row(decoder.decode(text), index, line, str(path))
             except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
-                yield _rejected(source, path, index, line, problem)
+                yield rejected(source, path, index, line, problem)
 
 
 def _hub_splits(source: str, name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
@@ -234,7 +234,7 @@ def _hub_rows(source: str, name: str, rows: Iterable[dict[str, Any]], kind: type
                 value = from_json(row["text"], kind) if plain else from_plain(row, kind)
                 yield Row(value, index, index + 1, name)
             except (ValueError, RecursionError) as problem:
-                yield _rejected(source, name, index, index + 1, problem)
+                yield rejected(source, name, index, index + 1, problem)
 
 
 def imported(
@@ -261,7 +261,7 @@ def imported(
                 seen.add(name)
             yield build(row.value, name)
         except ValueError as problem:
-            yield Rejected(source=source, file=row.file, record=name, line=row.line, reason=str(problem))
+            yield rejected(source, row.file, name, row.line, problem)
 
 
 def conversations(
@@ -304,11 +304,12 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise CorpusError(path, f"cannot be read: {problem}", "Check the file, or download it again") from problem
 
 
-def _rejected(source: str, path: object, index: int, line: int, problem: Exception) -> Rejected:
+def rejected(source: str, file: object, record: object, line: int, problem: Exception | str) -> Rejected:
+    """A record that cannot be used, with its problem in words."""
     reason = "nested too deeply" if isinstance(problem, RecursionError) else str(problem)
     if isinstance(problem, UnicodeError):
         reason = "not UTF-8"
-    return Rejected(source=source, file=str(path), record=str(index), line=line, reason=reason)
+    return Rejected(source=source, file=str(file), record=str(record), line=line, reason=reason)
 
 
 def _same(label: str, split: str) -> bool:

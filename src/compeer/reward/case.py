@@ -23,7 +23,7 @@ from compeer.errors import UserError
 from compeer.models.request import ModelError
 from compeer.reasoning import LABELS, STEPS, Parsed, Reasoning, parse, render, render_step
 from compeer.reasoning.ontology import Language
-from compeer.reasoning.schema import COLON, KEYS, has_words, write_value
+from compeer.reasoning.schema import has_words, label_line
 from compeer.typed import from_plain
 
 _SHORTEST = 32  # characters; a text is never cut below this
@@ -90,11 +90,7 @@ def _step(parsed: Parsed, step: str, language: Language) -> str | None:
     if step not in parsed.texts or any(problem.step == step for problem in parsed.problems):
         return None
     spoken = parsed.language or language
-    lines = [
-        KEYS[label][spoken] + COLON[spoken] + write_value(label, parsed.labels[label], spoken)
-        for label in LABELS[step]
-        if label in parsed.labels
-    ]
+    lines = [label_line(label, parsed.labels[label], spoken) for label in LABELS[step] if label in parsed.labels]
     return "\n".join([parsed.texts[step], *lines]) if len(lines) == len(LABELS[step]) else None
 
 
