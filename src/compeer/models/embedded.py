@@ -140,7 +140,7 @@ class Embedded:
 
     @property
     def busy(self) -> int:
-        """How many requests llama.cpp is working on now, those that were left a moment ago included."""
+        """Number of requests that llama.cpp is working on, including those abandoned a moment ago."""
         return self._server.busy if self._server else 0
 
     async def completion(self, body: dict[str, Any], prompt: Prompt) -> dict[str, Any]:
@@ -324,8 +324,8 @@ class Embedded:
 
 
 def memory_needed(size: int) -> tuple[int, int, int]:
-    """Bytes that a file of weights takes once it is loaded: pages of the file, which all processes share; what each
-    process needs (context and buffers); what it takes more for the order that llama.cpp writes faster with.
+    """Memory in bytes for a file of weights: its pages, which all processes share; context and buffers of each process;
+    and the second copy in the order that llama.cpp writes faster with.
 
     Measured with the 1.5B base and a context of 8,192 tokens: 1.11 GB, 0.39 GB and 0.61 GB.
     """
@@ -333,13 +333,13 @@ def memory_needed(size: int) -> tuple[int, int, int]:
 
 
 def room_for(file: Path) -> bool:
-    """Whether the memory that is free now holds the faster order of the weights too, and half a gigabyte to spare."""
+    """Whether the free memory also holds the faster copy of the weights, with half a gigabyte to spare."""
     free = free_memory()
     return free is None or free > sum(memory_needed(file.stat().st_size)) + 500_000_000
 
 
 def free_memory() -> int | None:
-    """Bytes that programs can have without swapping; None where the system does not tell."""
+    """Available memory in bytes; None where the system does not tell."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
@@ -348,7 +348,7 @@ def free_memory() -> int | None:
 
 
 def _is_last(chunk: dict[str, Any]) -> bool:
-    """Whether nothing follows that anybody waits for: an end, or an error."""
+    """Whether this is the last chunk: an end or an error."""
     choices = chunk.get("choices")
     return not choices or choices[0].get("finish_reason") is not None
 
@@ -368,7 +368,7 @@ class ContextBudget:
 
     @contextlib.contextmanager
     def taken(self, prompt: str, max_tokens: int, abandoned: threading.Event) -> Iterator[None]:
-        """Wait for room, and take it; a request larger than all of it gets it all. Nobody waits when abandoned."""
+        """Wait for room and take it, at most the whole context. An abandoned request does not wait."""
         needed = min(self.tokens, len(prompt.encode()) // 2 + max_tokens)
         with self._turn, self._change:
             while self.free < needed and not abandoned.is_set():

@@ -57,7 +57,7 @@ _TOO_LONG = re.compile(
 
 
 class JsonServer:
-    """A server that answers JSON. It is asked again after a failure that may pass, as its `Patience` says.
+    """A server that answers JSON. Requests are retried after temporary failures, as its `Patience` says.
 
     One session belongs to one event loop of one process; a forked child leaves the parent's alone.
     """
@@ -75,7 +75,7 @@ class JsonServer:
         raise NotImplementedError
 
     def silence(self, kind: FailureKind, problem: str, attempts: int) -> ModelError:
-        """The error when it is given up."""
+        """The error after the last attempt."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class Endpoint(JsonServer):
         return await self._tried("POST", self._chat, payload, self._answer)
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A question of the server's own, beside the protocol: a path below its root, tried as patiently as `ask`."""
+        """POST to a path below the server's root, outside the protocol, with the same retries as `ask`."""
 
         async def payload() -> bytes:
             return msgspec.json.encode(body)
@@ -186,7 +186,7 @@ class Endpoint(JsonServer):
         return await self._tried("POST", URL(self.base_url.removesuffix("/v1") + path), payload, _object)
 
     async def stream(self, request: Request, ending: Ending | None = None) -> AsyncIterator[str]:
-        """The text as it comes. A failure is tried again as long as nothing has been passed on."""
+        """The text as it comes. A failure is retried as long as no text has been passed on."""
         more = {"stream_options": {"include_usage": True}} if ending is not None else {}
         tries, begun = Tries(self.patience), False
         while True:
@@ -345,7 +345,7 @@ class Garbage(Exception):
 
 
 def _failure(error: Exception, seconds: float) -> tuple[FailureKind, str]:
-    """What went wrong with an attempt that was given so many seconds."""
+    """Kind and description of a failed attempt; `seconds` is the time it was given."""
     if isinstance(error, TimeoutError):
         return "time", f"it did not answer within {seconds:.3g} s"
     if isinstance(error, Garbage):
@@ -377,7 +377,7 @@ async def _pieces(content: aiohttp.StreamReader, ending: Ending | None) -> Async
 
 
 def server_message(data: bytes) -> str:
-    """What the server says went wrong, short."""
+    """The server's error message, shortened."""
     try:
         error = msgspec.json.decode(data)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:300]
@@ -418,7 +418,7 @@ def _thinking(message: dict[str, Any]) -> str:
 
 
 def _places(choice: dict[str, Any]) -> tuple[Place, ...]:
-    """Every place of the answer with its alternatives; servers that leave out the bytes tell the text."""
+    """Every place of the answer with its alternatives. The text stands in for the bytes where a server omits them."""
 
     def token(entry: dict[str, Any]) -> bytes:
         return bytes(entry["bytes"]) if entry.get("bytes") else str(entry.get("token") or "").encode()

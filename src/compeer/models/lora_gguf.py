@@ -80,7 +80,7 @@ _ADAPTER = "default"  # peft's name of a model's only adapter
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A model as an adapter must know it: llama.cpp's name of its kind, heads of queries, heads of keys and values."""
+    """What an adapter needs to know of a model: architecture, number of query heads, number of key and value heads."""
 
     architecture: str
     query: int
@@ -88,7 +88,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class _Pair(msgspec.Struct, frozen=True):
-    """The two matrices on one layer, as arrays, and what their product is multiplied with."""
+    """The two matrices of one layer, and the factor of their product."""
 
     layer: str
     a: Any  # rank x inputs
@@ -126,7 +126,7 @@ def convert_adapter(folder: Path, path: Path, *, weights: Path) -> Path:
 
 
 def converted(folder: Path, weights: Path) -> Path:
-    """The same in the cache, under the hash of the adapter: made on first use, about twice the adapter's size."""
+    """The converted adapter in the cache, under its hash. Made on first use; about twice the size of the adapter."""
     check_base(folder, weights)
     shape = shape_of(weights)
     target = cache_dir() / "adapters" / f"{sha256(folder)[:24]}-{shape.query}-{shape.key}.gguf"
@@ -154,7 +154,7 @@ def shape_of(weights: Path) -> Shape:
 
 
 def check_base(adapter: Path, weights: Path) -> None:
-    """Refuse an adapter that says it belongs to another base. One that does not say is taken as it is."""
+    """Refuse an adapter that names another base. An adapter without a base is accepted."""
     if adapter.is_dir():
         told = base_of(adapter).sha256
     else:
@@ -262,7 +262,7 @@ _CONTROL, _OWN = 3, 4  # kinds of a token: control, added by whoever made the mo
 
 
 def fields(path: Path, wanted: Set[str]) -> dict[str, Any]:
-    """The values of these names that the file has. Lists are passed over, unless they are asked for."""
+    """The values of the wanted names in the file's header. Other lists are skipped."""
     found: dict[str, Any] = {}
     try:
         with path.open("rb") as file:
@@ -280,7 +280,7 @@ def fields(path: Path, wanted: Set[str]) -> dict[str, Any]:
 
 
 def control_tokens(path: Path) -> set[str]:
-    """The tokens that a model takes for control, as text; single characters and bytes aside."""
+    """The control tokens of a model as text, without single characters."""
     names = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
     found = fields(path, set(names))
     tokens, kinds = (found.get(name) or [] for name in names)

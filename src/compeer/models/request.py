@@ -77,12 +77,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def beginning(self) -> str:
-        """What the answer begins with for certain: models in this process continue from there."""
+        """The known beginning of the answer. Models in this process continue from there."""
         return prefix(self.plan) if self.plan else ""
 
 
 def instructed(system: str, text: str, **how: Any) -> Request:
-    """The request that shows a model one text under one instruction."""
+    """A request with one instruction and one text."""
     return Request(messages=[{"role": "system", "content": system}, {"role": "user", "content": text}], **how)
 
 
@@ -95,7 +95,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One place of an answer: the token written there, and (token, log-probability) of what might have been."""
+    """One place of an answer: the token written, and (token, log-probability) of the alternatives."""
 
     token: bytes
     alternatives: tuple[tuple[bytes, float], ...]
@@ -124,8 +124,7 @@ def first_token(choice: dict[str, Any]) -> tuple[tuple[str, float], ...]:
 
 
 class Ending(msgspec.Struct):
-    """How a stream ended, filled in by the home that was handed it: `finish` is "" until it is known, and stays so when
-    a server never says; `usage` None likewise."""
+    """How a stream ended, filled in by the model. `finish` stays "" and `usage` None where a server does not tell."""
 
     finish: str = ""
     usage: Usage | None = None
@@ -216,7 +215,7 @@ def image_bytes(path: str) -> bytes:
 
 
 def with_images(messages: Sequence[dict[str, Any]], shown: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with every image as `shown` makes it of its path."""
+    """The messages with `shown(path)` in place of every image."""
     made = []
     for message in messages:
         content = message["content"]
@@ -227,7 +226,7 @@ def with_images(messages: Sequence[dict[str, Any]], shown: Callable[[str], dict[
 
 
 def by_content(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as a cache's key knows them: what is in an image, not where it lies."""
+    """The messages for a cache key: with the hash of each image instead of its path."""
     return with_images(
         messages, lambda path: {"type": "image", "sha256": hashlib.sha256(image_bytes(path)).hexdigest()}
     )

@@ -47,7 +47,7 @@ class Weigher:
         return self._tokens[text]
 
     async def odds(self, messages: Messages, given: Sequence[int], among: Sequence[int]) -> list[float]:
-        """How likely each of these tokens comes next, of all of them together, after the tokens given already."""
+        """The probability of each of these tokens as the next one after `given`, relative to the others."""
         drawn, model = (await self.tokenize("."))[-1], self.model
         if isinstance(model, Embedded):
             prompt = await model.prompt(messages, self.adapter)
@@ -90,7 +90,7 @@ class Weigher:
 
 
 async def weigher(model: Model, adapter: int | None = 0) -> Weigher | None:
-    """What weighs tokens for this model, if anything does."""
+    """A `Weigher` for this model; None if it does not tell probabilities."""
     known = isinstance(model, Embedded) or (isinstance(model, Endpoint) and await model.dialect() == "llamacpp")
     return Weigher(model, adapter) if known else None  # type: ignore[arg-type]
 
@@ -118,7 +118,7 @@ def weighing(among: Sequence[int], drawn: int, higher: float) -> dict[str, Any]:
 
 
 def shares(answer: dict[str, Any], among: Sequence[int]) -> list[float]:
-    """The share of each token, in their order; nothing where none was told.
+    """The share of each token, in their order; empty if the answer has none of them.
 
     >>> told = [{"id": 9, "prob": 0.6}, {"id": 7, "prob": 0.3}, {"id": 4, "prob": 0.1}]
     >>> shares({"choices": [{"logprobs": {"content": [{"top_probs": told}]}}]}, [4, 7])

@@ -89,7 +89,7 @@ def cache_dir() -> Path:
 
 
 def find(weights: Weights = SMALL) -> Path | None:
-    """The file where it already lies, checked by its hash; None where it is nowhere. A damaged one is an error."""
+    """The path of the file if it is on this machine, checked by its hash; else None. A damaged file is an error."""
     for path in _chosen():
         if identify(path) in (weights, None):
             return path
@@ -105,7 +105,7 @@ def find(weights: Weights = SMALL) -> Path | None:
 
 
 def locate(weights: Weights = SMALL) -> Path:
-    """The file, with the right hash. A small one is fetched where it is not here."""
+    """The path of the file, checked by its hash. A small file is fetched if it is missing."""
     if (path := find(weights)) is not None:
         return path
     if weights.on_request:
@@ -188,8 +188,8 @@ def file_sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to; what lies there at the end takes the place of `path`. Whoever looks sees a whole file or
-    none, also where two threads or processes write the same one."""
+    """A temporary path that replaces `path` at the end of the block. Readers see a whole file or none, even if two
+    threads or processes write the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         part = Path(aside) / path.name
@@ -214,7 +214,7 @@ def cannot_keep(what: str, error: OSError) -> ModelError:
 
 
 def as_floats(path: Path) -> Path:
-    """The same weights in 16-bit floats, made once and kept in the cache; a file without quantised weights itself."""
+    """The weights in 16-bit floats, made once and kept in the cache. A file without quantised weights is returned."""
     stat = path.stat()
     state = hashlib.sha256(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
     target = cache_dir() / f"{path.stem}.{state}.f16.gguf"

@@ -33,7 +33,7 @@ from compeer.typed import from_json
 
 
 class Counts(msgspec.Struct):
-    """Rows read, rows written, and how many went no further, by reason."""
+    """Rows read, rows written, and rows rejected, by reason."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -41,7 +41,7 @@ class Counts(msgspec.Struct):
 
 
 class Spent(msgspec.Struct):
-    """What the models were asked. Tokens are those of new answers; one from the cache costs nothing."""
+    """Requests to models and their tokens. Answers from the cache cost no tokens."""
 
     asked: int = 0
     from_cache: int = 0
@@ -66,7 +66,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     seed: int
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """What is not as it was, in words; `self` is how it was."""
+        """What has changed since `self`, in words."""
         changed = [name for name in ("input", "prompts") if getattr(self, name) != getattr(other, name)]
         found = [f"the {name} changed" for name in changed]
         found += changes("", {"stage": self.stage, "seed": self.seed}, {"stage": other.stage, "seed": other.seed})
@@ -74,7 +74,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """What a run is and what it has come to."""
+    """The settings of a run and its results so far."""
 
     stage: str
     started: str
@@ -110,7 +110,7 @@ class State(Run, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True):
-    """What became of one input line: rows and rejects as they will stand in the files."""
+    """The result of one input line: rows and rejects, encoded as they will be written."""
 
     line: int
     output: bytes = b""
@@ -194,7 +194,7 @@ class Ledger:
         self._unanswered = 0
 
     def open(self, *, fresh: bool = False) -> Manifest | str:
-        """Make ready to write. The manifest when there is nothing left to do, else a word on how it starts."""
+        """Open the files to write. Returns the manifest if nothing is left to do, else how the run starts."""
         told = "" if fresh else self._standing()
         if isinstance(told, Manifest):
             return told
@@ -235,7 +235,7 @@ class Ledger:
             self.note()
 
     def note(self) -> None:
-        """Write down how far the files are good. Rows of an unbroken silence are not: they will be asked again."""
+        """Save how far the files are complete. Rows at the end without an answer do not count: they are asked again."""
         for file in self._files:
             file.flush()
         self._noted = time.monotonic()
@@ -244,7 +244,7 @@ class Ledger:
             file.write(msgspec.json.encode(self._before or self.state))
 
     def finish(self) -> Manifest:
-        """Give the files their names and write the manifest. Safe to be killed anywhere, and to be done twice."""
+        """Give the files their names and write the manifest. It may be killed at any point and repeated."""
         self._before = None
         self.state.complete = True
         self.note()
@@ -264,7 +264,7 @@ class Ledger:
         self._files = []
 
     def _standing(self) -> Manifest | str:
-        """What is at OUT already: nothing, a run to continue (then `state` is its), or one that is finished."""
+        """Look at what is at OUT already: nothing, a run to continue (its state becomes `state`), or a finished run."""
         limit = self.state.limit
         old: State | None = _read(self.state_path, State)
         if old is not None and old.complete:

@@ -218,7 +218,7 @@ class Worker:
         self._gate = asyncio.Semaphore(job.concurrency)
 
     async def run(self, lines: list[tuple[int, bytes]]) -> tuple[list[Done], Spent]:
-        """What became of each line, and what was spent since this was asked last."""
+        """The result of each line, and what was spent since the last call."""
         finished: list[Done] = []
         await in_order(iter(lines), self._one, finished.append, self.job.concurrency)
         names = Spent.__struct_fields__
@@ -242,7 +242,7 @@ def run_on_ray(job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: 
     load = dict.fromkeys(range(workers), 0)
 
     async def run(shard: list[tuple[int, bytes]]) -> tuple[list[Done], Spent]:
-        """A shard on the worker that has the fewest."""
+        """Run a shard on the worker that has the fewest."""
         chosen = min(load, key=lambda number: load[number])
         load[chosen] += 1
         try:
@@ -266,7 +266,7 @@ def run_on_ray(job: Job, lines: Iterator[tuple[int, bytes]], take: Take, spent: 
 
 @contextlib.contextmanager
 def one_cluster() -> Iterator[None]:
-    """Stages that run inside share the cluster that the first of them on Ray starts: to start one takes seconds."""
+    """Let the stages inside share one Ray cluster, because starting one takes seconds."""
     with contextlib.ExitStack() as after:
         outside = _shared.set(after)
         try:
@@ -276,7 +276,7 @@ def one_cluster() -> Iterator[None]:
 
 
 def _connected(workers: int, after: contextlib.ExitStack) -> Any:
-    """Ray, connected; what was connected here ends with `after`."""
+    """Ray, connected. A connection made here is closed with `after`."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     try:
         import ray

@@ -81,7 +81,7 @@ _PICTURE = 800  # tokens, about, of an image of usual size
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """One request as a stage would send it first for a row. What follows an answer cannot be known without it."""
+    """The first request of a stage for a row. Later requests depend on the answer, so they cannot be shown."""
 
     row: str
     role: str
@@ -98,7 +98,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What a run would ask for. Tokens are counted roughly: four letters, or one and a half Chinese signs, each."""
+    """Calls and tokens of a run. A token is taken as four letters, or one and a half Chinese characters."""
 
     rows: int
     calls: int
@@ -129,7 +129,7 @@ def prompts(stage: Stage, rows: Iterable[Any], tools: Tools) -> list[Prompt]:
 
 
 def estimate(stage: Stage, rows: int, sample: Iterable[Any] = (), tools: Tools | None = None) -> Estimate:
-    """Calls and tokens for so many rows, from the stage's own figures and, better, from rows of the input."""
+    """Calls and tokens for `rows` rows, from a sample of the input if there is one, else from the stage's figures."""
     sample = list(sample)
     first = prompts(stage, sample, tools or Tools())
     asking = len({prompt.row for prompt in first}) or 1
@@ -160,7 +160,7 @@ def identity(row: Any) -> str:
 
 
 class LiveLine:
-    """How far some work is: a bar on a terminal, elsewhere a plain line every so many seconds."""
+    """Progress of some work: a bar on a terminal, elsewhere a line of text every `every` seconds."""
 
     def __init__(self, *, quiet: bool = False, every: float = 10.0, unit: str = "rows") -> None:
         self.quiet, self.every, self.unit = quiet, every, unit
@@ -187,7 +187,7 @@ class LiveLine:
             self._bar.start()
 
     def due(self) -> float | None:
-        """The time, when something should be shown; None before that. Cheap enough for every row."""
+        """The current time when the next line is due, else None. Cheap enough to call for every row."""
         now = time.monotonic()
         if self.quiet or now < self._next:
             return None
@@ -208,7 +208,7 @@ class LiveLine:
 
     @contextmanager
     def over(self, name: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
-        """Show work while the block runs; what it gives is called with how much is done. Without a total it counts."""
+        """Show progress while the block runs. The yielded function takes the amount done. `total` may be unknown."""
         last = done
 
         def tell(done: int) -> None:

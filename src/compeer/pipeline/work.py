@@ -24,8 +24,8 @@ from compeer.models.spec import open_model
 from compeer.pipeline.ledger import Done, Spent
 from compeer.pipeline.stage import Reject, Stage, Tools, identity
 
-#: how many rows may be finished or under way, for each one under way, before the oldest is done. A server that asks
-#: for patience delays one row by seconds; the others should not have to wait for it.
+#: rows that may be begun per worker before the oldest row is done. A server that asks to wait delays one row by
+#: seconds; the other rows should not wait for it.
 WINDOW = 32
 Take = Callable[[Done], None]
 Given = TypeVar("Given")
@@ -44,7 +44,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What an engine must know of a run; it travels to the workers of a cluster."""
+    """What an engine needs to run a stage. Ray sends it to the workers of the cluster."""
 
     stage: Stage
     source: str
@@ -61,9 +61,9 @@ async def in_order(
     concurrency: int,
     window: int = WINDOW,
 ) -> None:
-    """`take` what becomes of each piece of work, in the order of the pieces, while up to `concurrency` are under way.
+    """Run `one` on each piece of work, up to `concurrency` at a time, and `take` the results in their order.
 
-    No more than `window` for each one under way are begun before the oldest is taken.
+    At most `window * concurrency` pieces are begun before the oldest result is taken.
     """
     finished: dict[int, Made] = {}
     begun, taken, most = 0, 0, window * concurrency
@@ -98,7 +98,7 @@ async def in_order(
 
 
 class Work:
-    """One line in, what became of it out; nothing is raised."""
+    """Applies the stage to one line at a time. Nothing is raised: what fails becomes a reject."""
 
     def __init__(self, job: Job, homes: Mapping[str, Model], spent: Spent) -> None:
         self.stage, self.source, self.cache = job.stage, job.source, RequestCache(job.cache)
@@ -211,5 +211,5 @@ def _all_lines(source: str | Path) -> Iterator[bytes]:
 
 
 def _corrects(request: Request) -> bool:
-    """Whether `structured.ask_json` asks this for the second time."""
+    """Whether `ask_json` sends this request for the second time, with the error in the first answer."""
     return request.schema is not None and str(request.messages[-1]["content"]).startswith(AGAIN)

@@ -53,7 +53,7 @@ def density(case: Case) -> float:
 
 
 def moderate_length(case: Case, among: tuple[int, int] | None = None) -> float:
-    """1 for a reply of as many words (Chinese: characters) as `among` says, falling smoothly outside of that.
+    """1 for a reply whose number of words (Chinese: characters) is in `among`, falling smoothly outside of it.
 
     Without `among` it is 8 to 80 words, or 12 to 120 characters.
     """
@@ -69,7 +69,7 @@ Source = Literal["unified", "prm+orm", "rules"]
 
 
 class PromptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a group of outputs answers: the history and, for the judge, the corpus's own reply."""
+    """What the outputs of a group reply to: the history, and for the judge the reference."""
 
     id: str
     language: Language
@@ -197,9 +197,9 @@ class CompositeReward:
         return [row.reward for row in scored]
 
     def score(self, groups: Sequence[tuple[PromptRecord, Sequence[str]]], *, cut: Sequence[bool] = ()) -> list[Scored]:
-        """Every output's reward, group after group. One call to the judge for all of them.
+        """The rewards of all outputs, group after group, with one call to the judge.
 
-        `cut` says of each output, in the same order, whether it was cut off; nothing: none was.
+        `cut` says for each output whether it was cut off at the limit; empty means that none was.
         """
         began, judging, embedding = time.perf_counter(), self.seconds["judge"], self.embedder.seconds
         flags = iter(cut or itertools.repeat(False))
@@ -230,7 +230,7 @@ class CompositeReward:
         return judgements
 
     def _further(self, groups: Sequence[Sequence[Case]]) -> list[list[dict[str, float]]]:
-        """The further parts that are wanted, of every output of every group."""
+        """The values of the further parts that have a weight, for every output of every group."""
         found = [[{name: part(case) for name, part in self.further.items()} for case in group] for group in groups]
         if self.settings.weight("novelty"):
             for group, values in zip(found, novelty([[case.reply for case in group] for group in groups]), strict=True):
@@ -285,7 +285,7 @@ class CompositeReward:
         ]
 
     def _cut(self, ids: Sequence[Sequence[int]] | None) -> list[bool]:
-        """Which outputs did not come to their end, as far as that is wanted and can be known."""
+        """Which outputs were cut off; nothing where that does not matter (`whole`) or cannot be known."""
         if not (self.settings.whole and self.ends and ids):
             return []
         return [not one or one[-1] not in self.ends for one in ids]
@@ -294,8 +294,8 @@ class CompositeReward:
 def grouped(
     outputs: Sequence[str], records: Sequence[str], sizes: Sequence[int] = ()
 ) -> list[tuple[PromptRecord, list[str]]]:
-    """Outputs to one prompt that lie side by side, divided by the first of these sizes that fits; without sizes all of
-    them are one group."""
+    """Neighbouring outputs to the same prompt, in groups of the first of `sizes` that divides their number. Without
+    `sizes` they are one group."""
     groups: list[tuple[PromptRecord, list[str]]] = []
     for record, rows in itertools.groupby(zip(records, outputs, strict=True), lambda row: row[0]):
         prompt, written = read_record(record), [output for _, output in rows]
@@ -333,7 +333,7 @@ def summary(scored: Sequence[Scored]) -> dict[str, float]:
 
 
 def _read(output: str, cut: bool) -> Parsed:
-    """What an output holds; one that was cut off in its reply holds none."""
+    """The parsed output; the reply of an output that was cut off is empty."""
     parsed = parse(output)
     if not cut:
         return parsed
@@ -352,7 +352,7 @@ def text_of(completion: Any) -> str:
 
 
 def filled(group: Sequence[float | None]) -> list[float]:
-    """The values of a group, with the mean of the others where there is none; 0 for all when nobody has one.
+    """The values of a group, with the mean of the known values in place of None; 0 for all when none is known.
 
     >>> filled([1.0, None, 2.0]), filled([None])
     ([1.0, 1.5, 2.0], [0.0])

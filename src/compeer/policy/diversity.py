@@ -52,7 +52,7 @@ def likeness(texts: Sequence[str], embed: Embed) -> Likeness:
 
 
 def mean_likeness(parts: Iterable[tuple[str, Likeness]]) -> float:
-    """The mean cosine of all pairs of one language, over the languages by their number of pairs."""
+    """The mean cosine of all pairs within each language; languages count by their number of pairs."""
     sums: dict[str, tuple[int, Any]] = {}
     for language, part in parts:
         if part.count:
@@ -65,7 +65,7 @@ def mean_likeness(parts: Iterable[tuple[str, Likeness]]) -> float:
 
 
 def in_use(labels: Iterable[str]) -> float:
-    """How many labels are in use: as many as would have the same entropy if all were used alike; 0 for none.
+    """The effective number of labels: exp of the entropy of their shares; 0 for no labels.
 
     >>> in_use(["question", "question", "information", "information"]), in_use(["question"] * 9)
     (2.0, 1.0)
@@ -89,8 +89,8 @@ Pair = tuple[str, ...]
 
 
 def novelty(groups: Sequence[Sequence[str]]) -> list[list[float]]:
-    """Every reply's novelty from 0 to 1, group by group. A reply of less than two words has none. Where there is only
-    one group there is nobody else, and all replies are as new as can be.
+    """The novelty of every reply, from 0 to 1, group by group. It is 0 for a reply of fewer than two words, and 1
+    otherwise if there is only one group.
 
     >>> novelty([["how are you", "what hurts most"], ["how are things", "tell me"]])
     [[0.75, 1.0], [0.75, 1.0]]

@@ -103,7 +103,7 @@ class LlamaCppRollout:
         self._folder.cleanup()
 
     def _current(self, trainer: Any, slots: int, context: int) -> LlamaServer:
-        """llama.cpp with the adapter of this step, begun anew for an evaluation so that training does not notice it."""
+        """llama.cpp with the adapter of this step. It is opened anew for evaluation, so that training is unaffected."""
         now = (int(trainer.state.global_step), bool(trainer.model.training))
         found = self._server
         if found is not None and self._now == now and found.slots >= slots and found.context >= context:
@@ -145,14 +145,14 @@ def check(trainer: Any) -> None:
 
 
 def share_of_cores() -> int:
-    """The cores that are free now, but not those that the run's other processes will want at the same time."""
+    """Free cores, at most this process's share of all cores."""
     if os.environ.get("COMPEER_THREADS"):
         return free_cores()
     return max(1, min(free_cores(), (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 def _seed(key: str, place: int) -> int:
-    """A seed for an output and those after it: llama.cpp adds one for each further output of a prompt."""
+    """Seed of the first output of a prompt; llama.cpp adds one for each further output."""
     digest = hashlib.sha256(f"{key} {place}".encode()).digest()
     return int.from_bytes(digest[:4], "little") % (2**31 - 1024)
 
@@ -215,7 +215,7 @@ def _sample(output: dict[str, Any]) -> Sample:
 
 
 def places(tokens: Sequence[int], told: Sequence[int]) -> list[int | None]:
-    """Where each of `told`, a part of `tokens` in the same order, stands in it; None where there are several ways.
+    """The index in `tokens` of each of `told`, which is a subsequence of `tokens`; None where it is ambiguous.
 
     >>> places([5, 6, 7, 8], [5, 7, 8])
     [0, 2, 3]

@@ -56,7 +56,7 @@ ENDS: tuple[End, ...] = get_args(End)
 
 
 class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of the supporter as it was written, what was said of it, and what it did to the seeker."""
+    """One turn of the supporter: the whole output, its reply, and the reaction of the seeker."""
 
     output: str
     reply: str = ""
@@ -64,7 +64,7 @@ class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What it began with, its exchanges, how it ended and why. It travels to the reward as JSON."""
+    """A conversation: its beginning, its exchanges, how it ended and why. The reward gets it as JSON."""
 
     language: Language
     history: list[PastTurn]
@@ -74,7 +74,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
     why: str = ""
 
     def said(self, exchanges: int | None = None) -> list[PastTurn]:
-        """Everything that was said, up to and including so many exchanges."""
+        """Everything that was said, up to and including the first `exchanges` exchanges (default: all)."""
         spoken = list(self.history)
         for exchange in self.exchanges[:exchanges]:
             spoken.append(PastTurn("supporter", exchange.reply))
@@ -83,7 +83,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
         return spoken
 
     def answered(self, output: str, ended: bool) -> None:
-        """The supporter's turn. Only the reply of a complete output that ended by itself is heard."""
+        """Add the supporter's turn. The seeker hears a reply only if the output is complete and ended by itself."""
         parsed = parse(output)
         complete = parsed.complete and ended
         self.exchanges.append(Exchange(output, parsed.response if complete else ""))
@@ -91,7 +91,7 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
             self.end, self.why = "incomplete", "; ".join(parsed.problems) or "it was cut off"
 
     def reacted(self, reaction: Reaction, rules: MoodRules) -> None:
-        """What the last turn did to the seeker, and whether that was the end."""
+        """Add the seeker's reaction to the last turn, and end the conversation where it says so."""
         self.exchanges[-1] = msgspec.structs.replace(self.exchanges[-1], reaction=reaction)
         self.mood = reaction.mood
         if reaction.failure:
@@ -110,8 +110,8 @@ class Talk(msgspec.Struct, kw_only=True, omit_defaults=True):
 async def exchange(
     talk: Talk, output: str, seeker: Seeker | None, turns: int, *, ended: bool = True, seed: int | None = None
 ) -> None:
-    """The supporter's turn and the seeker's reaction to it; without a seeker nobody reacts. `ended`: the output came to
-    its end by itself. Afterwards `talk.end` says whether the conversation is over."""
+    """Add the supporter's turn and the seeker's reaction, if there is a seeker. `ended`: the output was not cut off.
+    Afterwards `talk.end` says whether the conversation is over."""
     talk.answered(output, ended)
     if talk.end is None and seeker is not None:
         talk.reacted(await seeker.react(talk.said(), talk.mood, talk.language, seed), seeker.settings.rules)
@@ -201,7 +201,7 @@ class TalkRollout:
         self._background.close()
 
     async def _turn(self, rows: list[_Row], added: list[Ids], speech: TurnTokens, draw: str) -> None:
-        """A turn of all conversations at once. Each seeker has a draw of its own, the same when a run is repeated."""
+        """One turn of all conversations at once. Each has its own seed, which is the same when a run is repeated."""
         turns = [
             exchange(
                 row.talk,
@@ -279,7 +279,7 @@ def _seed(draw: str) -> int:
 
 
 class TalkWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the two parts count for. A judge of weight 0 is not asked; the format is still looked at, for the log."""
+    """Weights of the two parts. A judge of weight 0 is not asked; the format is still checked for the log."""
 
     judge: float = 1.0
     emotion: float = 1.0
@@ -290,7 +290,7 @@ class TalkWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TalkReward:
-    """In TRL's signature; the column `talk` is what the rollout adds to each row."""
+    """The reward of conversations, in TRL's signature. The rollout adds the column `talk` to each row."""
 
     __name__ = "reward"
 
@@ -336,7 +336,7 @@ class TalkReward:
         return [self.weights.judge * judge + self.weights.emotion * emotion for judge, emotion in pairs]
 
     def _judged(self, talks: list[Talk], prompt_record: Sequence[str], **logging: Any) -> list[float]:
-        """The mean over each conversation's turns, as shares of what a turn can earn."""
+        """The judge's part: the mean over the turns, each as a share of the most that a turn can earn."""
         first = self.composite(None, [one.exchanges[0].output for one in talks], prompt_record, **logging)
         earned = [[reward / _most(self.composite)] for reward in first]
         later = [(row, turn) for row, one in enumerate(talks) for turn in range(1, len(one.exchanges))]
@@ -355,12 +355,12 @@ class TalkReward:
 
 
 def _moment(talk: Talk, turn: int, prompt_record: str) -> PromptRecord:
-    """What a later turn answered."""
+    """The prompt of a later turn: everything that was said before it."""
     name = read_record(prompt_record).id
     return PromptRecord(f"{name}/turn-{turn + 1}", talk.language, tuple(talk.said(turn)), "")
 
 
 def _most(composite: CompositeReward) -> float:
-    """What a turn can earn: the sum of the weights."""
+    """The most that a turn can earn: the sum of the weights."""
     names = dict.fromkeys([*PARTS, *composite.settings.weights])
     return sum(abs(composite.settings.weight(name)) for name in names) or 1.0

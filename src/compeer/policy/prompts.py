@@ -36,7 +36,7 @@ Count = Callable[[list[dict[str, Any]]], int]  # tokens of a conversation, up to
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """One row for training: what the model is asked, what the reward must know, what was left out."""
+    """One row for training: the messages, the record for the reward, and the number of turns left out."""
 
     messages: list[dict[str, Any]]
     prompt_record: PromptRecord
@@ -54,7 +54,7 @@ def encoded(prompt_record: PromptRecord) -> str:
 
 
 def prompt_tokens(words: ChatTokenizer) -> Count:
-    """How many tokens a conversation takes up to where this model answers, its pictures included."""
+    """A function that counts the tokens of a conversation, pictures included, up to where this model answers."""
 
     def count(messages: list[dict[str, Any]]) -> int:
         if images_of(messages):  # as many tokens as their sizes ask for
@@ -132,7 +132,7 @@ def in_crisis(item: Item) -> bool:
 
 
 def why_not_taught(item: Item) -> str | None:
-    """Why nobody should learn to answer like this item's reference, or None."""
+    """Why no model is trained on this item's reference; None where it may be."""
     if item.helpful is False:
         return "not helpful"
     return "crisis" if in_crisis(item) else None
@@ -155,7 +155,7 @@ def fitting(items: Iterable[Item], words: ChatTokenizer, config: GrpoConfig) -> 
 
 
 def held_out(found: Sequence[Prompt], count: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:
-    """Prompts to train on and prompts to keep apart, by their ids, so that it is the same division every time."""
+    """Prompts to train on and `count` held-out prompts, chosen by id, so that the division is always the same."""
     if 2 * count > len(found):
         raise UserError(
             f"{count} held-out prompts for the second judge, of {len(found)} in all, leave too few to train on. "

@@ -42,7 +42,7 @@ _FAREWELL = re.compile(r"再见|拜拜|^\W*(?:good-?)?bye\b|\b(?:good-?)?bye\W*$
 
 
 class MoodRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arithmetic. `clip` None takes a change as it comes; `floor` None lets the value fall below 0."""
+    """The arithmetic of the mood. Without `clip` changes are not clipped; without `floor` the mood may fall below 0."""
 
     start: float = 40.0
     clip: float | None = 10.0
@@ -85,7 +85,7 @@ def outcome(value: float, rules: MoodRules = SAGE) -> Outcome | None:
 
 
 def relief(value: float, rules: MoodRules = SAGE) -> float:
-    """What became of the seeker, from -1 (lost) over 0 (as at the start) to 1 (content): the emotion's reward.
+    """The emotion's reward: -1 when the seeker is lost, 0 when the mood is as at the start, 1 when content.
 
     >>> relief(40), relief(70), relief(25), relief(-8)
     (0.0, 0.5, -0.5, -1.0)
@@ -121,7 +121,7 @@ class SeekerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Reaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one reply did to the seeker. With a `failure` there is nothing else."""
+    """The reaction to one reply. If there is a `failure`, only the mood is set."""
 
     mood: float  # after the change
     change: float = 0.0  # as the seeker named it, before clipping
@@ -132,7 +132,7 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Seeker:
-    """Reacts to a conversation. Without memory: everything it knows is in what it is shown."""
+    """Reacts to a conversation. It keeps no state: every request shows it the whole conversation."""
 
     def __init__(self, model: Model, settings: SeekerSettings = SeekerSettings()) -> None:
         self.model, self.settings = model, settings

@@ -174,7 +174,7 @@ def _weight(trainer: Any, rows: dict[str, Any], trained: Any) -> None:
 
 
 def _log(trainer: Any, apart: Any, ratio: Any, untold: Any) -> None:
-    """How far the sampler is from the policy, and how much is corrected, over all processes."""
+    """Log how far the sampler is from the policy and how much is corrected, over all processes."""
     values = {
         "sampling_logp_difference/mean": (apart.mean(), "mean"),
         "sampling_logp_difference/max": (apart.max(), "max"),
@@ -243,7 +243,7 @@ def _scored(base: Any, temperature: float, input_ids: Any, attention_mask: Any, 
 
 
 def _hidden(body: Any, ids: Any, mask: Any, begin: int) -> Any:
-    """The last hidden states from which the tokens of the outputs are told: rows x output tokens x width."""
+    """The last hidden states that predict the tokens of the outputs: rows x output tokens x width."""
     import torch
 
     first = int(mask[:, :begin].any(0).int().argmax())  # columns that are padding everywhere
@@ -264,7 +264,7 @@ def _hidden(body: Any, ids: Any, mask: Any, begin: int) -> Any:
 
 @contextlib.contextmanager
 def vllm_engine(options: Mapping[str, Any]) -> Iterator[None]:
-    """While this lasts, TRL starts vLLM in this process with these arguments of its engine, before TRL's own."""
+    """Within this block, TRL starts vLLM in this process with these engine arguments, which precede TRL's own."""
     if not options:
         yield
         return
@@ -306,7 +306,7 @@ def folded(ids: Ids, token: int | None, pictures: int) -> Ids:
 
 
 def keep_base(model: Any) -> None:
-    """Have this model's base be the same to the bit after its adapter has been merged and taken out again."""
+    """Restore this model's base to the bit after its adapter has been merged and unmerged."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     merge, unmerge = model.merge_adapter, model.unmerge_adapter
@@ -373,7 +373,7 @@ def time_steps(trainer: Any) -> None:
 
 
 def _now() -> float:
-    """The time once the GPU has done what it was given."""
+    """The time, after the GPU has finished its work."""
     import torch
 
     if torch.cuda.is_available():
@@ -382,7 +382,7 @@ def _now() -> float:
 
 
 def _memory() -> dict[str, float]:
-    """GB that this process has held since it was asked last; nothing on a CPU."""
+    """Peak GPU memory of this process since the last call, in GB; nothing on a CPU."""
     import torch
 
     if not torch.cuda.is_available():

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -101,11 +101,8 @@ def reply_plan(language: Language, control: Control) -> tuple[Part, ...] | None:
 
 @cache
 def _strategies_in_words() -> dict[Language, dict[str, StrategyInWords]]:
-    stored = resources.files("compeer.reasoning") / "strategies_in_words.json"
-    found: dict[Language, dict[str, StrategyInWords]] = from_json(
-        stored.read_bytes(), dict[Language, dict[str, StrategyInWords]]
-    )
-    return found
+    stored = Path(__file__).with_name("strategies_in_words.json").read_bytes()
+    return from_json(stored, dict[Language, dict[str, StrategyInWords]])
 
 
 def strategy_in_words(strategy: str, language: Language) -> StrategyInWords:

@@ -59,7 +59,7 @@ class Steering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def steering(adapter: Path | None) -> Steering | None:
-    """What was measured of an adapter, a folder or a file; None where nothing was."""
+    """The measured steering of an adapter (folder or file); None if it was not measured."""
     folder = adapter if adapter is None or adapter.is_dir() else adapter.parent
     try:
         return from_json((folder / STEERING_FILE).read_bytes(), Steering) if folder else None
@@ -68,7 +68,7 @@ def steering(adapter: Path | None) -> Steering | None:
 
 
 def adapter(role: Role, weights: Weights = SMALL) -> Path | None:
-    """The folder of the adapter that an embedded model has in this role; None where that is the plain model."""
+    """The folder of the adapter for this role and these weights; None if there is none."""
     chosen = os.environ.get("COMPEER_ADAPTERS")
     folder = Path(chosen) if chosen else Path(__file__).parent
     names = [f"{role}-1.5b" if weights == BASE else role]
@@ -111,7 +111,7 @@ def licence(folder: Path) -> str:
 
 
 def sha256(folder: Path) -> str:
-    """What tells an adapter from every other: its matrices and how they are scaled."""
+    """A hash of an adapter: its matrices and settings."""
     whole = hashlib.sha256()
     for name in (CONFIG, WEIGHTS):
         whole.update(hashlib.sha256((folder / name).read_bytes()).digest())

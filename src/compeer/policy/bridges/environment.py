@@ -68,7 +68,7 @@ def opened(path: str | None = None) -> CompositeReward:
 
 
 def read(path: str) -> GrpoConfig:
-    """The part of a configuration that concerns the reward; the rest is left empty."""
+    """The settings of a configuration that concern the reward; the others are left empty."""
     values = read_yaml(path)
     kept = {name: values[name] for name in _READ if values.get(name) is not None}
     return config_of({"out": "-", "model": "-", "data": ["-"], **kept}, path)
@@ -94,7 +94,7 @@ def rows(config: GrpoConfig) -> Iterator[dict[str, Any]]:
 
 
 def placed(messages: list[dict[str, Any]]) -> tuple[list[dict[str, str]], list[str]]:
-    """Messages as text with a mark for each picture, and the pictures.
+    """Messages as text with `<image>` for each picture, and the paths of the pictures.
 
     >>> parts = [{"type": "image", "path": "a.png"}, {"type": "text", "text": "<image>?"}]
     >>> placed([{"role": "user", "content": parts}])
@@ -125,9 +125,9 @@ def read_tasks(path: str) -> list[Task]:
 
 
 class Support:
-    """The seeker and the reward of one configuration, and prompts where a file of them is given.
+    """The seeker and the reward of one configuration, and the prompts of a file, if one is given.
 
-    Sentence embedders are opened for the languages of the prompts, or for those that are named; others when needed.
+    The sentence embedders for `languages`, by default those of the prompts, are opened at once; others when needed.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class Support:
         return talk.said()[-1].text if talk.end is None else None
 
     def score(self, prompt_record: str, talks: Sequence[Talk]) -> list[dict[str, float]]:
-        """The reward of every member of a group as `score`, with what went into it. Waits for the judge."""
+        """The reward of every member of a group, as `score`, with further numbers. Waits for the judge."""
         for talk in talks:
             if not talk.exchanges:  # whoever said nothing has given an empty output
                 talk.exchanges, talk.end = [Exchange("")], "incomplete"
         outputs = [talk.exchanges[0].output for talk in talks]
         if self._talks is None:
-            return [told(row) for row in self.reward.score([(read_record(prompt_record), outputs)])]
+            return [reward_numbers(row) for row in self.reward.score([(read_record(prompt_record), outputs)])]
         written = [msgspec.json.encode(talk).decode() for talk in talks]
         rewards = self._talks(None, outputs, [prompt_record] * len(talks), written)
         return [
@@ -179,8 +179,9 @@ class Support:
             await self.seeker.model.close()
 
 
-def told(row: Scored) -> dict[str, float]:
-    """Numbers, the same names for every row: trainers make arrays of them and log their means."""
+def reward_numbers(row: Scored) -> dict[str, float]:
+    """The reward as `score`, and what went into it. All rows have the same names, because trainers make arrays of them
+    and log their means."""
     return {
         "score": row.reward,
         "total": row.total,
@@ -193,7 +194,7 @@ def told(row: Scored) -> dict[str, float]:
 
 
 class Meeting(Generic[Guest, Row]):
-    """Where the members of a group wait until all of them are there. `score` gets the group's name and its members."""
+    """Collects the members of groups. When a group is complete, `score` gets its name and its members."""
 
     def __init__(self, score: Callable[[str, list[Guest]], list[Row]], patience: float = PATIENCE) -> None:
         self.score, self.patience = score, patience
@@ -202,11 +203,11 @@ class Meeting(Generic[Guest, Row]):
 
     @property
     def waiting(self) -> int:
-        """How many members wait for the rest of their groups."""
+        """Number of members that wait for the rest of their groups."""
         return sum(len(table.guests) for table in self._tables.values())
 
     async def join(self, name: str, size: int, guest: Guest) -> Row:
-        """This member's row, once its group is complete or its patience is over."""
+        """This member's row, once its group is complete or `patience` seconds have passed."""
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = _Table()

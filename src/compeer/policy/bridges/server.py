@@ -80,7 +80,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionState(msgspec.Struct, kw_only=True):
-    """Where a session stands. `reward` is there once its group is complete."""
+    """The state of a session. `reward` is set once its group is complete."""
 
     episode_id: str | None = None
     step_count: int = 0
@@ -125,7 +125,7 @@ class Session:
         return _answer(Observation(messages=messages, prompt_record=record, said=said))
 
     async def step(self, data: dict[str, Any]) -> dict[str, Any]:
-        """One output, and what it led to."""
+        """Add one output, and return the observation that follows."""
         talk, action = self._talk, from_plain(data, Action)
         if talk is None or self._waiting is not None:
             raise UserError("There is no conversation to answer in; reset begins one.")
@@ -149,8 +149,8 @@ class Session:
         state.reward = state.parts["score"]
         return state.parts
 
-    async def told(self, wait: bool = False) -> dict[str, Any]:
-        """The state as plain values, at once or when the reward is there. Raises what scoring the group raised."""
+    async def current_state(self, wait: bool = False) -> dict[str, Any]:
+        """The state as plain values; with `wait`, once the reward is known. Raises what scoring the group raised."""
         if self._waiting is not None and (wait or self._waiting.done()):
             await asyncio.shield(self._waiting)
         return dict(msgspec.to_builtins(self.state))
@@ -160,8 +160,8 @@ def _answer(observation: Observation, reward: float | None = None, done: bool = 
     return {"observation": msgspec.to_builtins(observation), "reward": reward, "done": done}
 
 
-def together(support: Support, patience: float = PATIENCE) -> Members:
-    """The meeting of conversations. Those of one group answer one prompt."""
+def meeting_of(support: Support, patience: float = PATIENCE) -> Members:
+    """Where the conversations of a group meet, all of which must have the same prompt."""
 
     def score(name: str, members: list[tuple[str, Talk]]) -> list[dict[str, float]]:
         if len({record for record, _ in members}) > 1:
@@ -192,7 +192,7 @@ def output_of(query: str, prompt: str) -> str:
 
 def application(support: Support, keys: Sequence[str] = (), patience: float = PATIENCE) -> web.Application:
     """The service: routes, keys, and errors that name what was wrong."""
-    meeting = together(support, patience)
+    meeting = meeting_of(support, patience)
     waiting: set[web.WebSocketResponse] = set()
 
     async def session(request: web.Request) -> web.WebSocketResponse:
@@ -268,7 +268,7 @@ async def _answered(session: Session, messages: asyncio.Queue[str], socket: web.
 
 
 async def _reply(session: Session, text: str) -> str | None:
-    """The answer to one message of a session; None when it says goodbye."""
+    """The answer to one message of a session; None when the client closes it."""
     try:
         message = from_json(text, dict[str, Any])
         kind, data = message.get("type"), message.get("data") or {}
@@ -279,7 +279,7 @@ async def _reply(session: Session, text: str) -> str | None:
         elif kind == "step":
             answer = {"type": "observation", "data": await session.step(data)}
         elif kind == "state":
-            answer = {"type": "state", "data": await session.told(bool(data.get("wait")))}
+            answer = {"type": "state", "data": await session.current_state(bool(data.get("wait")))}
         else:
             answer = _error("UNKNOWN_TYPE", f"Unknown message type: {kind}")
     except msgspec.DecodeError as error:

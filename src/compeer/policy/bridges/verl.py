@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from compeer.errors import UserError
-from compeer.policy.bridges.environment import PATIENCE, Meeting, opened, rows, told
+from compeer.policy.bridges.environment import PATIENCE, Meeting, opened, reward_numbers, rows
 from compeer.policy.composite import CompositeReward, Scored, read_record
 
 Extra = Mapping[str, Any]
@@ -48,7 +48,7 @@ async def compute_score(
     key = (id(asyncio.get_running_loop()), patience, config)
     if key not in _meetings:
         _meetings[key] = Meeting(lambda record, outputs: reward.score([(read_record(record), outputs)]), patience)
-    return told(await _meetings[key].join(prompt_record, group, solution_str))
+    return reward_numbers(await _meetings[key].join(prompt_record, group, solution_str))
 
 
 def compute_scores(
@@ -74,7 +74,7 @@ def compute_scores(
         [(read_record(prompt_record), [solution_strs[at] for at in found]) for prompt_record, found in groups]
     )
     order = [place for _, found in groups for place in found]
-    by_place = {place: told(row) for place, row in zip(order, rows, strict=True)}
+    by_place = {place: reward_numbers(row) for place, row in zip(order, rows, strict=True)}
     return [by_place[place] for place in range(len(solution_strs))]
 
 
@@ -91,7 +91,7 @@ def compute_total(
     prompt_record, _ = _record(extra_info)
     whole = opened(config)
     alone = CompositeReward(whole.judge, whole.embedder, msgspec.structs.replace(whole.settings, reweight=False))
-    return told(alone.score([(read_record(prompt_record), [solution_str])])[0])
+    return reward_numbers(alone.score([(read_record(prompt_record), [solution_str])])[0])
 
 
 def _record(extra: Extra | None) -> tuple[str, int]:

@@ -40,7 +40,7 @@ SILENT = 3  # steps
 
 
 class WatchedNumber(msgspec.Struct, frozen=True):
-    """A number that must not move far in one direction. `by`: a share of the baseline, or a distance if `absolute`."""
+    """A metric that must not move far in one direction. `by`: share of the baseline, or if `absolute` a distance."""
 
     name: str
     shown: str
@@ -54,7 +54,7 @@ SIGNS = from_json(Path(__file__).with_name("alerts.json").read_bytes(), tuple[Wa
 
 
 class Change(msgspec.Struct, frozen=True):
-    """From a baseline to now, with the steps of each."""
+    """The change of a metric from a baseline to now, with the steps of both."""
 
     before: float
     now: float
@@ -92,7 +92,7 @@ class Alerts:
         return [*self._collapse(), *self._hacking(), *self._silence(numbers.get("judge/unanswered"))]
 
     def changes(self, name: str) -> list[Change]:
-        """The last steps against each baseline that is long enough."""
+        """The change of a metric to the last steps, from each baseline that is long enough."""
         values = self._values.get(name, [])[self._since.get(name, 0) :]
         recent, before = values[-self.window :], values[: -self.window]
         if len(recent) < self.window or len(before) < self.window:
@@ -232,7 +232,7 @@ class HeldOut:
         ]
 
     def recall(self, metrics: Sequence[Mapping[str, Any]]) -> None:
-        """For a resumed run: its earlier evaluations."""
+        """Read the earlier evaluations of a resumed run."""
         for line in metrics:
             found = {
                 name.removeprefix("eval_"): value for name, value in line.items() if name.startswith("eval_judge/")

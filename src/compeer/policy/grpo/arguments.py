@@ -125,12 +125,12 @@ class PolicyStart(msgspec.Struct, frozen=True):
     lora: Lora | None
 
     def identity(self) -> dict[str, Any]:
-        """What tells this start from every other."""
+        """Hashes of the base and the adapter, for the run's record."""
         return start_identity(self.base, self.adapter)
 
 
 def find_start(config: GrpoConfig) -> PolicyStart:
-    """What `model` names. An adapter brings its own shape; settings that contradict it are refused."""
+    """The base and adapter that `model` names. An adapter brings its own shape; contradicting settings are refused."""
     given = Path(config.model)
     if (given / "run.json").is_file() and not is_adapter(given):
         given = given / "model"
@@ -145,7 +145,7 @@ def find_start(config: GrpoConfig) -> PolicyStart:
 
 
 def rollout_of(config: GrpoConfig, start: PolicyStart) -> str:
-    """The program that writes outputs, also where it was left open."""
+    """The program that writes outputs: the setting `rollout`, with `auto` resolved."""
     if config.rollout == "auto":
         gpu = on_gpu(config.settings(start.base, start.lora))
         if gpu and importlib.util.find_spec("vllm"):

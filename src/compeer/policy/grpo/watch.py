@@ -31,7 +31,7 @@ FIGURE = ("reward", "eval_judge/training", "eval_judge/second", "part/history", 
 
 
 class Share(msgspec.Struct):
-    """What one process knows of a step."""
+    """The rows and counts of one process in a step."""
 
     rows: list[Scored]
     likeness: dict[str, Likeness]  # by language: vectors of two embedders do not add up
@@ -63,7 +63,7 @@ class WatchedReward:
 
     @contextlib.contextmanager
     def held(self, out: HeldOut) -> Iterator[None]:
-        """While this lasts, outputs are answers to held-out prompts, and two judges score them."""
+        """Within this block, outputs are answers to held-out prompts, and two judges score them."""
         self._held = out
         try:
             yield
@@ -133,7 +133,7 @@ class WatchedReward:
         return Share(rows, likenesses, judge, {name: value for name, value in new.items() if name not in judge})
 
     def _known(self) -> dict[str, float]:
-        """Everything that only grows: the judge's counts, and where the time went."""
+        """Totals since the start: the judge's counts, and seconds by purpose."""
         spent = self.composite.seconds | {"embedder": self.composite.embedder.seconds, "watching": self.seconds}
         known = {f"seconds/{name}": value for name, value in spent.items()}
         counts = getattr(self.composite.judge, "counts", None)
@@ -145,7 +145,7 @@ class WatchedReward:
 
 
 def _prompts(records: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """What outputs answer, by id: the speakers and their words."""
+    """The histories of these prompts by id, as plain values."""
     rows = [read_record(row) for row in records]
     return {row.id: [{"speaker": turn.speaker, "text": turn.text} for turn in row.history] for row in rows}
 
@@ -156,7 +156,7 @@ def _first(talk: str) -> str:
 
 
 def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
-    """What is logged of a step, beyond the means that the reward logs itself."""
+    """The metrics of a step, besides the means that the reward logs itself."""
     rows = [row for share in shares for row in share.rows]
     if not rows:
         return {}
@@ -179,7 +179,7 @@ def numbers(shares: Sequence[Share], group: int) -> dict[str, float]:
 
 
 def chosen(rows: Sequence[Scored], most: int) -> list[Scored]:
-    """Rows to keep: the first ones, and one that the judge left open, so that an outage shows."""
+    """The first `most` rows. The last is replaced by a row that the judge did not answer, so that an outage shows."""
     kept = list(rows[:most])
     failed = next((row for row in rows[most:] if row.failure is not None), None)
     if kept and failed is not None and all(row.failure is None for row in kept):
