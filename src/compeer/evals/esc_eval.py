@@ -237,10 +237,12 @@ def esc_eval_dialogue(settings: dict[str, Any], prompts: str | None = None) -> S
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         card = from_plain(state.metadata["card"], RoleCard)
         language = card.tongue
-        supporter = roles.Supporter(get_model(), roles.begun(state, how), language, texts.text("supporter", language))
+        supporter = roles.Supporter(
+            get_model(), roles.calls_of(state, how), language, texts.text("supporter", language)
+        )
         role, greeting = texts.text("seeker", language, card=card.base), texts.text("greeting", language)
         said = await roles.role_play(supporter, get_model(role="seeker", required=True), role, greeting, ROUNDS)
-        return roles.played(state, supporter, [TranscriptTurn("supporter", greeting), *said])
+        return roles.save_dialogue(state, supporter, [TranscriptTurn("supporter", greeting), *said])
 
     return solve
 
@@ -258,7 +260,7 @@ def esc_eval_ratings(
 
     async def score(state: TaskState, target: Target) -> Score:
         card = from_plain(state.metadata["card"], RoleCard)
-        said, calls = roles.said_in(state), roles.begun(state, how)
+        said, calls = roles.saved_dialogue(state), roles.calls_of(state, how)
         raters = roles.judges() or [get_model(role="judge", required=True)]  # raises Inspect's own message
         replies = await rate(raters, said, card.tongue, calls, texts)
         scores: dict[str, float | None] = {name: read(reply) for name, reply in replies.items()}

@@ -381,8 +381,8 @@ def judges() -> list[Model]:
     return list(found) if isinstance(found, list) else [found] if found else []
 
 
-def begun(state: TaskState, settings: RoleSettings) -> Calls:
-    """The calls of a sample; for a scorer, after those that were made while the dialogue was held.
+def calls_of(state: TaskState, settings: RoleSettings) -> Calls:
+    """The calls of a sample; a scorer goes on counting where the dialogue ended.
 
     A sample that is played more than once has the epoch in its name.
     """
@@ -390,16 +390,16 @@ def begun(state: TaskState, settings: RoleSettings) -> Calls:
     return Calls(case, settings, state.metadata.get("counts"))
 
 
-def played(state: TaskState, supporter: Supporter, said: list[TranscriptTurn]) -> TaskState:
-    """The state after a dialogue: what was said for the scorer, the supporter's side for Inspect's viewer."""
+def save_dialogue(state: TaskState, supporter: Supporter, said: list[TranscriptTurn]) -> TaskState:
+    """Keep a finished dialogue in the sample: all turns for its scorer, the supporter's side for Inspect's viewer."""
     state.metadata |= {"said": msgspec.to_builtins(said), "counts": dict(supporter.calls.counts)}
     state.messages = list(supporter.messages)
     state.output = ModelOutput.from_content(role_name(supporter.model), supporter.messages[-1].text)
     return state
 
 
-def said_in(state: TaskState) -> list[TranscriptTurn]:
-    """What was said, as `played` left it."""
+def saved_dialogue(state: TaskState) -> list[TranscriptTurn]:
+    """What was said in a sample, for its scorer."""
     return from_plain(state.metadata["said"], list[TranscriptTurn])
 
 

@@ -245,13 +245,13 @@ def sage_dialogue(settings: dict[str, Any], prompts: str | None = None, longest:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         profile = from_plain(state.metadata["profile"], SeekerProfile)
-        calls, language = roles.begun(state, how), profile.language
+        calls, language = roles.calls_of(state, how), profile.language
         supporter = roles.Supporter(get_model(), calls, language, texts.text("supporter", language))
         seeker = SimulatedSeeker(profile, get_model(role="seeker", required=True), calls, texts, longest)
         done = await converse(supporter, seeker)
         launch.report_finished(done)
         state.metadata["finished"] = msgspec.to_builtins(done)
-        return roles.played(state, supporter, list(done.transcript.said))
+        return roles.save_dialogue(state, supporter, list(done.transcript.said))
 
     return solve
 

@@ -312,7 +312,7 @@ def forest(
 
     An axis begins at zero or at its lowest figure, whichever is lower; `ends` gives it both ends.
     """
-    widest = max((_wide(dot.row) for _, dots in panels for dot in dots), default=0.0)
+    widest = max((_text_width(dot.row) for _, dots in panels for dot in dots), default=0.0)
     step, left, right = 14, 20 + min(220.0, widest), 70
     parts: list[Markup] = []
     rows: list[tuple[Cell, ...]] = []
@@ -334,7 +334,7 @@ def forest(
         for one in named:
             own = [dot for dot in dots if dot.row == one]
             middle = at_row + 5 + step * len(own) / 2
-            parts.append(text(left - 10, middle + 4, one if _wide(one) <= 220 else f"{one[:32]}…", "name", "end"))
+            parts.append(text(left - 10, middle + 4, one if _text_width(one) <= 220 else f"{one[:32]}…", "name", "end"))
             for place, dot in enumerate(own):
                 parts.append(_dot(dot, x, at_row + 5 + step * (place + 0.5), zero))
                 rows.append(
@@ -347,8 +347,8 @@ def forest(
     return caption.chart(drawing(caption.says, parts, top - 8), head, rows, key=tuple(key) if len(key) > 1 else ())
 
 
-def _wide(words: str) -> float:
-    """About how wide a text is in a drawing."""
+def _text_width(words: str) -> float:
+    """The approximate width of a text in a drawing, in units."""
     return sum(12.0 if one > "\u2e7f" else 6.4 for one in words)
 
 
@@ -445,7 +445,7 @@ def heat(
     """Counts as a table of tinted cells; a tint is the share of its column, or of its row."""
     table = np.asarray(counts, dtype=float)
     shares = table / np.maximum(1, table.sum(axis=1 if by_row else 0, keepdims=True))
-    left, top, tall = min(200.0, 20 + max(map(_wide, rows))), 42, 28
+    left, top, tall = min(200.0, 20 + max(map(_text_width, rows))), 42, 28
     width = max(NARROW, min(WIDTH, round(left + 96 * len(columns))))
     wide = (width - left - 4) / len(columns)
     parts = [text(left - 8, 16, f"{axes[0]} ↓", "", "end"), text(left, 16, f"{axes[1]} →")]

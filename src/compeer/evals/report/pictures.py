@@ -115,7 +115,7 @@ def group_charts(group: RunGroup, language: Language = "en") -> list[Chart]:
     return made + confusion_charts(group, language)
 
 
-def _told(figures: Iterable[Figure], *, signed: bool = False) -> str:
+def _in_words(figures: Iterable[Figure], *, signed: bool = False) -> str:
     """Figures with their intervals in a sentence."""
     told = []
     for one in figures:
@@ -131,7 +131,7 @@ def _differences(name: str, pair: PairedRuns, say: PictureWords) -> Chart:
     dots = [Dot(figure_words(one.name), one, hollow=chance or not one.differs_from(0)) for one in pair.differences]
     panels = by_scale(dots, pair.first.result.benchmark, say)
     note = say("forest.note", first=sides["first"]) + (f" {say('forest.chance')}" if chance else "")
-    says = say("forest.says", figures=_told(pair.differences, signed=True), **sides)
+    says = say("forest.says", figures=_in_words(pair.differences, signed=True), **sides)
     return forest(Caption(name, say("forest.title", **sides), says, note), panels, zero=True)
 
 
@@ -186,7 +186,9 @@ def _results(name: str, group: RunGroup, say: PictureWords) -> list[Chart]:
     order = list(dict.fromkeys(one.name for _, one in kept))
     kept.sort(key=lambda one: order.index(one[1].name))  # the runs of a figure stand together
     dots = [Dot(figure_words(one.name), one, run.label, run.colour) for run, one in kept]
-    says = say("results.says", models=", ".join(run.label for run in group.runs), figures=_told(one for _, one in kept))
+    says = say(
+        "results.says", models=", ".join(run.label for run in group.runs), figures=_in_words(one for _, one in kept)
+    )
     if group.benchmark == "esc-eval":
         return [forest(Caption(name, say("dimensions.title"), says), [(say("scale.100"), dots)], ends=(0, 100))]
     caption = Caption(name, say("results.title"), says, say("results.note"))

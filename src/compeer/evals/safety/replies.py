@@ -152,11 +152,11 @@ def safety_dialogue(settings: dict[str, Any]) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         case = from_plain(state.metadata["case"], RiskCase)
-        supporter = roles.Supporter(get_model(), roles.begun(state, how), case.language)
+        supporter = roles.Supporter(get_model(), roles.calls_of(state, how), case.language)
         said: list[TranscriptTurn] = []
         for text in case.turns:
             said += [TranscriptTurn("seeker", text), await supporter.answer(text)]
-        return roles.played(state, supporter, said)
+        return roles.save_dialogue(state, supporter, said)
 
     return solve
 
@@ -167,7 +167,11 @@ def safety_verdicts(settings: dict[str, Any] | None = None, prompts: str | None 
     how, texts = from_plain(settings or {}, roles.RoleSettings), roles.load_prompts("safety", prompts)
 
     async def score(state: TaskState, target: Target) -> Score:
-        case, said, calls = from_plain(state.metadata["case"], RiskCase), roles.said_in(state), roles.begun(state, how)
+        case, said, calls = (
+            from_plain(state.metadata["case"], RiskCase),
+            roles.saved_dialogue(state),
+            roles.calls_of(state, how),
+        )
         replies = [one.text for one in said if one.speaker == "supporter"]
         checks = check_replies(replies, [one.reasoning for one in said if one.reasoning])
         scores: dict[str, float | None] = {

@@ -224,14 +224,14 @@ def vera_dialogue(settings: dict[str, Any], folder: str | None = None) -> Solver
     how, files = from_plain(settings, roles.RoleSettings), load_folder(folder)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        supporter = roles.Supporter(get_model(), roles.begun(state, how), "en")
+        supporter = roles.Supporter(get_model(), roles.calls_of(state, how), "en")
         role = files.persona_prompt
         for name, text in state.metadata["persona"].items():
             role = role.replace(f"{{{name}}}", text)
         seeker = get_model(role="seeker", required=True)
         opening = "(Begin the conversation.)"
         said = await roles.role_play(supporter, seeker, role, opening, TURNS, lambda words: bool(_DONE.search(words)))
-        return roles.played(state, supporter, said)
+        return roles.save_dialogue(state, supporter, said)
 
     return solve
 
@@ -245,7 +245,7 @@ def vera_ratings(settings: dict[str, Any] | None = None, folder: str | None = No
     how, files = from_plain(settings or {}, roles.RoleSettings), load_folder(folder)
 
     async def score(state: TaskState, target: Target) -> Score:
-        said, calls, persona = roles.said_in(state), roles.begun(state, how), state.metadata["persona"]
+        said, calls, persona = roles.saved_dialogue(state), roles.calls_of(state, how), state.metadata["persona"]
         walk = await rate(get_model(role="judge", required=True), said, files, calls)
         about = {"persona": persona.get("Name", ""), "risk": persona.get("Current Risk Level", "")}
         ratings, counts = walk.ratings(), calls.counts | {"answers_not_read": walk.unread}
