@@ -1,6 +1,7 @@
 """Talk: a conversation with a model that thinks in three steps, for someone who may be sad.
 
-session     one conversation and all of them, in memory alone: models, pictures, answers, what the page shows
+session     one conversation and all of them, in memory alone: models, pictures, answers
+page_state  what the page shows of them
 ratings     thumbs that people agreed to keep, and their export
 routes      the page, what its script asks for, saving
 

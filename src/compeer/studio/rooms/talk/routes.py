@@ -28,7 +28,7 @@ from compeer.conversation.engine import Assessed, TurnEvent
 from compeer.conversation.session import with_pins
 from compeer.errors import UserError
 from compeer.models import open_model
-from compeer.reasoning import STEPS, Control, Pins
+from compeer.reasoning import STEPS, Control, Event, Pins
 from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS, write_value
 from compeer.safety import ConversationGuard
@@ -38,7 +38,7 @@ from compeer.safety.helplines import helplines
 from compeer.safety.messages import Breaks
 from compeer.studio.access import RequestRefused, needs, visit
 from compeer.studio.pages import Say, pages, say_in, visitor_country
-from compeer.studio.rooms.talk import session as told
+from compeer.studio.rooms.talk.page_state import help_told, opening, state_told, turn_told, vocabulary
 from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_of
 from compeer.studio.rooms.talk.session import (
     LARGEST,
@@ -164,7 +164,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
 
     def shown(request: Request) -> Response:
         visited = kept.visit(_key(request))
-        told_state = told.state(visited, sampling_for(models[0].model).think, say_in(request), home(request))
+        told_state = state_told(visited, sampling_for(models[0].model).think, say_in(request), home(request))
         return JSONResponse(told_state | {"kept": ratings.scope(_key(request))})
 
     def warm(request: Request) -> None:
@@ -179,7 +179,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
     async def page(request: Request) -> Response:
         language = visit(request).language
         warm(request)
-        what, call = told.opening(language)
+        what, call = opening(language)
         words = {key: say_in(request)(key) for key in say_in(request).words if key.startswith("talk.")}
         settled = {
             "words": words,
@@ -187,7 +187,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
             "countries": sorted(helplines()),
             "picture": LARGEST,
             "longest": LONGEST,
-            **told.vocabulary(language),
+            **vocabulary(language),
         }
         return pages(request).page(request, "talk/page.html", what=what, call=call, settled=settled)
 
@@ -364,13 +364,13 @@ async def _answer_lines(
             async for piece in pieces:
                 if isinstance(piece, Assessed):
                     begun = {"conversation": live.id, "title": live.title, "reminder": live.reminder}
-                    yield {"kind": "before", **begun, **told.help_told(live, live.country, say)}
+                    yield {"kind": "before", **begun, **help_told(live, live.country, say)}
                 elif isinstance(piece, Waiting):
                     yield {"kind": "wait"}
-                elif line := told.event_told(piece):
-                    yield line
-        turns = [told.turn_told(live, turn, say) for turn in live.conversation.turns]
-        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **told.help_told(live, live.country, say)}
+                elif isinstance(piece, Event):
+                    yield msgspec.to_builtins(piece)
+        turns = [turn_told(live, turn, say) for turn in live.conversation.turns]
+        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **help_told(live, live.country, say)}
     except UserError as error:
         yield {"kind": "error", "error": trouble_of(error).told(say, visit(request).person)}
 
