@@ -30,25 +30,33 @@ Orders = Literal["one", "both", "candidate_first", "reference_first"]
 
 
 @dataclass
-class StudyOptions:
+class JudgeOptions:
+    """How a judge is opened."""
+
+    kind: JudgeKind = None
+    base_url: str | None = None
+
+    def open(self, spec: str, *, batch: int | None = None, explain: bool = False) -> Judge:
+        """The judge that a spec names; options that it cannot have are refused here."""
+        from compeer.reward.spec import open_judge
+
+        if explain and spec.startswith(("http://", "https://")):
+            raise UserError("A judge behind a service explains itself only if the service was started with --explain.")
+        return open_judge(spec, kind=self.kind, base_url=self.base_url, batch=batch, explain=explain)
+
+
+@dataclass
+class StudyOptions(JudgeOptions):
     """What the studies of judges share."""
 
     out: Path | None = None
     orders: bool = False
-    kind: JudgeKind = None
-    base_url: str | None = None
     limit: int | None = None
     as_json: bool = False
 
     @property
     def shown(self) -> Literal["one", "both"]:
         return "both" if self.orders else "one"
-
-    def items(self, path: Path) -> list[Item]:
-        return _items(path, self.limit)
-
-    def open(self, spec: str) -> Judge:
-        return _open_judge(spec, self.kind, self.base_url)
 
 
 @app.add("train")
@@ -75,9 +83,8 @@ def score(
     source: Path,
     out: Path,
     model: str,
+    judge: JudgeOptions,
     orders: Orders = "one",
-    kind: JudgeKind = None,
-    base_url: str | None = None,
     batch: int = 16,
     limit: int | None = None,
     budget: float | None = None,
@@ -91,13 +98,13 @@ def score(
     summary = run_score(
         source,
         out,
-        _open_judge(model, kind, base_url, batch=batch, explain=explain),
+        judge.open(model, batch=batch, explain=explain),
         orders=orders,
         window=max(64, 4 * batch),
         limit=limit,
         fresh=fresh,
         budget=budget,
-        kind=kind,
+        kind=judge.kind,
         settings={"explain": True} if explain else {},
     )
     print_result(summary, as_json, summary.lines())
@@ -106,12 +113,11 @@ def score(
 @app.add("serve")
 def serve(
     model: str,
+    judge: JudgeOptions,
     host: str = "127.0.0.1",
     port: int = 8020,
     api_key: str | None = None,
     orders: Orders = "one",
-    kind: JudgeKind = None,
-    base_url: str | None = None,
     batch: int = 32,
     patience: float = 5.0,
     queue: int = 4096,
@@ -142,7 +148,7 @@ def serve(
         pictures=pictures,
         grace=grace,
     )
-    asyncio.run(run_service(_open_judge(model, kind, base_url, batch=batch, explain=explain), settings))
+    asyncio.run(run_service(judge.open(model, batch=batch, explain=explain), settings))
 
 
 @app.add("eval")
@@ -174,7 +180,7 @@ def evaluate(
         else:
             folder = EvaluationFolder(where)
             for name, path in _by_name(sources or []).items():
-                folder.add_labelled_set(name, study.items(path))
+                folder.add_labelled_set(name, _items(path, study.limit))
             for name, spec in _judges(model or []).items():
                 ask_judge(study.open(spec), folder, name, orders=study.shown)
             for name, path in _by_name(probe or []).items():
@@ -192,11 +198,10 @@ def consistency(
     source: Path,
     out: Path,
     judge: str,
+    options: JudgeOptions,
     model: list[str] | None = None,
     policy: str | None = None,
     per_item: int = 1,
-    kind: JudgeKind = None,
-    base_url: str | None = None,
     judge_url: str | None = None,
     policy_url: str | None = None,
     direct: bool = True,
@@ -213,11 +218,11 @@ def consistency(
         raise UserError("Name the reward models: --model PRM,ORM --model UNIFIED.")
     samples: Sequence[Item] = _items(source, limit)
     if policy:
-        writer = ModelSpec(policy, policy_url or base_url, concurrency)
+        writer = ModelSpec(policy, policy_url or options.base_url, concurrency)
         brief = {"length": "brief"} if default_prompt(policy) == "brief" else {}
         samples = collect(samples, writer, out, per_item=per_item, options=brief)
-    judges = {name: _open_judge(spec, kind, base_url) for name, spec in _judges(model).items()}
-    assessor = ModelSpec(judge, judge_url or base_url, concurrency)
+    judges = {name: options.open(spec) for name, spec in _judges(model).items()}
+    assessor = ModelSpec(judge, judge_url or options.base_url, concurrency)
     report = study(samples, judges, assessor, out, policy=policy or "", ask_verdicts=direct)
     print_result(report, as_json, markdown(report))
 
@@ -230,7 +235,7 @@ def timing(source: Path, study: StudyOptions, model: list[str] | None = None, ba
 
     if not model:
         raise UserError("Name the judges to time: --model PRM,ORM --model UNIFIED.")
-    cases = [case_of(item) for item in study.items(source)]
+    cases = [case_of(item) for item in _items(source, study.limit)]
     judges = {name: study.open(spec) for name, spec in _judges(model).items()}
     timed = time_study(judges, cases, batch=batch, rounds=rounds, orders=study.shown)
     if study.out is not None:
@@ -245,25 +250,13 @@ def attack(source: Path, model: str, study: StudyOptions, threshold: float = 0.2
     from compeer.reward.attack import markdown, measure_attacks, write_attacks
 
     ((name, spec),) = _judges([model]).items()
-    items = study.items(source)
-    attacked = run_attack(study.open(spec), items, study.out, orders=study.shown)
+    attacked = run_attack(study.open(spec), _items(source, study.limit), study.out, orders=study.shown)
     report = measure_attacks(attacked, name, threshold=threshold)
     if study.out is not None:
         write_attacks(report, study.out)
     print_result(report, study.as_json, markdown(report))
     if report.broken:
         raise typer.Exit(1)
-
-
-def _open_judge(
-    spec: str, kind: JudgeKind, base_url: str | None, *, batch: int | None = None, explain: bool = False
-) -> Judge:
-    """The judge that a spec names; options that it cannot have are refused here."""
-    from compeer.reward.spec import open_judge
-
-    if explain and spec.startswith(("http://", "https://")):
-        raise UserError("A judge behind a service explains itself only if the service was started with --explain.")
-    return open_judge(spec, kind=kind, base_url=base_url, batch=batch, explain=explain)
 
 
 def _items(path: Path, limit: int | None) -> list[Item]:
