@@ -29,10 +29,10 @@ badly. Where a seeker never reacted the row earns the mean of its group, as with
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from random import Random
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -209,7 +209,7 @@ class TalkRollout:
                 self.seeker,
                 self.settings.turns,
                 ended=speech.ended(ids),
-                seed=_seed(draw.format(row.number)),
+                seed=Random(draw.format(row.number)).getrandbits(31),
             )
             for row, ids in zip(rows, added, strict=True)
         ]
@@ -272,10 +272,6 @@ class _Row:
         self.mask += [trained] * len(ids)
         self.sampled = self.sampled and logprobs is not None
         self.logprobs += logprobs or []
-
-
-def _seed(draw: str) -> int:
-    return int.from_bytes(hashlib.blake2b(draw.encode(), digest_size=4).digest()) >> 1
 
 
 class TalkWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,6 @@ Departures from TRL 1.16, each for a reason:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +96,7 @@ def trainer_class() -> Callable[..., Any]:
             watched: WatchedReward = self.reward_funcs[0]
             devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
             with torch.random.fork_rng(devices=devices), watched.held(self.held_out):
-                torch.manual_seed(_seed(self.args.seed, self.accelerator.process_index))
+                torch.manual_seed(Random(f"held out {self.args.seed} {self.accelerator.process_index}").getrandbits(32))
                 metrics: dict[str, float] = super().evaluate(*args, **kwargs)
             found = self.held_out.compare(watched.gather)
             self.log({f"eval_{name}": value for name, value in found.items()})
@@ -153,7 +152,3 @@ class AlertCallback(TrainerCallback):  # type: ignore[misc]
             self.run.alert({"step": step, "alert": text})
             if not self.quiet:
                 print(f"Alert at step {step}: {text}", file=sys.stderr, flush=True)
-
-
-def _seed(seed: int, process: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"held out {seed} {process}".encode()).digest()[:4])
