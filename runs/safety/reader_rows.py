@@ -11,7 +11,8 @@ of `compeer.safety.reader`. Sources:
 
 A fifth of the written conversations and of the second set, and half of the third (by hash of the first message, so that
 versions of one story stay together), and all of the sixth and the seventh set, whose authors wrote nothing else, go to
-dev.jsonl, on which thresholds are set. Nothing is read from any corpus.
+dev.jsonl, on which thresholds are set; so do `reader_*_calm_c.txt`, harmless conversations by two further authors.
+Nothing is read from any corpus.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HERE = Path(__file__).parent
 LEVEL = {"N": "none", "W": "watch", "H": "high", "E": "emergency", "O": "other danger"}
 _MARK = re.compile(r"\s*\{([NWHEO])\}\s*$")
 #: opened sets by authors who wrote nothing that is learned from: what is measured on them is not flattered by style
-OTHER_AUTHORS = ("sixth", "seventh")
+OTHER_AUTHORS = ("sixth", "seventh", "reader_en_calm_c", "reader_zh_calm_c")
 #: what stands between messages of a person that were written without replies
 _NODS = ("I see.", "Go on, I'm listening.", "Mm. Tell me more.")
 
@@ -112,7 +113,7 @@ def opened() -> Iterator[dict[str, Any]]:
 
 def held_out(row: dict[str, Any]) -> bool:
     """Whether thresholds are set on this row, and nothing is learned from it."""
-    if row["source"].startswith(OTHER_AUTHORS):
+    if row["source"].startswith(OTHER_AUTHORS) or row["id"].startswith(OTHER_AUTHORS):
         return True
     if row["source"] != "written" and not row["source"].startswith(("second", "third")):
         return False

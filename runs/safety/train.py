@@ -6,9 +6,9 @@ for any use:
 
     SMILE (CC0), CPsyCounD (CC BY 4.0), EmoLLM (MIT): messages of the seeker, whole and by the sentence
 
-and from the train split of open CER, five times over: the corpora speak long and orderly, people type short. Without
-it half of open CER's other Chinese conversations, all harmless, were watched and a tenth reached high; with it 16 % and
-1 %.
+and from the train split of open CER and `examples/reader_zh_calm_{a,b}.txt`, five times over: the corpora speak long
+and orderly, people type short. Without open CER half of its other Chinese conversations, all harmless, were watched and
+a tenth reached high; with it 16 % and 1 %.
 
 Messages in which the lexicon finds anything are left out. A logistic regression weighs every gram; its weights are
 rounded to one byte. Thresholds (`THRESHOLDS`) were chosen by the share of harmless *conversations* with a message above
@@ -60,7 +60,13 @@ def conversations(data: Path) -> list[list[str]]:
     """What seekers say in harmless conversations that may be learned from, one list per conversation."""
     found = [each for name in ("smile", "cpsycoun", "emollm") for each in _seekers(load(name, data / name))]
     typed = _seekers(one for one in open_cer.load("zh") if split_of(one.id) == "train")
-    return found + typed * TYPED
+    return found + (typed + calm()) * TYPED
+
+
+def calm() -> list[list[str]]:
+    """What people say in the harmless Chinese conversations that were written for this."""
+    lines = "".join((EXAMPLES / f"reader_zh_calm_{one}.txt").read_text(encoding="utf-8") for one in "ab").splitlines()
+    return [[text.removesuffix(" {N}") for text in line.split(" || ")[::2]] for line in lines if line.strip()]
 
 
 def fitted(talk: Sequence[list[str]], seed: int = 0) -> Any:
