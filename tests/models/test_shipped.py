@@ -147,7 +147,7 @@ class TestWithout:
     def test_where_none_lies_embedded_is_plain_and_the_doctor_says_so(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from compeer.cli.doctor import examine
+        from compeer.cli.installation import examine
 
         monkeypatch.setenv("COMPEER_ADAPTERS", str(tmp_path))
         model = open_model("embedded:small")

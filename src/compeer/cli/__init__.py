@@ -3,9 +3,7 @@
 lazy          groups whose files are imported only when they are called; `compeer --help` is written from a table
 options       options that several commands share
 conversation  chat, parse, demo, serve, studio
-doctor        doctor
-models        models
-config        config
+installation  doctor, models, config
 corpus        corpus
 cer           cer
 people        annotate and arena

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from compeer.cli.options import Language, Length, leave_cores_to_the_model, with_options
+from compeer.cli.options import Language, Length, leave_cores_to_the_model, print_json, with_options
 from compeer.errors import UserError
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def parse(file: str = "-", as_json: bool = False) -> None:
     text = data.decode("utf-8", "replace")
     parsed = read(text)
     if as_json:
-        typer.echo(json.dumps(fields(parsed, text), ensure_ascii=False, indent=2))
+        print_json(fields(parsed, text))
     else:
         from rich.console import Console
 

@@ -1,9 +1,8 @@
 """Label: people judge reasoning and replies by the 2 + 1 protocol, and a coordinator manages them.
 
-routes     labelling, own labels, projects, labels as files
-agreement  the coordinator's pages about agreement, audit and disagreements
-quality    the practice round; the coordinator's pages about gold items, flags and labels on hold
-setup      the coordinator's pages for the guideline's text and own questions; the preview; Markdown
+routes   labelling, own labels, projects, labels as files
+quality  the practice round; the coordinator's pages about gold items, flags, labels on hold, agreement and audit
+setup    the coordinator's pages for the guideline's text and own questions; the preview; Markdown
 
 Links, people, the way from one item to the next, and the look are those of `rooms.workplace`. The guideline that is
 shown beside each question is the project's own, or that of `people.guideline`.

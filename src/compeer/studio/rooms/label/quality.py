@@ -1,4 +1,4 @@
-"""Pages about quality: the practice round, and for the coordinator gold items, flags, labels on hold, settings.
+"""Pages about quality: the practice round, and for the coordinator gold items, flags, labels on hold, agreement.
 
 Practice works as plain forms: an item with its questions, then its right answers with the explanation, then the next.
 The coordinator sees everybody's speed, gold answers and kappa with intervals, and decides about labels on hold.
@@ -12,20 +12,22 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, File, Form, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from compeer.cer.item import read_items
+from compeer.cer.item import Question, read_items
 from compeer.errors import UserError
 from compeer.people import known_items, quality
+from compeer.people import labelling_results as results
+from compeer.people.arena_results import bar_parts
 from compeer.people.invitations import Person
 from compeer.people.labelling import AssignedItem
-from compeer.people.labelling_results import VALUES, item_by_name
 from compeer.people.projects import Project
 from compeer.people.protocol import answer_text
+from compeer.reward.judge import Judgement
 from compeer.studio.pages import pages, say_in
-from compeer.studio.rooms.label.setup import sent_answers
+from compeer.studio.rooms.label.setup import question_names, sent_answers
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received
 
@@ -150,12 +152,16 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
 
     @router.get(f"{one}/item")
     def one_item(request: Request, name: str = "", found: Project = Depends(project)) -> Response:
-        item = item_by_name(store, found.id, name.strip())
+        item = results.item_by_name(store, found.id, name.strip())
         if item is None:
             return overview(request, found, say_in(request)("label.quality.no_item", name=name[:200]))
         known = next((each for each in known_items.known_items(store, found.id) if each.name == item.item.id), None)
         # not for questions of the project's own
-        choices = {name: [answer_text(one) for one in VALUES[name]] for name in item.questions if name in VALUES}
+        choices = {
+            name: [answer_text(one) for one in results.VALUES[name]]
+            for name in item.questions
+            if name in results.VALUES
+        }
         labels = known.answers if known else known_items.label_texts(item.item)
         values = coordinator.about(found, item=item.item, at=item.number, known=known, choices=choices, labels=labels)
         return pages(request).page(request, "label/known.html", **values)
@@ -170,5 +176,66 @@ def add_quality(router: APIRouter, coordinator: CoordinatorPages) -> None:
         explanation: Annotated[str, Form(max_length=10_000)] = "",
         found: Project = Depends(project),
     ) -> Response:
-        answers: dict[str, Any] = {name: given[name] for name in VALUES if given.get(name, "") != ""}
+        answers: dict[str, Any] = {name: given[name] for name in results.VALUES if given.get(name, "") != ""}
         return done(request, found, form, lambda: known_items.set_known(store, found.id, at, use, answers, explanation))
+
+
+PER_PAGE = 10
+PAIRS = 40
+
+
+def add_agreement(router: APIRouter, coordinator: CoordinatorPages) -> None:
+    """The coordinator's pages about agreement: how far people agree, what they confuse, the audit, disagreements."""
+    store, project = coordinator.store, coordinator.project
+
+    @router.get("/projects/{number}/agreement")
+    def agree(
+        request: Request,
+        question: Annotated[str, Query(max_length=20)] = "history",
+        found: Project = Depends(project),
+    ) -> Response:
+        known = {name: name for name in results.answer_values(store, found.id)}
+        return figures(request, found, known.get(question, "history"))  # type: ignore[call-overload]
+
+    @router.post("/judgements/{number}")
+    def judged(request: Request, file: Annotated[UploadFile, File()], found: Project = Depends(project)) -> Response:
+        """The same page with a judge beside the audit. The file is read and forgotten."""
+        try:
+            with received(file) as (copy,):
+                judgements = results.read_judgements(copy)
+        except UserError as error:
+            return figures(request, found, "history", wrong=str(error))
+        return figures(request, found, "history", judgements)
+
+    def figures(
+        request: Request,
+        found: Project,
+        question: Question,
+        judgements: dict[str, Judgement] | None = None,
+        wrong: str | None = None,
+    ) -> Response:
+        def count() -> tuple[Any, ...]:
+            measured = results.agreement(store, found.id, judgements)
+            pairs = sorted(results.pair_agreement(store, found.id, question), key=lambda one: one.percent)
+            shares = {
+                name: (bar_parts(one.values), bar_parts(measured.labels[name]))
+                for name, one in measured.questions.items()
+            }
+            return measured, shares, pairs
+
+        names = question_names(request, store, found.id)
+        values = coordinator.about(found, question=question, count=count, names=names, most=PAIRS, wrong=wrong)
+        return pages(request).flow(request, "label/agreement.html", judged=judgements is not None, **values)
+
+    @router.get("/projects/{number}/disagreements")
+    def differ(
+        request: Request,
+        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+        found: Project = Depends(project),
+    ) -> Response:
+        def find() -> list[results.ItemRecord]:
+            return results.disagreements(store, found.id, limit=PER_PAGE + 1, offset=(page - 1) * PER_PAGE)
+
+        names = question_names(request, store, found.id)
+        values = coordinator.about(found, find=find, page=page, names=names, most=PER_PAGE)
+        return pages(request).flow(request, "label/disagreements.html", **values)

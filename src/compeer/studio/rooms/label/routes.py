@@ -35,7 +35,6 @@ from compeer.reasoning import render_step
 from compeer.reward.verdict import CHOICES
 from compeer.studio.access import RequestRefused
 from compeer.studio.pages import Say, pages
-from compeer.studio.rooms.label import agreement as agreement_pages
 from compeer.studio.rooms.label import quality as quality_pages
 from compeer.studio.rooms.label import setup
 from compeer.studio.rooms.label.setup import OWN_FIELD, markdown, question_names, sent_answers
@@ -61,9 +60,9 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     router = workplace_router(annotator, coordinator)
     add_labelling(router, annotator)
     add_projects(router, coordinator)
-    agreement_pages.add(router, coordinator)
     quality_pages.add_practice(router, annotator, annotator.queue, shown_sheet)
     quality_pages.add_quality(router, coordinator)
+    quality_pages.add_agreement(router, coordinator)
     setup.add(router, coordinator)
     return router
 

@@ -1,4 +1,10 @@
-"""`compeer doctor`: what is installed, which models answer, what is missing and the command that fixes it."""
+"""What is on this machine: `compeer doctor`, `compeer models` and `compeer config`.
+
+doctor   what is installed, which models answer, what is missing and the command that fixes it
+models   known weights by hash: list, download, find, remove
+config   the configurations that come with COMPEER: `compeer config copy` writes all of them to ./configs, where the
+         pages of the documentation expect them; `compeer config copy reward/laptop` writes one
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,13 @@ import platform
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from compeer import __version__
-from compeer.cli.options import print_json, with_options
+from compeer.cli.options import CommandGroup, print_json, print_result, with_options
+from compeer.errors import UserError
 
 #: extra -> what it is for, and the packages that show it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -245,3 +253,109 @@ def _show(findings: list[Finding]) -> None:
         console.print(row)
         if finding.fix and not finding.ok:
             console.print(Text(" " * left) + Text(finding.fix, style="bold"), soft_wrap=True)
+
+
+models = CommandGroup("models")
+
+
+@models.add("list")
+def list_weights(as_json: bool = False) -> None:
+    """List the known weights and where they are."""
+    from compeer.models.request import ModelError
+    from compeer.models.weights import KNOWN, find
+
+    rows: list[dict[str, Any]] = []
+    lines = []
+    for weights in KNOWN:
+        try:
+            path, problem = find(weights), None
+        except ModelError as error:
+            path, problem = None, str(error)
+        row = {name: getattr(weights, name) for name in ("name", "about", "size", "licence", "languages", "sha256")}
+        row |= {"model": weights.spec.removesuffix(":plain"), "path": str(path) if path else None, "problem": problem}
+        rows.append(row)
+        lines.append(f"{weights.name}  ({row['model']}; {weights.about})")
+        lines.append(f"  {row['path'] or problem or 'not here: compeer models get ' + weights.name}")
+    print_result(rows, as_json, lines)
+
+
+@models.add("get")
+def get(name: str, source: Path | None = None, as_json: bool = False) -> None:
+    """Download weights to the user's cache, unless they are already here."""
+    from compeer.models.fetch import fetch
+    from compeer.models.weights import find, named
+
+    weights = named(name)
+    here = find(weights) if source is None else None
+    path = here or fetch(weights, source)
+    result = {"name": weights.name, "path": str(path), "sha256": weights.sha256, "fetched": here is None}
+    print_result(result, as_json, f"{weights.name}: {path}")
+
+
+@models.add("path")
+def path_of(name: str, as_json: bool = False) -> None:
+    """Print the path of weights; the exit status is 1 when they are not here."""
+    from compeer.models.weights import find, named
+
+    weights = named(name)
+    path = find(weights)
+    if path is None and not as_json:
+        raise UserError(f"{weights.name} is not here. Get it: compeer models get {weights.name} ({weights.about})")
+    print_result({"name": weights.name, "path": str(path) if path else None}, as_json, str(path))
+    if path is None:
+        raise typer.Exit(1)
+
+
+@models.add("remove")
+def remove(name: str, as_json: bool = False) -> None:
+    """Delete weights and incomplete downloads from the cache. Other files are not touched."""
+    from compeer.models.fetch import remove as delete
+    from compeer.models.weights import named
+
+    weights = named(name)
+    gone = [str(path) for path in delete(weights)]
+    said = [f"removed {path}" for path in gone] or [f"{weights.name} is not in the cache."]
+    print_result({"name": weights.name, "removed": gone}, as_json, said)
+
+
+configs = CommandGroup("config")
+
+
+@configs.add("list")
+def list_configs(as_json: bool = False) -> None:
+    """List the configurations and what each is for."""
+    from compeer.config import shipped
+
+    about = {name: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for name, path in shipped().items()}
+    rows = [{"name": name, "about": line} for name, line in about.items()]
+    print_result(rows, as_json, [f"{name:24} {line}" for name, line in about.items()])
+
+
+@configs.add("show")
+def show(name: str) -> None:
+    """Print one configuration."""
+    typer.echo(_config_named(name).read_text(encoding="utf-8"), nl=False)
+
+
+@configs.add("copy")
+def copy(names: list[str] | None = None, to: Path = Path("configs"), force: bool = False) -> None:
+    """Copy configurations to a folder, to use or change them."""
+    from compeer.config import shipped
+
+    targets = {to / path.parent.name / path.name: path.read_bytes() for path in map(_config_named, names or shipped())}
+    changed = [target for target, text in targets.items() if target.exists() and target.read_bytes() != text]
+    if changed and not force:
+        raise UserError(f"{changed[0]} exists and differs from ours. Choose another --to, or replace it with --force.")
+    for target, text in targets.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text)
+    typer.echo("\n".join(map(str, targets)))
+
+
+def _config_named(name: str) -> Path:
+    from compeer.config import shipped
+
+    known = shipped()
+    if name.removesuffix(".yaml") not in known:
+        raise UserError(f"There is no configuration {name}. Known are: {', '.join(known)}.")
+    return known[name.removesuffix(".yaml")]
