@@ -132,7 +132,7 @@ def bands(threshold: float) -> int:
 
 
 def signatures(texts: list[str]) -> tuple[list[int], U16]:
-    """Which texts have words at all, and the minima of each of those, one row a text."""
+    """The numbers of the texts that have words, and their minima, one row per text."""
     hashes, starts, some = _shingles(texts)
     found = np.empty((MINIMA, len(some)), np.uint16)
     mixed, shifted = np.empty_like(hashes), np.empty_like(hashes)
@@ -179,7 +179,7 @@ def _shingles(texts: list[str]) -> tuple[U32, Index, list[int]]:
 
 
 def _search(hashes: U16, threshold: float) -> tuple[Index, NDArray[np.float32]]:
-    """For each text the one that stays in its place (-1: it stays itself), and their similarity."""
+    """For each text the one that is kept instead (-1: it is kept), and their similarity."""
     kept = np.full(len(hashes), -1, np.int64)
     similarity = np.zeros(len(hashes), np.float32)
     while True:

@@ -78,7 +78,7 @@ class Consensus(NamedTuple):
 
 
 def consensus(votes: Sequence[bool | Preference]) -> Consensus:
-    """Two equal votes decide; a third one where the first two differ. In the order they were cast; more do not count.
+    """Two equal votes decide, or a third one if the first two differ. Votes are in the order cast; more do not count.
 
     >>> consensus([True, True]), consensus([True, False, True])
     (Consensus(value=True, status='agreed'), Consensus(value=True, status='adjudicated'))
@@ -109,7 +109,7 @@ def export(items: Iterable[Item], annotator: str, seed: int = 0) -> Iterator[tup
 
 
 def task_for(item: Item, *, candidate_first: bool, name: str, questions: tuple[Question, ...]) -> LabelTask:
-    """The item as a blind task: nothing in it tells which reply is whose."""
+    """The item as a blind task, which does not tell whose reply is which."""
     assert item.candidate is not None
     replies = (item.candidate.response, item.reference)
     first, second = replies if candidate_first else replies[::-1]
@@ -154,7 +154,7 @@ def votes_of(judgements: Iterable[TaskAnswer], keys: Iterable[TaskKey]) -> dict[
 
 
 def with_votes(item: Item, votes: tuple[Vote, ...], results: Mapping[Question, Consensus], **trace: Any) -> Item:
-    """The item with its votes and the labels they come to; not decided yet, it keeps what it had, silver perhaps."""
+    """The item with its votes and the resulting labels. An undecided item keeps its earlier (silver) labels."""
     status = {question: result.status for question, result in results.items()}
     changed: dict[str, Any] = {"votes": votes, "trace": {**item.trace, "consensus": status, **trace}}
     decided = any(result.value is not None for result in results.values())

@@ -220,7 +220,7 @@ def draw_persona(own: Assignment, members: Sequence[str], seed: int = 0) -> str 
 
 
 def draws(personas: Iterable[Persona], assignments: Iterable[Assignment], seed: int = 0) -> dict[str, Persona]:
-    """For each dialogue the persona it is rewritten with. Where a language has one persona there is none to draw."""
+    """The persona for rewriting each dialogue; none for the only persona of a language."""
     by_id = {persona.id: persona for persona in personas}
     assigned = sorted(assignments, key=lambda entry: entry.id)
     members: dict[str, list[str]] = defaultdict(list)

@@ -60,7 +60,7 @@ _HUB_IDS = ("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What the card says beyond the counts."""
+    """Facts for the card besides the counts."""
 
     name: str = "CER"
     manifests: Sequence[Manifest] = ()  # of the stages, in order
@@ -171,7 +171,7 @@ def _label_shares(tally: DatasetCounts) -> dict[str, list[str]]:
 
 
 def _cell(value: object) -> str:
-    """A value in a table of the card."""
+    """A value as a cell of a Markdown table."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -348,7 +348,7 @@ def _ours(folder: Path) -> bool:
 
 
 def _replace(folder: Path, building: Path) -> None:
-    """Put the new folder in the old one's place. Folders are not replaced in one step: the old one moves first."""
+    """Replace the old folder. A folder cannot be replaced in one step, so the old one is moved away first."""
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     if folder.exists():
         folder.rename(old)

@@ -44,7 +44,7 @@ class ReasonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def reason(item: Item, tools: Tools) -> Item | Reject | list[Item | Reject]:
-    """The item with a candidate; with several generators one item each, and a rejection for each that fell short."""
+    """The item with a candidate; with several generators, an item or a rejection for each."""
     if not item.history:
         return Reject(item.id, "no-history", "there is nothing to reply to", item)
     roles = generators(tools)

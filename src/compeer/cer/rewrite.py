@@ -109,7 +109,7 @@ async def rewrite_item(task: ItemTask, tools: Tools) -> Item | Reject:
 async def _in_other_words(
     task: ItemTask, texts: dict[str, str], notes: dict[str, str], tools: Tools
 ) -> dict[str, str] | Reject:
-    """Texts and notes in other words, checked, or why not. Costs two questions."""
+    """Rewritten and checked texts and notes, or a rejection. Takes two requests."""
     item, persona, language = task.item, task.persona, task.item.language
     sent = texts | notes
     # the candidate's strategy is not told: its reasoning claims one, and a reply that does another must go on doing so

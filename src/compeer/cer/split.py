@@ -207,7 +207,7 @@ def _groups(facts: Sequence[_Facts], similar: Iterable[Duplicate]) -> dict[str, 
 
 
 def _choose(facts: Sequence[_Facts], free: dict[str, list[int]], size: int, rng: random.Random) -> dict[str, list[int]]:
-    """Groups with `size` items in all, and which of their items."""
+    """Groups with `size` items in total, and the chosen items of each."""
     names = sorted(free)
     rng.shuffle(names)
     features = {name: _features([facts[number] for number in free[name]]) for name in names}

@@ -250,7 +250,8 @@ def attack(source: Path, model: str, study: StudyOptions, threshold: float = 0.2
     from compeer.reward.attack import markdown, measure_attacks, write_attacks
 
     ((name, spec),) = _judges([model]).items()
-    attacked = run_attack(study.open(spec), _items(source, study.limit), study.out, orders=study.shown)
+    items = _items(source, study.limit)
+    attacked = run_attack(study.open(spec), items, study.out, orders=study.shown)
     report = measure_attacks(attacked, name, threshold=threshold)
     if study.out is not None:
         write_attacks(report, study.out)

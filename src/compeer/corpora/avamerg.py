@@ -77,7 +77,7 @@ class AvaMergRow(msgspec.Struct):
 
 
 class _Place(msgspec.Struct):
-    """What is known of one utterance: turns repeat it, and must agree."""
+    """One utterance. Turns repeat it and must agree."""
 
     speaker: Speaker
     text: str

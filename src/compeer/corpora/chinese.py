@@ -141,7 +141,7 @@ def _smile_id(row: SmileRow, index: int) -> str:
 
 
 def _smile_files(numbered: list[Path]) -> Iterator[Row[SmileRow] | Rejected]:
-    """One dialogue a file: a bare list of utterances, or the object of the other form."""
+    """One dialogue per file: a list of utterances, or an object as in smilechat.jsonl."""
     for index, path in enumerate(numbered):
         with opened(path) as file:
             text = file.read().removeprefix(b"\xef\xbb\xbf")

@@ -163,7 +163,7 @@ def _convert(found: Found, name: str, *, pictures: MediaFolder | None, split: st
 
 
 def _dialogues(file: Path) -> Iterator[Row[Found] | Rejected]:
-    """The csv's utterances, grouped; a dialogue stands in one piece, without a damaged row in it or behind it."""
+    """The dialogues of the csv. One with a damaged row, or in several pieces, is rejected."""
     seen: set[str] = set()
     lines: list[MescLine] = []
     damaged = False

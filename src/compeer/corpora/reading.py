@@ -121,7 +121,7 @@ def is_name(path: Path) -> bool:
 
 @contextmanager
 def _hub_errors(source: str, name: str) -> Iterator[None]:
-    """What `datasets` raises (no network, no such dataset or split, a connection that breaks half-way), told."""
+    """Turn any error of `datasets` (network, name, split) into a CorpusError."""
     try:
         yield
     except CorpusError:
@@ -161,7 +161,7 @@ def parts(
 
 
 def files(path: Path, names: Mapping[str, tuple[str, ...]], split: str | None = None) -> list[tuple[str, Path]]:
-    """Split and file, for a path that is a file or a folder; CorpusError when there is nothing to read."""
+    """Splits and files of a path; CorpusError if there is nothing to read."""
     if path.is_file():
         by_name = {name: label for label, known in names.items() for name in known}
         bare = re.sub(r"\.(gz|bz2|xz|zst)$", "", path.name)
@@ -183,7 +183,7 @@ def files(path: Path, names: Mapping[str, tuple[str, ...]], split: str | None = 
 
 
 def read(source: str, path: Path, kind: type[T]) -> Iterator[Row[T] | Rejected]:
-    """Rows of a JSON lines file or a JSON list; which of the two, the first character tells."""
+    """Rows of a JSON lines file or of a JSON list, recognised by its first character."""
     with opened(path) as file:
         head = file.read(1 << 16)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -244,7 +244,7 @@ def imported(
     build: Callable[[T, str], Dialogue],
     seen: set[str] | None = None,
 ) -> Iterator[Dialogue | Rejected]:
-    """Each row as a dialogue, or turned away with what `build` complained of.
+    """Each row as a dialogue, or rejected with the error of `build`.
 
     `seen`: ids met so far, for corpora that bring their own and could bring one twice. Where the id is the
     index there is nothing to check, and no memory to spend on it.
@@ -305,7 +305,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def rejected(source: str, file: object, record: object, line: int, problem: Exception | str) -> Rejected:
-    """A record that cannot be used, with its problem in words."""
+    """The rejection of a record, with its problem in words."""
     reason = "nested too deeply" if isinstance(problem, RecursionError) else str(problem)
     if isinstance(problem, UnicodeError):
         reason = "not UTF-8"

@@ -73,7 +73,7 @@ Side = TypeVar("Side", bound=str | None)
 
 
 def side(sides: Mapping[str, Side], name: str, place: str, what: str = "speaker") -> Side:
-    """Who speaks, by the corpus's name for it; ValueError for a name that it does not have.
+    """The side that a corpus's speaker name stands for; ValueError for an unknown name.
 
     >>> side({"usr": "seeker"}, "usr", "utterance 3")
     'seeker'
@@ -84,7 +84,7 @@ def side(sides: Mapping[str, Side], name: str, place: str, what: str = "speaker"
 
 
 def utterance(at: int, speaker: Speaker, text: str | None, **fields: Any) -> Utterance:
-    """An Utterance, its outer white space gone; what is wrong with it is told with its index."""
+    """An Utterance, stripped; errors name its index."""
     try:
         return Utterance(speaker=speaker, text=(text or "").strip(), **fields)
     except ValueError as problem:
@@ -101,7 +101,7 @@ def dialogue(
     extra: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Dialogue:
-    """A Dialogue in which both sides speak. Empty values of `extra` are left out, and so are empty texts."""
+    """A Dialogue; ValueError unless both sides speak. Empty texts and empty values of `extra` are left out."""
     for side in ("supporter", "seeker"):
         if not any(u.speaker == side for u in said):
             raise ValueError(f"there is no {side} turn" if said else "there is no utterance")
@@ -155,7 +155,7 @@ _NUMBERED = re.compile(r"(?:^|/)(\d+)[_-](\d+)(?=[^/\d][^/]*$)")
 
 
 class Media(msgspec.Struct):
-    """What there is for one utterance: absolute paths."""
+    """The media of one utterance, as absolute paths."""
 
     image: list[str] = []
     audio: list[str] = []
@@ -198,7 +198,7 @@ class MediaFolder:
 
 
 def sound_and_video(media: dict[int, Media]) -> dict[str, Any]:
-    """What a Dialogue has no field for, by utterance index, for its `extra`."""
+    """Sound and video by utterance index, for `extra`: a Dialogue has no field for them."""
     kept = {
         str(at): {kind: files for kind, files in (("audio", one.audio), ("video", one.video)) if files}
         for at, one in media.items()

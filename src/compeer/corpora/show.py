@@ -23,7 +23,7 @@ _STYLE: dict[Speaker, str] = {"seeker": "bold #B8683F", "supporter": "bold #2F6F
 
 
 def conversation(dialogue: Dialogue, *, reasoning: bool = False) -> RenderableType:
-    """The dialogue as something rich can print; `reasoning` unfolds the steps."""
+    """The dialogue for rich to print; `reasoning` shows the steps."""
     blocks: list[RenderableType] = [_head(dialogue)]
     previous: Speaker | None = None
     for one in dialogue.utterances:
@@ -78,7 +78,7 @@ def _steps(steps: Steps, words: dict[str, str]) -> RenderableType:
 
 
 def visible(text: str) -> str:
-    r"""Text without characters that act on the terminal or turn the reading direction.
+    r"""Text without characters that control the terminal or change the reading direction.
 
     >>> visible("a\x1b[31mb\tc")
     'a�[31mb\tc'

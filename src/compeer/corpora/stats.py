@@ -24,7 +24,7 @@ _LIMIT = 200
 
 
 class Spread(msgspec.Struct):
-    """How a number is spread: count, mean, extremes, and a histogram of at most 200 bins."""
+    """The distribution of a number: count, mean, extremes, and a histogram of at most 200 bins."""
 
     width: int = 1
     count: int = 0

@@ -80,7 +80,7 @@ def read_rows(path: str | Path, kind: type[Row]) -> Iterator[Row]:
 
 
 def decode_rows(path: str | Path, decode: Callable[[bytes], Row]) -> Iterator[Row]:
-    """The same with a function of one's own for a line; what it raises is told with file, line and record."""
+    """Rows that `decode` makes of the lines. Its errors are raised with file, line and record."""
     for file in data_files(path):
         number = 0
         try:
@@ -117,7 +117,7 @@ def write_rows(path: str | Path, rows: Iterable[Any]) -> int:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write, compressed by its suffix, that takes the place of `path` when the block ends without an error.
+    """Open a file that replaces `path` when the block ends without an error; compressed by its suffix.
 
     A reader, and whoever comes after a kill, sees the old file or the new one, never half of it.
     """
@@ -134,13 +134,13 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """A value of any msgspec type as indented JSON, in place of what was there."""
+    """Write a value of any msgspec type as indented JSON, replacing the file."""
     with replacing(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)) + b"\n")
 
 
 def lock(file: IO[Any], refusal: str) -> None:
-    """Keep an open file for this process until it is closed; UserError with these words where another one has it."""
+    """Lock an open file until it is closed; UserError(refusal) if another process holds the lock."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -155,7 +155,7 @@ _SUFFIXES = re.compile(r"(\.jsonl|\.json|\.gz|\.bz2|\.xz|\.zst)+$")
 
 
 def rejects_path(out: str | Path) -> Path | None:
-    """Where rejected records go when nobody says: beside the output; nowhere when that is the standard output.
+    """The default file for rejected records: beside the output, None for standard output.
 
     >>> str(rejects_path("data/esconv.jsonl.gz"))
     'data/esconv.rejects.jsonl'
@@ -167,7 +167,7 @@ def rejects_path(out: str | Path) -> Path | None:
 
 
 def data_files(path: str | Path, split: str | None = None) -> list[Path]:
-    """The JSON lines files that a path stands for: the file itself, or those of a published dataset's folder.
+    """The JSON lines files of a path: the file itself, or those in the folder of a published dataset.
 
     A published folder has `jsonl/train.jsonl` and so on; a folder that `compeer cer build` made has it in `dataset`.
     `split` chooses one file of a folder and says nothing about a single file. `open-cer/train`, `open-cer/valid` and
@@ -196,7 +196,7 @@ def packaged(path: str | Path) -> Path:
 
 
 class MissingFile(UserError, FileNotFoundError):
-    """A file that should be read and is not there."""
+    """A file to read does not exist."""
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def open_bytes(path: str | Path, mode: str) -> Iterator[IO[bytes]]:
 
 
 class _GzipWriter(gzip.GzipFile):
-    """A .gz file without name and time in its header: equal rows make equal files, and a hash tells the data."""
+    """A .gz file without name and time in its header, so that equal rows give equal files and hashes."""
 
     def __init__(self, name: str, mode: str) -> None:
         self._under = Path(name).open(mode)

@@ -27,7 +27,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Utterance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One thing said. On a supporter's utterance emotion, sentiment and intensity are the seeker's, as read there."""
+    """One utterance. On a supporter's utterance, emotion, sentiment and intensity are the seeker's."""
 
     speaker: Speaker
     text: str

@@ -51,7 +51,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Every strategy of the merged utterances, in order, each once."""
+        """The distinct strategies of the merged utterances, in order."""
         return tuple(dict.fromkeys(u.strategy for u in self.utterances if u.strategy))
 
 
@@ -98,7 +98,7 @@ def rounds(dialogue: Dialogue) -> list[Round]:
 def messages(
     conversation: Sequence[Spoken], *, images: bool = True, folder: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Chat messages of turns, in one place for all models: the seeker is the user, the supporter the assistant.
+    """Turns as chat messages: the seeker is the user, the supporter the assistant.
 
     A turn with images becomes a list of parts, images first, as vision templates expect. `images=False` leaves them
     out, for a model that cannot see. `folder` is what relative image paths are relative to.

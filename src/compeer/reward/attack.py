@@ -73,7 +73,7 @@ class OutputParts(msgspec.Struct, frozen=True):
         return self.item.language
 
     def written(self, texts: tuple[str, ...] | None = None, reply: str | None = None) -> str:
-        """The output with other texts or another reply, unchecked."""
+        """The output with other texts or another reply, not validated."""
         bodies = [f"{text}\n{lines}" for text, lines in zip(texts or self.texts, self.lines, strict=True)]
         return framed(bodies, self.reply if reply is None else reply)
 
@@ -281,7 +281,7 @@ async def _attacked(judge: Judge, items: Sequence[Item], out: Path | None, order
 
 
 async def _continued(judge: Judge, items: Sequence[Item], out: Path, orders: Orders) -> list[AttackedItem]:
-    """What an earlier run with the same judge, order and outputs has left; another run is refused."""
+    """The results of an earlier run; UserError if its judge, order or outputs were different."""
     texts = hashlib.sha256()
     for item in items:
         for name, case in cases(item).items():
@@ -355,7 +355,7 @@ def _effect(attack: Attack, done: Sequence[AttackedItem], resamples: Resamples, 
 
 
 def _lowest(values: np.ndarray, resamples: Resamples) -> float:
-    """The lower end of the wide interval of a mean; minus infinity when there is none."""
+    """The lower bound of the Bonferroni interval of a mean; minus infinity if there is none."""
     bounds = interval(resamples.mean(values), _LEVEL)
     return bounds[0] if bounds else float("-inf")
 

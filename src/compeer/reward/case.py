@@ -96,7 +96,7 @@ def _step(parsed: Parsed, step: str, language: Language) -> str | None:
 
 @functools.cache
 def trial_case(quality: Literal["good", "bad"], language: Language) -> Case:
-    """A plainly good or plainly bad case: for warming up a judge, probing one that was down, checking a new one."""
+    """A plainly good or plainly bad case, for loading, probing and checking a judge."""
     told: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("trial_cases.json").read_bytes())[language]
     written = told[quality]
     output = render(Reasoning.of(written["texts"], written["labels"], language), written["reply"])

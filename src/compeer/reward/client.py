@@ -166,7 +166,7 @@ class JudgeClient:
     async def _judge(
         self, step: _Step, gate: asyncio.Semaphore, places: list[int], tries: int = 0, seen: int | None = None
     ) -> None:
-        """Have the cases at these places judged together, and those without an answer again.
+        """Judge the cases at these places together, and retry those without an answer.
 
         `seen`: how many pieces had been judged when this one first failed.
         """
@@ -288,7 +288,7 @@ class JudgeClient:
         return JudgeCheck(judge.name, judge.kind, fingerprint(identity), identity, tuple(tried), tuple(warnings))
 
     def _finish(self, step: _Step) -> list[Judgement]:
-        """Close the step and count it, once."""
+        """Close the step and add it to the counts, once."""
         with self._counting:
             if step.result is not None:
                 return step.result
@@ -358,7 +358,7 @@ class _Step:
     def take(
         self, places: Sequence[int], answers: Sequence[Judgement], kind: Kind
     ) -> list[tuple[JudgeError, list[int]]]:
-        """Keep what was judged; what lacks an answer, by what is lacking."""
+        """Keep the judged cases; return the others, grouped by their error."""
         lacking: dict[str, tuple[JudgeError, list[int]]] = {}
         for place, answer in zip(places, answers, strict=True):
             error = missing_answer(self.cases[place], answer, kind)

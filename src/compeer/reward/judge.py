@@ -246,7 +246,7 @@ def failure_kind(failure: str) -> FailureKind:
 
 
 def missing_answer(case: Case, judgement: Judgement, kind: Kind) -> JudgeError | None:
-    """What a judgement lacks that asking again may bring: an answer from the model behind the judge, any verdict."""
+    """The missing answer that asking again may bring, or None."""
     if judgement.failure is not None:
         reason = failure_kind(judgement.failure)
         passing = reason in ("time", "connection", "nonsense") or "No answer from" in judgement.failure
@@ -257,7 +257,7 @@ def missing_answer(case: Case, judgement: Judgement, kind: Kind) -> JudgeError |
 
 
 def reply_problem(cases: Sequence[Case], judgements: Sequence[Judgement]) -> str | None:
-    """Why these cannot be the judgements of these cases, or None.
+    """Why these cannot be the judgements of the cases, or None.
 
     Whether the format is complete is known before the judge is asked; a judge cannot change it.
     """

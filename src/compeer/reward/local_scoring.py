@@ -298,7 +298,7 @@ class LocalScorer:
             tokens = self._tokens(rows)
 
     def _turn(self, cache: PaddedCache, rows: list[BatchRow], tokens: list[list[int]]) -> None:
-        """One question of every row: encode its new tokens, read the verdict, and record it."""
+        """Ask one question of every row: encode its new tokens, read and record the verdict."""
         asked = [self.rendering.options(row.question, row.opened.case.language) for row in rows]
         blocks: list[list[int]] = []
         wanted: list[range] = []
@@ -326,7 +326,7 @@ class LocalScorer:
         ends: list[int],
         said: list[dict[Any, float]],
     ) -> list[str]:
-        """What the judge says after each verdict, for people to read. It does not enter the conversation."""
+        """The reasons after each verdict, for people. They do not enter the conversation."""
         branch = cache.branch(range(len(cache)))
         blocks: list[list[int]] = []
         last: list[set[int]] = []

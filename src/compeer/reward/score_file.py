@@ -215,7 +215,7 @@ def _run(
 
 
 def _judge(client: JudgeClient, items: list[_PendingItem], done: int) -> None:
-    """Judge a window. A judge that went away in the middle of it is asked once more, or ends the run."""
+    """Judge a window. If the judge disappears in the middle, ask once more or stop the run."""
     for _ in range(2):  # a judge that answers, and still cannot judge these, has given its answer
         left = [item for item in items if item.judgement is None or item.judgement.failure is not None]
         for item, answer in zip(left, client.judge_all([item.case for item in left if item.case]), strict=True):
@@ -292,7 +292,7 @@ def _done(item: _PendingItem) -> Done:
 
 
 def _summary(ledger: Ledger, manifest: Manifest, judge: str, identity: dict[str, Any], orders: Orders) -> ScoreSummary:
-    """Made from the output, so that it does not depend on how often the run was stopped; written beside it."""
+    """The summary, made from the output so that interruptions do not change it, and written beside it."""
     summary = summarised(
         read_rows(manifest.output, Scored),
         out=manifest.output,

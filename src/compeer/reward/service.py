@@ -175,7 +175,7 @@ class JudgeQueue:
                 await self._judge(self._in_work)
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Refuse all waiting requests and all new ones."""
         self._stopped = True
         for one in [*self._waiting, *self._in_work]:
             if not one.answer.done():

@@ -65,7 +65,7 @@ FREE = (
 
 
 class RowSettings(Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How rows are made from an item, and how they are learnt."""
+    """Settings of the rows made from an item, and of their training."""
 
     kind: Kind = "unified"
     reasons: Share = 0.5  # share of the items whose answers give reasons
@@ -98,7 +98,7 @@ class TrainingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingSet(msgspec.Struct):
-    """Encoded rows, what became of the items, and what is said about the items that gave a row."""
+    """Encoded rows, counts, and the languages, sources and licences of the items used."""
 
     examples: list[Example] = []
     counts: dict[str, int] = {}
@@ -284,7 +284,7 @@ def _pair_reason(item: Item, trace: Mapping[str, Any], candidate_first: bool, rn
 
 
 def _usable_sentence(text: str, values: Mapping[str, str]) -> bool:
-    """Everything that the sentence names is known, and none of it is the strategy without a name of its own."""
+    """Whether every value that the sentence names is known, and none is the unnamed strategy."""
     named = [name for name in ("given", "right") if f"{{{name}}}" in text]
     if "right" in named and values.get("right") == values["given"]:
         return False

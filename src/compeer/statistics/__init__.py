@@ -100,7 +100,7 @@ class Resamples:
         self.weights: Floats = drawn.astype(np.float64)  # (rounds, groups)
 
     def with_observed(self) -> Resamples:
-        """The same draws behind a first row in which every group stands once: what was observed.
+        """The same draws after a first row with each group once, which is what was observed.
 
         A measure of all rows then gives the figure and its draws in one call.
         """
@@ -109,7 +109,7 @@ class Resamples:
         return found
 
     def tables(self, truth: Codes, told: Codes, classes: int, chosen: Flags | None = None) -> Floats:
-        """Counts of the chosen items by true and said class, the last one for no answer: (rounds, true, said).
+        """Counts of the chosen items by true and predicted class, the last one for no answer: (rounds, true, said).
 
         >>> observed = Resamples(["a", "b", "b"]).with_observed()
         >>> observed.tables(np.array([0, 0, 1]), np.array([0, 1, -1]), 2)[0].tolist()

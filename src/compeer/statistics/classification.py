@@ -60,7 +60,7 @@ def _hits(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """The answers of one range of probability: how many, what they promised on average, what came true."""
+    """One bin of probabilities: the count, their mean, and the share that came true."""
 
     low: float
     high: float

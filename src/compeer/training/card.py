@@ -18,7 +18,7 @@ from compeer.training.run import Run
 
 
 class CardText(msgspec.Struct, frozen=True, kw_only=True):
-    """What the record does not know."""
+    """What the card says beyond the run's record."""
 
     title: str
     what: str  # one or two sentences
@@ -32,7 +32,7 @@ class CardText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_card(run: Run, about: CardText) -> None:
-    """README.md into the run's folder and beside the model."""
+    """Write README.md into the run's folder and beside the model."""
     if run.main:
         text = card(run, about)
         for folder in (run.folder, run.model):
@@ -77,7 +77,7 @@ def card(run: Run, about: CardText) -> str:
 
 
 def _header(about: CardText) -> str:
-    """What hubs read."""
+    """The front matter that model hubs read."""
     values: dict[str, Any] = {"license": about.licence, "library_name": "transformers"}
     values["pipeline_tag"] = "text-generation"
     if of_base(about.base) is None:

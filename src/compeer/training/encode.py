@@ -81,7 +81,7 @@ def encode(messages: Sequence[Message], words: ChatTokenizer, taught: Taught = "
 
 
 def _answer(chat: Sequence[Message], place: int, whole: str, words: ChatTokenizer) -> tuple[int, int]:
-    """Where an answer stands in the rendered conversation, its end-of-turn token included."""
+    """The characters of an answer in the rendered conversation, including its end-of-turn token."""
     before, after = words.render(chat[:place], ask=True), words.render(chat[: place + 1])
     if not (after.startswith(before) and whole.startswith(after)):
         raise UserError(
@@ -106,7 +106,7 @@ def _tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[i
 def _with_pictures(
     ids: Sequence[int], spans: Sequence[tuple[int, int]], images: tuple[str, ...], words: ChatTokenizer
 ) -> Example:
-    """Each picture's one token, as many times as the picture has patches."""
+    """The example with each picture's token repeated once per patch."""
     shown = ids.count(words.image_token)
     if shown != len(images):
         raise UserError(f"{len(images)} pictures stand in a conversation, and the template shows {shown}.")
@@ -138,7 +138,7 @@ _WINDOW = 8  # batches among which examples are sorted by length
 
 
 def order(examples: Sequence[Example], batch: int, processes: int, rng: Random | None) -> list[int]:
-    """The numbers of the examples, `batch` for each process in turn. Without `rng` they keep their order."""
+    """Indices of the examples in training order, `batch` for each process in turn; unshuffled without `rng`."""
     chunk = batch * processes
     if processes == 1:
         kinds = [list(range(len(examples)))]
@@ -160,7 +160,7 @@ def order(examples: Sequence[Example], batch: int, processes: int, rng: Random |
 
 
 class BatchOrder:
-    """A sampler for torch: the order of the epoch that `epoch()` says, or always the same one without it."""
+    """A sampler for torch: a new order per epoch (`epoch()` returns its number), or one fixed order without `epoch`."""
 
     def __init__(
         self, examples: Sequence[Example], batch: int, processes: int, seed: int, epoch: Callable[[], int] | None
@@ -178,7 +178,7 @@ class BatchOrder:
 
 
 class Collator:
-    """Numbers of examples to a padded batch."""
+    """Makes a padded batch of example indices."""
 
     def __init__(self, examples: Sequence[Example], words: ChatTokenizer) -> None:
         self.examples, self.words = examples, words
@@ -198,7 +198,7 @@ class Collator:
         return batch | self._pictures(chosen, ids)
 
     def _pictures(self, chosen: Sequence[Example], ids: Any) -> dict[str, Any]:
-        """Pixels, only where there are some: a vision model takes no empty ones."""
+        """Pixels, only if the batch has images: a vision model does not accept empty ones."""
         images = [picture(path) for example in chosen for path in example.images]
         if not images or self.words.processor is None:
             return {}
@@ -212,7 +212,7 @@ def _filled(kind: list[int], chunk: int, rng: Random | None) -> list[int]:
 
 
 def _by_length(kind: list[int], examples: Sequence[Example], chunk: int, rng: Random) -> list[int]:
-    """By chance, then sorted within windows of some batches; who is in the last, smaller batch is chance alone."""
+    """Shuffled, then sorted by length within windows of a few batches. The last, smaller batch stays random."""
     shuffled = kind[:]
     rng.shuffle(shuffled)
     window, whole = chunk * _WINDOW, len(shuffled) - len(shuffled) % chunk

@@ -23,7 +23,7 @@ _PIECE = 1 << 20
 
 
 class GrowingFile:
-    """Gives each whole line, with the place where it begins, to `take`; `begin` is called before the first."""
+    """Passes each complete line with its offset to `take`; calls `begin` before the first line."""
 
     def __init__(self, path: Path, begin: Callable[[], None], take: Callable[[int, bytes], None]) -> None:
         self.path, self._begin, self._take = path, begin, take

@@ -53,7 +53,7 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HeldModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a training holds its model, in every configuration. Without `lora` all of it is trained."""
+    """Settings of the model that every training configuration has. Without `lora` all weights are trained."""
 
     lora: Lora | None = None  # {} takes the defaults
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"  # of the arithmetic; auto: bfloat16 on a GPU that has it
@@ -61,19 +61,19 @@ class HeldModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gradient_checkpointing: bool | None = None  # by default on a GPU, for any model but the small embedded one
 
     def settings(self, base: str, lora: Lora | None) -> ModelSettings:
-        """What the model is opened with, when it starts from this base."""
+        """The settings for opening a model from this base."""
         held = {"dtype": self.dtype, "device": self.device, "gradient_checkpointing": self.gradient_checkpointing}
         return ModelSettings(base=base, lora=lora, **held)  # type: ignore[arg-type]
 
 
 class ModelSettings(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model is trained, and how it is held."""
+    """Settings of the model to train."""
 
     base: str  # a folder, a hub name, "embedded:small" or "embedded"
 
 
 class Trainable(msgspec.Struct, frozen=True):
-    """A model ready to be trained, with what turns conversations into its input."""
+    """A model ready for training, with its tokenizer and processor."""
 
     model: Any
     tokenizer: Any
@@ -86,13 +86,13 @@ class Trainable(msgspec.Struct, frozen=True):
         return self.processor or self.tokenizer
 
     def parameters(self) -> tuple[int, int]:
-        """How many are trained, and how many there are."""
+        """Number of trained parameters, and of all parameters."""
         counts = [(weight.numel(), weight.requires_grad) for weight in self.model.parameters()]
         return sum(size for size, trained in counts if trained), sum(size for size, _ in counts)
 
 
 def open_model(settings: ModelSettings, seed: int = 0) -> Trainable:
-    """Load the base, freeze what is not trained, add the adapter. Same seed, same new weights."""
+    """Load the base, freeze what is not trained, and add the adapter, whose initial weights depend on the seed."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()  # a bar for each file that is read or written
@@ -117,7 +117,7 @@ def open_model(settings: ModelSettings, seed: int = 0) -> Trainable:
 
 
 def arguments(settings: ModelSettings) -> dict[str, Any]:
-    """What a trainer of transformers or TRL must be told about device and precision."""
+    """Arguments about device and precision for a trainer of transformers or TRL."""
     _check_gpus(settings)
     checkpointing = settings.gradient_checkpointing
     if checkpointing is None:
@@ -161,7 +161,7 @@ def _check_gpus(settings: ModelSettings) -> None:
 
 
 def save_model(trainer: Any, opened: Trainable, folder: Path, beside: Mapping[str, Any] | None = None) -> None:
-    """The trained model into `folder`, which appears only when it is whole. Every process must call it.
+    """Save the trained model to `folder`, which appears only when complete. Every process must call this.
 
     `beside`: further JSON files by name.
     """
@@ -206,7 +206,7 @@ def _with_adapter(model: Any, lora: Lora, base: str) -> Any:
 
 
 def _linear_layers(model: Any) -> set[str]:
-    """The names of linear layers that an adapter may sit on: `q_proj` wherever it occurs, a merger's by their path."""
+    """Names of the linear layers for an adapter: plain (`q_proj`), or the full path for those of a merger."""
     import torch
 
     head = model.get_output_embeddings()
@@ -221,7 +221,7 @@ def _linear_layers(model: Any) -> set[str]:
 
 
 def _plain(model: Any) -> Any:
-    """A model read from a GGUF file counts as quantized and cannot be saved; its weights in a fresh model can."""
+    """The weights in a fresh model, because a model read from a GGUF file counts as quantized and cannot be saved."""
     config = type(model.config).from_dict(
         {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     )
@@ -254,7 +254,7 @@ SHIPPED = "shipped"
 
 
 def find_adapter(given: str | None, role: Role) -> Path | None:
-    """The folder that a setting names; None when it names none."""
+    """The adapter folder that a setting names, or None."""
     if given is None:
         return None
     if given == SHIPPED:
@@ -268,7 +268,7 @@ def find_adapter(given: str | None, role: Role) -> Path | None:
 
 
 def shape_of(folder: Path, wanted: Lora | None = None) -> Lora:
-    """An adapter brings its own shape; settings that contradict it are refused."""
+    """The shape of a saved adapter; UserError if the settings ask for another one."""
     known = msgspec.json.decode((folder / CONFIG).read_bytes())
     found = Lora(
         r=known["r"],
@@ -285,7 +285,7 @@ def shape_of(folder: Path, wanted: Lora | None = None) -> Lora:
 
 
 def start_identity(base: str, folder: Path | None = None) -> dict[str, Any]:
-    """What tells this base, and the adapter on it, from every other start: hashes, or name and commit on the hub."""
+    """Identity of a base and its adapter: hashes, or name and commit for a model on the hub."""
     on_it = {"adapter": model_sha256(str(folder))} if folder else {}
     if of_base(base) is not None or Path(base).is_dir():
         return {"sha256": model_sha256(base), **on_it}
@@ -300,7 +300,7 @@ def start_identity(base: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def open_with(folder: Path | None, settings: ModelSettings, seed: int) -> Trainable:
-    """The model, ready to be trained, with the adapter's matrices where there is one."""
+    """The model ready for training, with the weights of the adapter if one is given."""
     opened = open_model(settings, seed)
     if folder is not None:
         import peft
@@ -313,7 +313,7 @@ def open_with(folder: Path | None, settings: ModelSettings, seed: int) -> Traina
 
 
 def merge(folder: Path, out: Path, *, base: str | None = None, dtype: str = "bfloat16") -> str:
-    """Write an adapter and its base as one whole model; the name of the base. What a judge has beside it comes along.
+    """Write an adapter and its base as one model, with its judge.json if it has one; returns the name of the base.
 
     `base` is another place of the base than the one that the adapter names. The sum is made in float32.
     """

@@ -43,7 +43,7 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A file that was read, and what was in it."""
+    """A data file with its hash and number of rows."""
 
     path: str
     sha256: str
@@ -87,7 +87,7 @@ class Record(msgspec.Struct, kw_only=True):
     results: dict[str, Any] = {}
 
     def differences(self, other: Record, free: Sequence[str] = ()) -> list[str]:
-        """What is not as it was, in words; `self` is how it was. Settings in `free` may change."""
+        """What differs from this earlier record, in words. Settings in `free` may change."""
         found = [] if self.kind == other.kind else [f"it trains a {self.kind}, not a {other.kind}"]
         settings = [
             {name: value for name, value in _flat(record.config).items() if name.split(".")[0] not in free}
@@ -109,7 +109,7 @@ def data_file(path: str | Path) -> DataFile:
 
 
 def versions() -> dict[str, str]:
-    """The packages that training stands on, as far as they are installed."""
+    """Versions of the installed packages that training depends on."""
     found = {}
     for name in PACKAGES:
         try:
@@ -142,7 +142,7 @@ def _git(home: Path, *words: str) -> str | None:
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names.
+    """Nested settings as a flat dictionary with dotted names.
 
     >>> _flat({"lora": {"r": 16}, "seed": 0})
     {'lora.r': 16, 'seed': 0}
@@ -201,14 +201,14 @@ class Run:
         return list(_lines(self.metrics_path))
 
     def mark(self, checkpoint: Path) -> None:
-        """Say that a checkpoint is whole. All its files must have been written, by all processes."""
+        """Mark a checkpoint as complete. All processes must have written their files before."""
         if self.main:
             files = [path for path in sorted(checkpoint.rglob("*")) if path.is_file() and path.name != MARK]
             sizes = {str(path.relative_to(checkpoint)): path.stat().st_size for path in files}
             write_json(checkpoint / MARK, sizes)
 
     def whole_checkpoints(self) -> list[Path]:
-        """Those that can be resumed from, oldest first."""
+        """Complete checkpoints, oldest first."""
         return [path for path in _numbered(self.checkpoints) if _whole(path)]
 
     def prune(self, keep: int, best: str | None = None) -> None:
@@ -219,7 +219,7 @@ class Run:
                     _remove(path)
 
     def finish(self, results: Mapping[str, Any]) -> None:
-        """The result lies in model/: note it."""
+        """Record the results of a finished run."""
         self.record.finished, self.record.results = now(), dict(results)
         if self.main:
             write_json(self.folder / "run.json", self.record)
@@ -268,7 +268,7 @@ def processes() -> int:
 
 
 def wait_for_all() -> None:
-    """Until every process is here; with one, at once."""
+    """Wait until all processes have arrived."""
     if processes() > 1:
         import accelerate  # type: ignore[import-untyped]
 
@@ -276,7 +276,7 @@ def wait_for_all() -> None:
 
 
 def _prepare(home: Path, record: Record, given: str | None, free: Sequence[str], force: bool, fresh: bool) -> None:
-    """The first process's part: compare with what is there, clear up after a kill, note this session."""
+    """The first process's work: compare with the existing run, clean up after a kill, record this session."""
     existing = home / "run.json"
     record = from_json(msgspec.json.encode(record), Record)  # as it will be read back
     cleared = fresh and existing.is_file()
@@ -330,7 +330,7 @@ def _known(path: Path) -> Record:
 
 
 def _locked(home: Path) -> IO[str]:
-    """Two trainings in one folder would destroy each other's checkpoints. The lock goes when the process does."""
+    """Lock the folder until the process ends: two trainings in one folder would destroy each other's checkpoints."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         file = (home / ".lock").open("w")
@@ -341,7 +341,7 @@ def _locked(home: Path) -> IO[str]:
 
 
 def _whole(checkpoint: Path) -> bool:
-    """Whether all files are there, as long as they were when the checkpoint was marked."""
+    """Whether all files have the size that they had when the checkpoint was marked."""
     try:
         sizes = from_json((checkpoint / MARK).read_bytes(), dict[str, int])
         return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
@@ -359,7 +359,7 @@ def _step(checkpoint: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Gone, and never half a checkpoint that looks whole: its mark goes first."""
+    """Delete a file or folder. A checkpoint's mark goes first, so that half a checkpoint never looks complete."""
     if path.is_dir():
         (path / MARK).unlink(missing_ok=True)
         shutil.rmtree(path)
@@ -368,7 +368,7 @@ def _remove(path: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of a log; one that a kill cut off is passed over."""
+    """Lines of a log, without one that a kill cut off."""
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             yield from_json(line, dict[str, Any])
@@ -377,11 +377,11 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _keep_until(path: Path, step: int) -> None:
-    """Only what had been logged when the checkpoint was made: the rest will be logged again."""
+    """Keep the lines up to a step; the resumed run logs the others again."""
     if path.is_file():
         write_rows(path, [line for line in _lines(path) if step and int(line.get("step") or 0) <= step])
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy and torch as Python's own."""
+    """Numbers of numpy and torch as Python numbers."""
     return value.item() if hasattr(value, "item") else str(value)

@@ -73,7 +73,7 @@ class Plan(HeldModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: Count = 2  # checkpoints, besides the best
 
     def start(self, role: Role) -> Path | None:
-        """The folder of the adapter that it starts from."""
+        """The folder of the adapter to start from, if any."""
         return find_adapter(self.adapter, role)
 
     def model_of(self, base: str, role: Role) -> ModelSettings:
@@ -95,7 +95,7 @@ def sft(
     quiet: bool = False,
     adapter: Path | None = None,
 ) -> dict[str, Any]:
-    """Train from where the run stands, and put the result into `run.model`; its figures. Every process calls it.
+    """Train or resume, save the result to `run.model`, and return its figures. Every process must call this.
 
     `adapter`: a folder with an adapter of the model's shape, to begin with instead of a new one.
     """
@@ -126,7 +126,7 @@ def sft(
 
 
 def micro_batch(plan: Plan, gpu: bool, each: int) -> tuple[int, int]:
-    """Rows on a device at a time, and how many times they are accumulated for one step.
+    """Rows per device at a time, and accumulation steps.
 
     >>> micro_batch(Plan(), gpu=True, each=8), micro_batch(Plan(batch_size=6, micro_batch=3), gpu=False, each=1)
     ((8, 1), (3, 2))
@@ -209,14 +209,14 @@ def _trainer() -> Callable[..., Any]:
             return self.eval_order
 
         def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-            """Ours is written at the end, beside the model."""
+            """Do nothing: our card is written at the end."""
 
         def _load_callback_state(self) -> None:
             super()._load_callback_state()
             self._total_train_tokens = self.state.num_input_tokens_seen  # TRL would count from zero again
 
         def _issue_warnings_after_load(self, load_result: Any) -> None:
-            """What is missing in a checkpoint may only be another name of what is there (tied weights)."""
+            """Accept missing weights only if they are tied to weights that are there."""
             weights = self.model.state_dict()
             missing = set(load_result.missing_keys)
             read = {weights[name].data_ptr() for name in weights if name not in missing}
@@ -235,7 +235,7 @@ def _trainer() -> Callable[..., Any]:
 
 
 def _unmasked(inputs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The batch with a mask that hides nothing, and how many tokens of it are padding.
+    """The batch with an attention mask of ones, and the number of padding tokens.
 
     Text is padded on the right, and a token attends to what stands before it, so padding is never looked at. Without a
     mask to apply, attention is done by the fast kernels. A batch with pictures keeps its mask: positions depend on it.

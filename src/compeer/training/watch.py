@@ -35,7 +35,7 @@ _MOST = 12
 
 
 def draw(metrics: Path, path: Path, title: str, only: Sequence[str] = ()) -> bool:
-    """Write the figure of a metrics.jsonl; False when there is nothing to draw, or nothing to draw with.
+    """Draw the curves of a metrics.jsonl; False without numbers or without matplotlib.
 
     `only` has the logged names that are shown; without it all are.
     """
@@ -80,7 +80,7 @@ MOST = 3  # steps in a row
 
 
 class GradientGuard(TrainerCallback):  # type: ignore[misc]
-    """Looks at the gradients before the optimiser does."""
+    """Checks the gradients before each optimiser step."""
 
     def __init__(self, run: Run, name: str) -> None:
         self.run, self.name = run, name
@@ -107,7 +107,7 @@ class GradientGuard(TrainerCallback):  # type: ignore[misc]
 
 
 def finite(gradients: Iterable[Any]) -> bool:
-    """Whether all of them are numbers; asked once, because every answer makes a GPU wait."""
+    """Whether all gradients are finite, in one check, because each check makes a GPU wait."""
     import torch
 
     sums = [gradient.detach().sum(dtype=torch.float32) for gradient in gradients]
@@ -120,7 +120,7 @@ SHOWN = ("loss", "eval_loss", "reward", "reward_std", "entropy", "mean_token_acc
 
 
 def watch(trainer: Any, run: Run, name: str, *, keep: int = 2, quiet: bool = False, panels: Sequence[str] = ()) -> None:
-    """Attach everything to a trainer; `keep` checkpoints stay, and the best where the trainer knows one.
+    """Attach the callbacks to a trainer. The last `keep` checkpoints are kept, and the best one if there is one.
 
     `panels` names the numbers that the figure shows, for a trainer that logs more than fit.
     """
@@ -132,7 +132,7 @@ def watch(trainer: Any, run: Run, name: str, *, keep: int = 2, quiet: bool = Fal
 
 
 class ProgressWatch(TrainerCallback):  # type: ignore[misc]
-    """Metrics to the run's file, progress to standard error."""
+    """Writes metrics to the run's file and progress to standard error."""
 
     def __init__(self, run: Run, name: str, *, quiet: bool = False, panels: Sequence[str] = ()) -> None:
         self.run, self.name, self.panels = run, name, panels
@@ -171,7 +171,7 @@ class ProgressWatch(TrainerCallback):  # type: ignore[misc]
 
 
 class Checkpoints(TrainerCallback):  # type: ignore[misc]
-    """Marks a checkpoint as whole, then lets older ones go. The trainer's own rotation must be off."""
+    """Marks a checkpoint as complete, then deletes older ones. The trainer's own rotation must be off."""
 
     def __init__(self, run: Run, keep: int = 2) -> None:
         self.run, self.keep = run, keep

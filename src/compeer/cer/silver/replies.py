@@ -139,7 +139,7 @@ def flat(text: str) -> str:
 
 
 def _kind(moment: Moment, own: SilverReply | None, strategy: str, seed: int) -> str:
-    """Good, or bad in which way: by chance, as far as the moment allows it."""
+    """Draw the kind of reply, as far as the moment allows it."""
     rng = stream(seed, moment.key, "reply kind")
     fits = strategy in moment.strategies
     good = (GOOD if moment.helpful else GOOD_TO_FAILED) if fits else GOOD_DESPITE
@@ -151,7 +151,7 @@ def _kind(moment: Moment, own: SilverReply | None, strategy: str, seed: int) -> 
 def _misplaced(
     pool: Pool, own: Sequence[SilverReply | None], strategies: Sequence[str], wanting: Sequence[int], seed: int
 ) -> dict[int, int]:
-    """Who gets whose fitting reply: from another dialogue, far from the point, in the strategy concluded.
+    """For each moment, whose fitting reply it gets: off topic, from another dialogue, in the concluded strategy.
 
     Those who have a fitting reply exchange it; the others get anybody's.
     """

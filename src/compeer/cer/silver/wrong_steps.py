@@ -119,7 +119,7 @@ def corrupted(pool: Pool, step: str, at: int, wrong: Wrong) -> tuple[dict[str, s
 
 
 def exchange(members: Sequence[int], cost: Matrix, allowed: Mask, seed: int) -> tuple[dict[int, int], list[int]]:
-    """Who gets whose, and those for whom nothing allowed was left.
+    """The donor of each member, and the members without an allowed donor.
 
     `cost[a, b]` and `allowed[a, b]` are for the a-th member receiving from the b-th.
 
@@ -200,7 +200,7 @@ def _across(
 
 
 def _rules(pool: Pool, kind: str, step: str, members: Sequence[int]) -> tuple[Matrix, Mask]:
-    """What an exchange costs between any two members, and whether it may be."""
+    """Cost of an exchange between any two members, and whether it is allowed."""
     moments = [pool.moments[m] for m in members]
 
     def differ(value: Callable[[Moment], object]) -> Mask:

@@ -24,5 +24,5 @@ def load(language: Language | None = None) -> Iterator[Dialogue]:
 
 
 def load_corpus(path: Path, language: Language | None = None) -> Iterator[Dialogue]:
-    """The same as an importer; the path is not needed, they lie here."""
+    """The importer. `path` is unused: the files lie beside this one."""
     return load(language)

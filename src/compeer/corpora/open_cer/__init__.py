@@ -183,7 +183,7 @@ def load(language: Language | None = None, *, crisis: bool = False, pictures: bo
 
 
 def load_corpus(path: Path, language: Language | None = None, split: str | None = None) -> Iterator[Dialogue]:
-    """The same as an importer; the path is not needed, they lie here. Splits: text (default), pictures, all."""
+    """The importer. `path` is unused: the files lie beside this one. Splits: text (default), pictures, all."""
     if split not in (None, "text", "pictures", "all"):
         raise CorpusError("open-cer", f"there is no split {split}", "Splits: text, pictures, all")
     if split != "pictures":

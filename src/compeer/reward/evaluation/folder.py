@@ -92,7 +92,7 @@ class EvaluationFolder:
         return self.path / "sets" / f"{_file_name(name)}.jsonl"
 
     def add_judge(self, entry: JudgeEntry) -> None:
-        """Note a judge; another one under the same name is refused."""
+        """Record a judge; UserError for another one under the same name."""
         entry = from_json(msgspec.json.encode(entry), JudgeEntry)  # as it will be read back: a tuple becomes a list
         known = next((other for other in self.run.judges if other.name == entry.name), None)
         if known is None:
