@@ -65,6 +65,7 @@ def create_app(settings: StudioSettings, rooms: Sequence[Room] | None = None) ->
     )
     app.add_exception_handler(HTTPException, _explain)
     app.add_exception_handler(RequestValidationError, _explain)
+    app.add_exception_handler(UserError, _explain_in_room)
     return app
 
 
@@ -75,6 +76,14 @@ def _explain(request: Request, error: Exception) -> Response:
         kind = _KINDS.get(error.status_code, "broken" if error.status_code >= 500 else "invalid")
         refusal = RequestRefused(error.status_code, kind, str(error.detail))
     return pages(request).explain(request, refusal)
+
+
+def _explain_in_room(request: Request, error: Exception) -> Response:
+    """An error that is meant for people, as its room says it."""
+    room = pages(request).room_of(request)
+    if room is None or room.explain is None or not isinstance(error, UserError):
+        raise error
+    return room.explain(request, error)
 
 
 def shell_pages(sessions: Sessions, links: Links, wrong_links: Buckets) -> APIRouter:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from typing import Any
 import jinja2
 import msgspec
 from fastapi import APIRouter
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
@@ -116,6 +115,7 @@ class Room(Part, frozen=True, kw_only=True):
     links: LinkSource | None = None  # personal links that this room hands out
     uploads: tuple[str, ...] = ()  # paths below the room's, such as "/picture", that accept more than a form
     uses: tuple[Part, ...] = ()  # what it shares with other rooms
+    explain: Callable[[Request, UserError], Response] | None = None  # the answer to an error that its pages raise
 
     @property
     def path(self) -> str:
@@ -217,9 +217,13 @@ class Pages:
             # where the forms of the frame lead back to: this page, if it can be requested again
             "here": (f"{path}?{query}" if query else path) if request.method == "GET" else "/",
             "help": help_lines(country, visitor.language),
-            "room": next((room.name for room in self.rooms if f"{path}/".startswith(f"{room.path}/")), None),
+            "room": room.name if (room := self.room_of(request)) else None,
             **values,
         }
+
+    def room_of(self, request: Request) -> Room | None:
+        """The room whose page is asked for."""
+        return next((room for room in self.rooms if f"{request.scope['path']}/".startswith(f"{room.path}/")), None)
 
     def explain(self, request: Request, refusal: RequestRefused) -> Response:
         """The page, or for a script the object, that says what went wrong, what is safe and what to do."""
@@ -274,24 +278,6 @@ def _halves(parts: Iterator[str]) -> Iterator[str]:
         above.append(part)
     yield "".join(above)
     yield "".join(parts)
-
-
-class ExplainedRoute(APIRoute):
-    """A route whose errors become what `explained` says: a page, or an object for a script."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except UserError as error:
-                return self.explained(request, error)
-
-        return handled
-
-    def explained(self, request: Request, error: UserError) -> Response:
-        raise NotImplementedError
 
 
 def pages(request: Request) -> Pages:

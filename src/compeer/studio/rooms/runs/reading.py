@@ -13,7 +13,6 @@ their lines are kept; the lines of the chosen steps are read when they are shown
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import hashlib
 import os
@@ -190,9 +189,7 @@ class SampleLog:
 
     def nearest(self, step: int) -> int:
         """The step with samples that is closest to this one."""
-        place = bisect.bisect_left(self.steps, step)
-        near = self.steps[max(0, place - 1) : place + 1]
-        return min(near, key=lambda one: abs(one - step))
+        return min(self.steps, key=lambda one: abs(one - step))
 
     def spread(self, count: int = 3) -> list[int]:
         """Steps to begin with: the first, the last, and between; where possible those that answer the same prompts."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from compeer.studio.pages import Room
 from compeer.studio.rooms.talk.routes import routes
+from compeer.studio.rooms.talk.session import explain
 from compeer.studio.settings import StudioSettings
 
 
@@ -24,4 +25,5 @@ def open_room(settings: StudioSettings) -> Room:
         router=routes(settings) if settings.models else None,
         roles=("coordinator", "annotator", "guest"),
         uploads=("/picture",),
+        explain=explain,
     )

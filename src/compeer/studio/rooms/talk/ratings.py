@@ -9,9 +9,8 @@ Without consent a thumb is in memory only, like the conversation. With it, one r
 
 No name, no account, no picture. Nothing is kept of a conversation in which someone may have been in danger.
 
-Each browser has a file of its own below `talk-ratings` in the studio's data folder, named by a hash of its session. A
-line is appended per rating and written through to the disk, so a crash loses no line but one that was half written.
-The file is the consent: its first line says to what, and taking the consent back deletes the file, also after the
+Each browser has a file of its own below `talk-ratings` in the studio's data folder, named by a hash of its session. The
+file is the consent: its first line says to what, and taking the consent back deletes the file, also after the
 conversation is gone or the studio was restarted.
 """
 
@@ -60,21 +59,22 @@ class Ratings:
         if scope == "off":
             self._file(key).unlink(missing_ok=True)
         elif scope != (before := self.scope(key)):
+            lines = _lines(self._file(key))
             if before == "conversation":  # less than before: what was kept shrinks too
-                self._rewrite(key, [_alone(line) for line in _lines(self._file(key))])
-            self._append(key, Line(scope=scope))
+                lines = map(_alone, lines)
+            self._write(key, [*lines, Line(scope=scope)])
 
     def rate(self, key: tuple[str, str], turn_id: str, thumb: Thumb | None, record: dict[str, Any]) -> bool:
         """Keep a rating, or take one back; whether it is kept now."""
         scope = self.scope(key)
         if scope == "off":
             return False
-        if thumb is None:
-            self._rewrite(key, [line for line in _lines(self._file(key)) if line.id != turn_id])
-            return False
-        line = Line(id=turn_id, rating=thumb, record=record)
-        self._append(key, line if scope == "conversation" else _alone(line))
-        return True
+        lines = [line for line in _lines(self._file(key)) if line.id != turn_id]
+        if thumb is not None:
+            line = Line(id=turn_id, rating=thumb, record=record)
+            lines.append(line if scope == "conversation" else _alone(line))
+        self._write(key, lines)
+        return thumb is not None
 
     def export(self) -> Iterator[dict[str, Any]]:
         """One object per rated reply, the last rating of each. `visitor` is the same for all of one browser."""
@@ -86,18 +86,9 @@ class Ratings:
     def _file(self, key: tuple[str, str]) -> Path:
         return self.folder / (hashlib.sha256("\0".join(key).encode()).hexdigest()[:32] + ".jsonl")
 
-    def _append(self, key: tuple[str, str], line: Line) -> None:
+    def _write(self, key: tuple[str, str], lines: list[Line]) -> None:
+        """These lines in place of the file: words that were taken back are gone, and a crash loses nothing."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._file(key), os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "rb+") as file:
-            size = file.seek(0, os.SEEK_END)
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            file.write(b"\n" * torn + msgspec.json.encode(line) + b"\n")
-            file.flush()
-            os.fsync(descriptor)
-
-    def _rewrite(self, key: tuple[str, str], lines: list[Line]) -> None:
-        """The file with these lines alone: words that were taken back are gone."""
         file = self._file(key)
         part = file.with_suffix(".part")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:

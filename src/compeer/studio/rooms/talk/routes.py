@@ -48,7 +48,6 @@ from compeer.studio.rooms.talk.session import (
     Memory,
     Thumbed,
     Trouble,
-    TroubleRoute,
     Waiting,
     picture,
     trouble_of,
@@ -139,7 +138,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
             if guard is not None:
                 await guard.close()
 
-    router = APIRouter(lifespan=life, route_class=TroubleRoute)
+    router = APIRouter(lifespan=life)
 
     def home(request: Request) -> str | None:
         return visitor_country(settings.country, request.headers.get("accept-language"), visit(request).language)

@@ -45,7 +45,7 @@ from compeer.reasoning.ontology import Language
 from compeer.reasoning.prompt import Think
 from compeer.safety import ConversationGuard
 from compeer.studio.access import RequestRefused, StudioPerson, visit
-from compeer.studio.pages import ExplainedRoute, Say, say_in
+from compeer.studio.pages import Say, say_in
 from compeer.studio.rooms.talk.ratings import Thumb
 from compeer.studio.settings import StudioSettings
 
@@ -82,12 +82,10 @@ def trouble_of(error: UserError) -> Trouble:
     return Trouble("refused", 422, str(error))
 
 
-class TroubleRoute(ExplainedRoute):
-    """A route of the room: trouble becomes an object that the script shows."""
-
-    def explained(self, request: Request, error: UserError) -> Response:
-        found = trouble_of(error)
-        return JSONResponse({"error": found.told(say_in(request), visit(request).person)}, found.status)
+def explain(request: Request, error: UserError) -> Response:
+    """Trouble as an object that the script of the page shows."""
+    found = trouble_of(error)
+    return JSONResponse({"error": found.told(say_in(request), visit(request).person)}, found.status)
 
 
 #: bytes of one picture, and pictures of one conversation

@@ -15,6 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from compeer.studio.access import Role
 from compeer.studio.pages import Part, Room
 from compeer.studio.settings import StudioSettings
 
@@ -26,21 +29,15 @@ WORKPLACE = Part(name="workplace", folder=Path(__file__).parent)
 
 def open_workroom(settings: StudioSettings, kind: ProjectKind, folder: Path, uploads: tuple[str, ...]) -> Room:
     """Label or Arena: its folder has the pages, in routes.py; closed in a studio without a database."""
-    router, links, helpers = None, None, {}
-    if settings.db is not None:
-        from compeer.people.store import open_store
-        from compeer.studio.rooms.workplace.links import RoomLinks
+    name = folder.name
+    roles: tuple[Role, ...] = ("coordinator", "annotator")
+    room = Room(name=name, folder=folder, router=None, roles=roles, uploads=uploads, uses=(WORKPLACE,))
+    if settings.db is None:
+        return room
+    from compeer.people.store import open_store
+    from compeer.studio.rooms.workplace.links import RoomLinks, explain
 
-        links = RoomLinks(open_store(settings.db), kind, records_forged=kind == "labelling")
-        pages = import_module(f"compeer.studio.rooms.{folder.name}.routes")
-        router, helpers = pages.routes(links, settings), pages.HELPERS
-    return Room(
-        name=folder.name,
-        folder=folder,
-        router=router,
-        roles=("coordinator", "annotator"),
-        links=links,
-        uploads=uploads,
-        uses=(WORKPLACE,),
-        helpers=helpers,
-    )
+    links = RoomLinks(open_store(settings.db), kind, records_forged=kind == "labelling")
+    pages = import_module(f"compeer.studio.rooms.{name}.routes")
+    router = pages.routes(links, settings)
+    return msgspec.structs.replace(room, router=router, links=links, explain=explain, helpers=pages.HELPERS)

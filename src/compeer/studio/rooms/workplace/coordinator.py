@@ -41,7 +41,6 @@ from compeer.studio.access import RequestRefused, person, visit
 from compeer.studio.gate import log_refusal
 from compeer.studio.pages import Say, pages, say_in
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
-from compeer.studio.rooms.workplace.links import RefusalRoute
 from compeer.studio.settings import origin
 
 _MOST_FORMS = 10_000
@@ -351,7 +350,7 @@ class CoordinatorPages(ABC):
 
 def workplace_router(annotator: AnnotatorPages, coordinator: CoordinatorPages) -> APIRouter:
     """A router with what both rooms have; a room adds its own pages to it."""
-    router = APIRouter(route_class=RefusalRoute)
+    router = APIRouter()
     annotator.add(router)
     coordinator.add(router)
 

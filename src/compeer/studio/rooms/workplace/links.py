@@ -18,7 +18,7 @@ from compeer.people.projects import Project, ProjectKind, all_projects
 from compeer.people.store import Refused, Store, refuse
 from compeer.studio import access
 from compeer.studio.gate import log_refusal
-from compeer.studio.pages import ExplainedRoute, pages
+from compeer.studio.pages import pages
 
 #: the room in which projects of a kind are worked on
 ROOM_OF: dict[ProjectKind, str] = {"labelling": "label", "arena": "arena"}
@@ -104,15 +104,13 @@ class RoomLinks:
         return access.StudioPerson(f"people:{account.id}", account.name, account.role, account.key, rooms, home)
 
 
-class RefusalRoute(ExplainedRoute):
-    """A route of Label or Arena: refusals of the store are explained, and so are answers that do not fit."""
-
-    def explained(self, request: Request, error: UserError) -> Response:
-        if not isinstance(error, Refused):
-            raise access.RequestRefused(422, "invalid", str(error)) from None
-        visitor = access.visit(request)
-        who = visitor.person.id if visitor.person else None
-        reason = f"{error.kind}, {error.detail}" if error.detail else error.kind
-        log_refusal(reason, request.method, request.scope["path"], who, visitor.address)
-        key, kind = f"workplace.refused.{error.kind}", error.kind
-        return pages(request).explained(request, error.status, key, "workplace/refused.html", kind=kind)
+def explain(request: Request, error: UserError) -> Response:
+    """The page of what the store refused; answers that do not fit are refused too."""
+    if not isinstance(error, Refused):
+        raise access.RequestRefused(422, "invalid", str(error)) from None
+    visitor = access.visit(request)
+    who = visitor.person.id if visitor.person else None
+    reason = f"{error.kind}, {error.detail}" if error.detail else error.kind
+    log_refusal(reason, request.method, request.scope["path"], who, visitor.address)
+    key, kind = f"workplace.refused.{error.kind}", error.kind
+    return pages(request).explained(request, error.status, key, "workplace/refused.html", kind=kind)
