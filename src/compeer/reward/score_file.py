@@ -201,8 +201,7 @@ def _run(
     left = None if state.limit is None else state.limit - state.counts.rows_in
     with under_way(ledger, total, progress):
         client.warm()
-        for items in _windows(_pending_items(source, state.lines, left), window):
-            _reuse(items, known)
+        for items in _windows(_pending_items(source, state.lines, left, known or iter(())), window):
             asked = [item for item in items if item.case is not None and item.judgement is None]
             _judge(client, asked, state.counts.rows_in)
             state.spent.tokens_read += sum(item.judgement.tokens for item in asked if item.judgement is not None)
@@ -229,7 +228,10 @@ def _judge(client: JudgeClient, items: list[_PendingItem], done: int) -> None:
             )
 
 
-def _pending_items(source: str | Path, after: int, limit: int | None) -> Iterator[_PendingItem]:
+def _pending_items(
+    source: str | Path, after: int, limit: int | None, known: Iterator[Scored]
+) -> Iterator[_PendingItem]:
+    """The items of the input with the judgements that an earlier run has; both files are in the same order."""
     for number, data in read_lines(source, after=after, limit=limit):
         try:
             item = decode_item(data, source)
@@ -241,7 +243,9 @@ def _pending_items(source: str | Path, after: int, limit: int | None) -> Iterato
             detail = "there is nothing to judge; compeer cer reason or label adds a candidate"
             yield _PendingItem(number, reject=Reject(item.id, "no-candidate", detail, item))
         else:
-            yield _PendingItem(number, case=case_of(item))
+            case, row = case_of(item), next(known, None)
+            judged = row is not None and row.id == case.id and row.judgement.failure is None
+            yield _PendingItem(number, case=case, judgement=row.judgement if row and judged else None)
 
 
 def _windows(items: Iterator[_PendingItem], size: int) -> Iterator[list[_PendingItem]]:
@@ -270,16 +274,6 @@ def _earlier_rows(ledger: Ledger) -> Iterator[Scored] | None:
     for _ in range(ledger.state.counts.rows_out):
         next(rows, None)
     return rows
-
-
-def _reuse(items: list[_PendingItem], known: Iterator[Scored] | None) -> None:
-    """Take judgements of an earlier run. Both files are in the order of the input, so they are read side by side."""
-    if known is None:
-        return
-    for item in items:
-        row = next(known, None) if item.case is not None else None
-        if row is not None and item.case is not None and row.id == item.case.id and row.judgement.failure is None:
-            item.judgement = row.judgement
 
 
 def _done(item: _PendingItem) -> Done:

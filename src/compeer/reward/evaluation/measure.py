@@ -215,32 +215,23 @@ def good(told: Codes) -> Codes:
 
 def position_effect(items: Sequence[Item], judgements: Mapping[str, Judgement], resamples: Resamples) -> PositionEffect:
     """How far the position of a reply moves the judge, over the items that have a verdict."""
-    leans = np.full(len(items), np.nan)
-    swayed = []
-    for row, item in enumerate(items):
-        judgement = judgements.get(item.id)
-        if judgement is None:
-            continue
-        if judgement.swayed is not None:
-            swayed.append(judgement.swayed)
-        sides = []
-        for pair in judgement.pairs:
-            if pair.preference is None:
-                continue
-            said = _SIDE[choice_of(pair.preference, pair.candidate_first)]
-            label = item.labels.preference
+    given = [judgements.get(item.id) for item in items]
+    swayed = [one.swayed for one in given if one is not None and one.swayed is not None]
+    lean = resamples.figure("lean", [_lean(item, one) for item, one in zip(items, given, strict=True)])
+    return PositionEffect(
+        shown=lean.n, lean=lean, swayed=sum(swayed) / len(swayed) if swayed else None, twice=len(swayed)
+    )
+
+
+def _lean(item: Item, judgement: Judgement | None) -> float:
+    """How much more the verdicts are for the first place than the label; NaN without a verdict."""
+    label, leans = item.labels.preference, []
+    for pair in judgement.pairs if judgement else ():
+        if pair.preference is not None:
             # without a label it is unknown which place deserved it; over both orders that cancels out
             due = _SIDE[choice_of(label, pair.candidate_first)] if label else 0.0
-            sides.append(said - due)
-        if sides:
-            leans[row] = sum(sides) / len(sides)
-    lean = resamples.figure("lean", leans)
-    return PositionEffect(
-        shown=lean.n,
-        lean=lean,
-        swayed=sum(swayed) / len(swayed) if swayed else None,
-        twice=len(swayed),
-    )
+            leans.append(_SIDE[choice_of(pair.preference, pair.candidate_first)] - due)
+    return sum(leans) / len(leans) if leans else float("nan")
 
 
 def _by_part(
