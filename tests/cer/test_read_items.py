@@ -253,16 +253,16 @@ def annotate_create(path: Path, out: Path, judge: RuleJudge) -> int:
 def label_room(path: Path, out: Path, judge: RuleJudge) -> int:
     from starlette.datastructures import UploadFile
 
-    from compeer.studio.rooms.label.routes import project_source as source
+    from compeer.studio.rooms.label.routes import ProjectPages
     from compeer.studio.settings import StudioSettings
 
-    settings: Any = StudioSettings()
+    source = ProjectPages(MagicMock(settings=StudioSettings())).source
     say: Any = lambda name, **values: name  # noqa: E731
-    items, images = source(settings, say, None, str(path), "")
+    items, images = source(say, None, str(path), "")
     assert images is not None and (images / items[0].history[0].images[0]).is_file()
     if not path.is_dir():
         upload: Any = UploadFile(io.BytesIO(path.read_bytes()), filename=path.name)
-        assert source(settings, say, upload, "", str(out))[0] == items
+        assert source(say, upload, "", str(out))[0] == items
     return len(items)
 
 
