@@ -74,7 +74,7 @@ def test_why_pin_and_unpin(chat: Chat) -> None:
         assert "Pinned: stage=comforting, emotion=fear, strategy=reflection of feelings." in pinned
         assert "comforting · fear 4/5 · reflection of feelings" in terminal.ask("I told nobody.")
         assert "Pinned: stage=comforting, strategy=reflection of feelings." in terminal.ask("/unpin emotion")
-        assert "There is no pin 'mood'" in terminal.ask("/unpin mood")
+        assert "unknown pin 'mood'" in terminal.ask("/unpin mood")
         assert "Pinned: nothing." in terminal.ask("/unpin")
         assert "exploration · shame 4/5 · question" in terminal.ask("And now?")
         assert "Did you mean 'question'?" in terminal.ask("/pin strategy=questoin")

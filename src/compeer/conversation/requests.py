@@ -70,6 +70,10 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
     return ApiError(400, message, param=param, code=code)
 
 
+#: limits of one request
+MOST_MESSAGES, MOST_BYTES = 1000, 32 << 20
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the server runs: where it listens, who may come in, how much at once and for how long (in seconds)."""
 
@@ -84,8 +88,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 600.0  # for one request, waiting included
     first_token: float = 60.0  # once the request has a place
     grace: float = 30.0  # for what is under way when the server is stopped
-    max_messages: int = 1000
-    max_bytes: int = 32 << 20
 
     sampling: Sampling = Sampling()  # where a request does not say; no answer has more tokens
     country: str | None = None  # whose helplines are shown where a request names none; None: by language
@@ -210,7 +212,7 @@ def asked_turn(
     """Read a request; ApiError says what is wrong with it. `headers` may name country and language too."""
     headers = headers or {}
     fields = chat.compeer or CompeerFields()
-    instructions, history = _conversation(chat.messages, settings, sees)
+    instructions, history = _conversation(chat.messages, sees)
     language = fields.language or _header_language(headers.get("X-Compeer-Language"))
     most = settings.sampling.max_tokens
     asked = {
@@ -250,12 +252,10 @@ def _header_language(value: str | None) -> Language | None:
 _ROLES = {"system": "system", "developer": "system", "user": "seeker", "assistant": "supporter"}
 
 
-def _conversation(
-    messages: Sequence[ChatMessage], settings: ServerSettings, sees: bool
-) -> tuple[list[str], list[HistoryTurn]]:
+def _conversation(messages: Sequence[ChatMessage], sees: bool) -> tuple[list[str], list[HistoryTurn]]:
     """System texts, and what both sides said, from the person's first message to their last."""
-    if len(messages) > settings.max_messages:
-        raise ApiError(413, f"{len(messages)} messages; at most {settings.max_messages} are read.", param="messages")
+    if len(messages) > MOST_MESSAGES:
+        raise ApiError(413, f"{len(messages)} messages; at most {MOST_MESSAGES} are read.", param="messages")
     system: list[str] = []
     history: list[HistoryTurn] = []
     for number, message in enumerate(messages):

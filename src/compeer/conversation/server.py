@@ -32,6 +32,7 @@ from aiohttp import web
 from compeer.conversation.engine import NoFirstToken, TurnWriter, safety_fields, warm_up
 from compeer.conversation.replies import ChatReply, ReplyEnd, ReplyText, compeer_field
 from compeer.conversation.requests import (
+    MOST_BYTES,
     ApiError,
     AskedTurn,
     ChatMessage,
@@ -146,7 +147,7 @@ class ConversationServer:
         self._idle.set()
 
     def application(self) -> web.Application:
-        app = web.Application(client_max_size=self.settings.max_bytes, middlewares=[self._around])
+        app = web.Application(client_max_size=MOST_BYTES, middlewares=[self._around])
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id:.+}", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
@@ -382,7 +383,7 @@ class ConversationServer:
         except ApiError as error:
             return json_response(error.as_dict(), error.status, error.retry)
         except web.HTTPRequestEntityTooLarge:
-            found = ApiError(413, f"The request is larger than {self.settings.max_bytes:,} bytes.")
+            found = ApiError(413, f"The request is larger than {MOST_BYTES:,} bytes.")
         except web.HTTPException as other:  # no such path, no such method
             found = ApiError(other.status, f"{request.method} {request.path[:80]}: {other.reason}.")
         except UserError as error:

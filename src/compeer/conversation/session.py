@@ -172,15 +172,17 @@ class ChatSession:
             "turns": [turn_fields(turn) for turn in self.turns],
         } | ({"unanswered": self.unanswered.text} if self.unanswered is not None else {})
 
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), ensure_ascii=False, indent=2) + "\n"
+
     def save(self, path: str | Path) -> Path:
         """Write the conversation to a file that only this user can read."""
-        text = json.dumps(self.as_dict(), ensure_ascii=False, indent=2)
         target = Path(path)
         try:
             target = target.expanduser()
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
+                file.write(self.as_json())
         except FileExistsError:
             raise UserError(f"{target} exists; choose another name, nothing was overwritten.") from None
         except (OSError, RuntimeError, ValueError) as error:  # a folder, an unknown ~user, a name no file can have

@@ -49,12 +49,15 @@ from compeer.models.embedded import Embedded
 from compeer.models.spec import is_small
 from compeer.models.weights import BASE
 from compeer.reasoning import STEPS, Control, Pins
+from compeer.reasoning.control import label_named
 from compeer.reasoning.ontology import INTENSITIES, VOCABULARIES, Language
 from compeer.reasoning.prompt import Think
 from compeer.reasoning.schema import KEYS
 from compeer.safety import Assessment, ConversationGuard
 
 HELP = Path(__file__).with_name("help.txt").read_text(encoding="utf-8").rstrip()
+#: times that the model is asked for one complete answer, where only one is wanted
+ATTEMPTS = 3
 AWAY = "The thinking is hidden while you may be in danger. Write what is on your mind; the help above is there."
 
 
@@ -89,10 +92,9 @@ def answer_once(
     *,
     as_json: bool,
     guard: ConversationGuard | None = None,
-    attempts: int = 3,
 ) -> None:
     """Print one answer; with JSON, every field of the contract and what is wrong with it, if anything."""
-    sampling = msgspec.structs.replace(settings.sampling, attempts=attempts)
+    sampling = msgspec.structs.replace(settings.sampling, attempts=ATTEMPTS)
     session = ChatSession(model, msgspec.structs.replace(settings, sampling=sampling), guard)
 
     async def ask() -> None:
@@ -250,7 +252,7 @@ async def _command(console: Console, session: ChatSession, line: str) -> None:
         settings.pins = with_pins(settings.pins, _pins(rest))
         _show_pins(console, settings.pins)
     elif name == "/unpin":
-        released = {_known(word) for word in rest.replace(",", " ").split()} or set(KEYS)
+        released = {label_named(word) for word in rest.replace(",", " ").split()} or set(KEYS)
         settings.pins = Pins.of({key: value for key, value in settings.pins.items() if key not in released})
         _show_pins(console, settings.pins)
     elif name == "/think":
@@ -361,11 +363,3 @@ def _pins(text: str) -> dict[str, str | int]:
         else:
             pairs[-1] += " " + word
     return dict(Pins.parse(pairs).items())
-
-
-def _known(word: str) -> str:
-    """The label that a person means by a word, in either language."""
-    for label, names in KEYS.items():
-        if word.casefold() in (label, *names.values()):
-            return label
-    raise UserError(f"There is no pin {word!r}. What can be pinned: {', '.join(KEYS)}.")

@@ -36,7 +36,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Pins from names in any language or any corpus's spelling; ControlError says what is known."""
         known: dict[str, Any] = {}
         for name, value in values.items() if isinstance(values, Mapping) else values:
-            label = _label(name)
+            label = label_named(name)
             if label in known:
                 raise ControlError(f"{label} is pinned twice")
             known[label] = _value(label, value)
@@ -126,7 +126,8 @@ def check_given(step: str, text: str) -> None:
         raise ControlError(f"the text given for <{step}> contains a labelled line; pin the label instead")
 
 
-def _label(name: str) -> str:
+def label_named(name: str) -> str:
+    """The label of this name, in either language; ControlError suggests the nearest one."""
     wanted = name.strip().casefold()
     for label, keys in KEYS.items():
         if wanted in (label, *(key.casefold() for key in keys.values())):

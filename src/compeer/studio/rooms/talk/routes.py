@@ -11,7 +11,6 @@ model is silent: the framework waits for both. A conversation is saved as a file
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -80,11 +79,6 @@ def room_for_a_turn(conversation: ChatSession) -> None:
 def room_for_an_answer(conversation: ChatSession) -> None:
     if conversation.turns and len(conversation.turns[-1].others) + 1 >= ANSWERS:
         raise Trouble("answers", most=ANSWERS)
-
-
-def as_json(conversation: ChatSession) -> str:
-    """Everything, for programs: words, thinking, earlier answers, pictures."""
-    return json.dumps(conversation.as_dict(), ensure_ascii=False, indent=2) + "\n"
 
 
 def as_text(conversation: ChatSession, say: Say) -> str:
@@ -340,7 +334,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
         if live is None or form not in ("json", "txt"):
             raise RequestRefused(404, "missing", "no conversation to save")
         conversation = live.conversation
-        text = as_json(conversation) if form == "json" else as_text(conversation, say_in(request))
+        text = conversation.as_json() if form == "json" else as_text(conversation, say_in(request))
         headers = {"content-disposition": f'attachment; filename="conversation.{form}"'}
         kind = "application/json" if form == "json" else "text/plain"
         return Response(text, media_type=f"{kind}; charset=utf-8", headers=headers)
