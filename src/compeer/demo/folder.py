@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -66,16 +65,10 @@ class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-class StageOutcome(msgspec.Struct, frozen=True):
-    """Result of a stage: a sentence for the reader, and values for later stages."""
+class StageNote(msgspec.Struct, frozen=True):
+    """Record of a finished stage: what came of it in a sentence, and how long it took."""
 
     told: str
-    results: dict[str, Any] = {}
-
-
-class StageNote(StageOutcome, frozen=True, kw_only=True):
-    """Record of a finished stage."""
-
     seconds: float
 
 
@@ -148,13 +141,14 @@ def _differences(marker: Path, settings: DemoSettings) -> list[str]:
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage. `does`: one sentence; `paper`: the part of the paper; `command`: the same at any size."""
+    """A stage. `does`: one sentence; `paper`: the part of the paper; `command`: the same at any size. `work` returns
+    what came of it, in a sentence."""
 
     name: str
     does: str
     paper: str
     command: str
-    work: Callable[[DemoFolder], StageOutcome]
+    work: Callable[[DemoFolder], str]
 
 
 def run(folder: DemoFolder, stages: Sequence[Stage], console: Console) -> None:
@@ -172,8 +166,8 @@ def run(folder: DemoFolder, stages: Sequence[Stage], console: Console) -> None:
 
 def _work(folder: DemoFolder, stage: Stage) -> StageNote:
     began = time.monotonic()
-    made = stage.work(folder)
-    note = StageNote(seconds=round(time.monotonic() - began, 1), told=made.told, results=made.results)
+    told = stage.work(folder)
+    note = StageNote(told, round(time.monotonic() - began, 1))
     write_json(folder.path("notes", f"{stage.name}.json"), note)
     return note
 

@@ -24,9 +24,8 @@ from compeer.cer.build import Build, CorpusSource, build
 from compeer.cer.item import Item, Labels, read_items
 from compeer.cer.reason import STAGE as REASON
 from compeer.config import read_yaml
-from compeer.demo.folder import SMALL_MODEL, DemoFolder, StageOutcome
+from compeer.demo.folder import SMALL_MODEL, DemoFolder
 from compeer.dialogue import read_rows, write_rows
-from compeer.dialogue.jsonl import rejects_path
 from compeer.errors import UserError
 from compeer.evals.result import Result, Transcript, TranscriptTurn, cases_digest, load_transcripts, save_result
 from compeer.models.embedding import Embedder
@@ -41,7 +40,7 @@ from compeer.statistics import Figure, mean_figure, share_figure
 from compeer.typed import from_plain
 
 
-def make_data(folder: DemoFolder) -> StageOutcome:
+def make_data(folder: DemoFolder) -> str:
     sizes = folder.sizes
     corpus = CorpusSource("open-cer", limit=sizes.dialogues, options={"language": "en"})
     config = Build(
@@ -62,11 +61,10 @@ def make_data(folder: DemoFolder) -> StageOutcome:
     _write(folder, "sft", taught, sizes.sft_items)
     _write(folder, "prompts", taught[sizes.sft_items :], sizes.prompts)
     _write(folder, "moments", [_asked(item) for item in _short(test, folder)], sizes.moments)
-    told = (
+    return (
         f"{steps['01-dialogues']} conversations, {steps['05-silver']} moments drawn and labelled silver: "
         f"{len(train)} to train on, {len(test)} to measure on, no conversation in both"
     )
-    return StageOutcome(told)
 
 
 def _short(items: Sequence[Item], folder: DemoFolder) -> list[Item]:
@@ -100,7 +98,7 @@ def _settings(folder: DemoFolder, stage: str, role: str = "") -> dict[str, Any]:
     return {**known[stage], **(start if role else {})}
 
 
-def judge(folder: DemoFolder) -> StageOutcome:
+def judge(folder: DemoFolder) -> str:
     from compeer.reward.train import JudgeTraining, train
 
     sizes = folder.sizes
@@ -111,13 +109,11 @@ def judge(folder: DemoFolder) -> StageOutcome:
         "batch_size": sizes.judge_batch,
         "seed": sizes.seed,
     }
-    trained = train(from_plain(given, JudgeTraining))
-    results = trained.results
-    told = f"{results['steps']} steps on {sizes.judge_items} items, loss {results['train_loss']:.3f}"
-    return StageOutcome(told + _from(folder, "judge"), {"steps": results["steps"], "loss": results["train_loss"]})
+    results = train(from_plain(given, JudgeTraining)).results
+    return _trained(folder, "judge", results, f"{sizes.judge_items} items")
 
 
-def sft(folder: DemoFolder) -> StageOutcome:
+def sft(folder: DemoFolder) -> str:
     from compeer.policy.sft import SftConfig, train
 
     sizes = folder.sizes
@@ -129,12 +125,15 @@ def sft(folder: DemoFolder) -> StageOutcome:
         "seed": sizes.seed,
     }
     results = train(from_plain(given, SftConfig))
-    told = f"{results['steps']} steps on {sizes.sft_items} turns with written-out reasoning, loss "
-    told += f"{results['train_loss']:.3f}" + _from(folder, "supporter")
-    return StageOutcome(told, {"steps": results["steps"], "loss": results["train_loss"]})
+    return _trained(folder, "supporter", results, f"{sizes.sft_items} turns with written-out reasoning")
 
 
-def grpo(folder: DemoFolder) -> StageOutcome:
+def _trained(folder: DemoFolder, role: str, results: Mapping[str, Any], material: str) -> str:
+    start = f"the shipped {role}" if role in folder.settings.adapters else "a new adapter"
+    return f"{results['steps']} steps on {material}, loss {results['train_loss']:.3f}; from {start}"
+
+
+def grpo(folder: DemoFolder) -> str:
     from compeer.policy.grpo.config import config_of
     from compeer.policy.grpo.run import train
 
@@ -153,15 +152,10 @@ def grpo(folder: DemoFolder) -> StageOutcome:
     }
     results = train(config_of(given))
     rewards = [results.get(f"reward/total at {when}", float("nan")) for when in ("first", "last")]
-    told = (
+    return (
         f"{results['steps']} steps of {sizes.grpo_batch * sizes.group} outputs; the judge's reward (-5 to 5) at first "
         f"{rewards[0]:.2f}, at last {rewards[1]:.2f}"
     )
-    return StageOutcome(told, {"steps": results["steps"]})
-
-
-def _from(folder: DemoFolder, role: str) -> str:
-    return f"; from the shipped {role}" if role in folder.settings.adapters else "; from a new adapter"
 
 
 NAMES = ("before", "after")
@@ -174,7 +168,7 @@ def spec_of(folder: DemoFolder, name: str) -> str:
     return f"hf:{folder.base}" + ("" if name == "before" else f"+{folder.path('policy', 'model')}")
 
 
-def make_measurement(folder: DemoFolder) -> StageOutcome:
+def make_measurement(folder: DemoFolder) -> str:
     """All figures; what they came to, in a sentence."""
     answers = {name: answered(folder, name) for name in NAMES}
     figures = {name: [*result.figures] for name, result in judged(folder, answers).items()}
@@ -196,7 +190,7 @@ def make_measurement(folder: DemoFolder) -> StageOutcome:
     )
     if kept is not None:
         told += f"; {kept.value:.0%} of {kept.n} pins kept"
-    return StageOutcome(told, {"before": found["before"], "after": found["after"]})
+    return told
 
 
 def answered(folder: DemoFolder, name: str) -> list[Item]:
@@ -204,7 +198,7 @@ def answered(folder: DemoFolder, name: str) -> list[Item]:
     out = folder.path("answers", f"{name}.jsonl")
     options = _settings(folder, "answers") | {"max_tokens": folder.sizes.completion + 64}
     out.parent.mkdir(parents=True, exist_ok=True)
-    run_stage(
+    manifest = run_stage(
         REASON,
         folder.rows("moments"),
         out,
@@ -214,14 +208,12 @@ def answered(folder: DemoFolder, name: str) -> list[Item]:
         cache=folder.path("answers", f"{name}.sqlite"),
     )
     written = {item.id: item for item in read_items(out)}
-    for reject in read_rows(_rejects(out), Reject):
-        item = from_plain(reject.row, Item)
-        if reject.reason == "incomplete":
-            written[item.id] = item
+    rejects = read_rows(manifest.rejects, Reject)
+    written |= {item.id: item for one in rejects if one.reason == "incomplete" and (item := from_plain(one.row, Item))}
     order = [item.id for item in read_items(folder.rows("moments"))]
     items = [written[one] for one in order if one in written]
     if not items:
-        raise UserError(f"The model {name} gave no answer at all; {_rejects(out)} says why.")
+        raise UserError(f"The model {name} gave no answer at all; {manifest.rejects} says why.")
     write_rows(folder.path("answers", f"{name}.all.jsonl"), items)
     return items
 
@@ -297,12 +289,6 @@ def controlled(folder: DemoFolder) -> Result:
     named = msgspec.structs.replace(result, model="after")
     save_result(out, named, list(load_transcripts(out)))
     return named
-
-
-def _rejects(out: Path) -> Path:
-    found = rejects_path(out)
-    assert found is not None
-    return found
 
 
 def _scores(row: Scored) -> dict[str, float]:

@@ -14,21 +14,20 @@ from rich.text import Text
 from compeer.cer.item import read_items
 from compeer.conversation.display import reasoning_panel
 from compeer.demo import steps
-from compeer.demo.folder import SMALL_MODEL, DemoFolder, Sizes, Stage, StageOutcome, opened, run
+from compeer.demo.folder import SMALL_MODEL, DemoFolder, Sizes, Stage, opened, run
 from compeer.demo.steps import NAMES, spec_of
 from compeer.reasoning import parse
 from compeer.typed import from_json
 
 
-def make_report(folder: DemoFolder) -> StageOutcome:
-    """Write the report."""
+def make_report(folder: DemoFolder) -> str:
+    """Write the report; where it is."""
     from compeer.evals.report import write_report
 
     names = [f"{kind}-{name}" for kind in ("reward", "language") for name in NAMES] + ["control-after"]
     runs = [folder.path("results", name) for name in names] + [folder.path(name) for name in ("sft", "policy")]
     written = write_report([run for run in runs if run.is_dir()], folder.path("report"), title="COMPEER demo")
-    told = f"{written.page}, {written.transcripts} answers to read"
-    return StageOutcome(told, {"page": str(written.page.relative_to(folder.home))})
+    return f"{written.page}, {written.transcripts} answers to read"
 
 
 def show(folder: DemoFolder, console: Console, *, browser: bool = True) -> None:
