@@ -22,7 +22,6 @@ from compeer.people import known_items, quality
 from compeer.people import labelling_results as results
 from compeer.people.arena_results import bar_parts
 from compeer.people.invitations import Person
-from compeer.people.labelling import AssignedItem
 from compeer.people.projects import Project
 from compeer.people.protocol import answer_text
 from compeer.reward.judge import Judgement
@@ -31,13 +30,10 @@ from compeer.studio.rooms.label.setup import question_names, sent_answers
 from compeer.studio.rooms.workplace.annotator import AnnotatorPages, send_picture
 from compeer.studio.rooms.workplace.coordinator import CoordinatorForm, CoordinatorPages, received
 
-ShownSheet = Callable[[Any, int, AssignedItem], dict[str, Any]]
 Share = Annotated[float, Form(ge=0, le=100)]
 
 
-def add_practice(
-    router: APIRouter, annotator: AnnotatorPages, queue: known_items.CheckedQueue, sheet: ShownSheet
-) -> None:
+def add_practice(router: APIRouter, annotator: AnnotatorPages, queue: known_items.CheckedQueue) -> None:
     """The annotator's pages of the practice round."""
     asking = annotator.links.annotator
 
@@ -47,7 +43,7 @@ def add_practice(
         found = queue.practice(me, item)
         if found is None:
             return RedirectResponse(annotator.work, 303)
-        values = sheet(queue.store, me.project, found.work) | {"practice": found, "mine": queue.own_progress(me)}
+        values = annotator.sheet(me, found.work) | {"practice": found, "mine": queue.own_progress(me)}
         values |= {"form": secrets.token_urlsafe(16), "undo_form": "", "reasons": (), "done": False}
         return pages(request).page(request, "label/work.html", shown=round(time.time(), 3), **values)
 
@@ -68,7 +64,7 @@ def add_practice(
         found = queue.practice(me, item)
         if found is None or not found.explained:
             return RedirectResponse("/label/practice", 303)
-        values = sheet(queue.store, me.project, found.work)
+        values = annotator.sheet(me, found.work)
         return pages(request).page(request, "label/explained.html", practice=found, **values)
 
     @router.get("/practice/{item}/pictures/{number}")

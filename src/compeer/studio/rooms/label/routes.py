@@ -8,7 +8,6 @@ Labels leave as CER items in JSON lines, or as a folder for Label Studio or Pota
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -60,7 +59,7 @@ def routes(links: RoomLinks, settings: StudioSettings) -> APIRouter:
     router = workplace_router(annotator, coordinator)
     add_labelling(router, annotator)
     add_projects(router, coordinator)
-    quality_pages.add_practice(router, annotator, annotator.queue, shown_sheet)
+    quality_pages.add_practice(router, annotator, annotator.queue)
     quality_pages.add_quality(router, coordinator)
     quality_pages.add_agreement(router, coordinator)
     setup.add(router, coordinator)
@@ -86,31 +85,18 @@ class AskedQuestion(msgspec.Struct, frozen=True):
         return f"{OWN_FIELD}{self.question}" if self.own else self.question
 
 
-class LabelSheet(msgspec.Struct, frozen=True):
-    """Everything on the page that comes from the item."""
-
-    work: AssignedItem
-    asked: list[AskedQuestion]
-    others: dict[str, str]  # steps that are not asked
-
-
-def sheet(work: AssignedItem, own: Sequence[OwnQuestion] = ()) -> LabelSheet:
-    task = work.task
-    steps, theirs = task.reasoning or {}, {one.id: one for one in own}
-    asked = []
+def shown_item(store: Store, project: int, work: AssignedItem) -> dict[str, Any]:
+    """What the page of one item shows: its questions, the steps that are not asked, and the guideline as it is now."""
+    task, own = work.task, {one.id: one for one in own_questions(store, project)}
+    steps, asked = task.reasoning or {}, []
     for number, question in enumerate(task.questions, start=1):
-        given, mine = work.draft.answers.get(question), theirs.get(question)
+        given, mine = work.draft.answers.get(question), own.get(question)
         values = mine.values if mine else CHOICES if question == "preference" else map(answer_text, VALUES[question])
         chosen = None if given is None else answer_text(given)
         asked.append(AskedQuestion(question, number, steps.get(question), (*values, UNSURE), chosen, mine))
     others = {step: text for step, text in steps.items() if step not in task.questions}
-    return LabelSheet(work, asked, others)
-
-
-def shown_sheet(store: Store, project: int, found: AssignedItem) -> dict[str, Any]:
-    """What the page of one item shows: the item, and the guideline as it is now."""
-    shown = sheet(found, own_questions(store, project))
-    return {"sheet": shown, "task": found.task, "guideline": current_guideline(store, project)}
+    guideline = current_guideline(store, project)
+    return {"work": work, "task": task, "asked": asked, "others": others, "guideline": guideline}
 
 
 class LabelPages(AnnotatorPages):
@@ -132,7 +118,7 @@ class LabelPages(AnnotatorPages):
         return "/label/practice" if self.queue.practice_due(me) else None
 
     def sheet(self, me: Person, found: AssignedItem) -> dict[str, Any]:
-        values = shown_sheet(self.store, me.project, found)
+        values = shown_item(self.store, me.project, found)
         return values | {"address": f"/label/items/{self.addresses.shown(found.item)}"}
 
     def idle(self, me: Person, mine: OwnProgress) -> dict[str, Any]:
@@ -253,7 +239,7 @@ def add_projects(router: APIRouter, coordinator: ProjectPages) -> None:
     ) -> Response:
         """The annotator's page as the coordinator sees it. Nothing is stored."""
         shown, total = preview_item(store, found.id, at)
-        values = shown_sheet(store, found.id, shown) | {"reasons": REASONS, "done": False, "shown": 0}
+        values = shown_item(store, found.id, shown) | {"reasons": REASONS, "done": False, "shown": 0}
         values |= {"mine": OwnProgress(at - 1, 0, 0, total), "form": "preview-" + "0" * 16, "undo_form": ""}
         address = f"{coordinator.at(found.id)}/preview?at={min(at, total)}"
         return pages(request).page(request, "label/work.html", preview=address, project=found, **values)
