@@ -19,7 +19,7 @@ from tests.cli.hidden import hide
 from tests.demo.tiny import SIZES
 
 from compeer.demo.folder import Sizes, opened
-from compeer.demo.story import STAGES, tell
+from compeer.demo.story import STAGES, run_demo
 from compeer.errors import UserError
 
 NAMES = [stage.name for stage in STAGES]
@@ -36,7 +36,7 @@ def patch() -> object:
 
 def told(home: Path, base: Path) -> str:
     shown = io.StringIO()
-    tell(home, sizes=SIZES, base=str(base), browser=False, console=Console(file=shown, width=200))
+    run_demo(home, sizes=SIZES, base=str(base), browser=False, console=Console(file=shown, width=200))
     return shown.getvalue()
 
 

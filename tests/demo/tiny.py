@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from compeer.demo.folder import Sizes
-from compeer.demo.story import tell
+from compeer.demo.story import run_demo
 
 SIZES = Sizes(
     dialogues=18,
@@ -23,4 +23,4 @@ SIZES = Sizes(
 )
 
 if __name__ == "__main__":
-    tell(Path(sys.argv[2]), sizes=SIZES, base=sys.argv[1], browser=False)
+    run_demo(Path(sys.argv[2]), sizes=SIZES, base=sys.argv[1], browser=False)

@@ -61,7 +61,7 @@ def chat(
 
 
 def _guard(name: str | None, base_url: str | None, seconds: float) -> Guard | None:
-    """The model that screens too, asked once for so many seconds; None where none was named."""
+    """The guard model, asked once with this time limit; None where none was named."""
     from compeer.models import open_model
     from compeer.models.request import Patience
     from compeer.safety.guard import Guard
@@ -121,12 +121,12 @@ def demo(out: Path = Path("demo"), fresh: bool = False, quick: bool = False, bro
         show_turn()
         return
     from compeer.demo.folder import check
-    from compeer.demo.story import tell
+    from compeer.demo.story import run_demo
 
     check()
     before = dict(os.environ)
     try:
-        tell(out, fresh=fresh, browser=browser)
+        run_demo(out, fresh=fresh, browser=browser)
     except KeyboardInterrupt:
         typer.echo("\nStopped. Run compeer demo again to continue.", err=True)
         raise typer.Exit(130) from None
@@ -266,7 +266,7 @@ def _text(argument: str) -> str:
 
 
 def _public(name: str) -> str:
-    """A model's name without where it lies.
+    """A model's name without its address or folder.
 
     >>> _public("openai:qwen-7b@http://10.0.0.5:8000/v1"), _public("hf:runs/policy+runs/a"), _public("embedded:small")
     ('qwen-7b', 'policy+a', 'embedded:small')

@@ -30,7 +30,7 @@ Language = Literal["en", "zh"] | None
 
 @dataclass
 class TrainingOptions:
-    """What the commands share that train by a file of settings."""
+    """Options shared by the commands that train by a file of settings."""
 
     out: Path | None = None
     settings: list[str] | None = None
@@ -77,7 +77,7 @@ class CommandGroup(typer.Typer):
 
 
 def with_options(words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a function the options of a command, which is called by these words.
+    """Give a function the options of a command; `words` are how it is called, such as "cer build".
 
     A parameter whose type is a dataclass stands for the options in its fields.
     """
@@ -114,7 +114,7 @@ def with_options(words: str) -> Callable[[Callable[..., None]], Callable[..., No
 
 
 def _without_literal(hint: Any) -> tuple[Any, tuple[str, ...]]:
-    """A type for typer, which leaves the check to us, and the values that a Literal in it allows."""
+    """A type without its Literal, for typer, and the values that the Literal allows, which are checked here."""
     if get_origin(hint) is Literal:
         return str, get_args(hint)
     values = next((found for one in get_args(hint) if (found := _without_literal(one)[1])), ())

@@ -51,7 +51,7 @@ _UNIT = re.compile(  # a line break, white space, one wide character with its ma
 
 
 def plain(text: str) -> str:
-    r"""The text without anything that a terminal would obey.
+    r"""The text without control characters and escape sequences.
 
     >>> plain("\x1b]0;title\x07be \x1b[31mcalm\x1b[0m\r\n\x9b2Jnow")
     'be calm\n2Jnow'
@@ -128,7 +128,7 @@ def _fitting(word: str, room: int) -> str:
 
 
 def chips(parsed: Parsed) -> str:
-    """The conclusions in one quiet line, in the language of the thinking.
+    """The labels in one line, in the language of the thinking.
 
     >>> from compeer.reasoning import parse
     >>> chips(parse("<think>"))

@@ -100,8 +100,8 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sampling_for(model: Model, **chosen: str | float | None) -> Sampling:
-    """How people are answered by this model: as was `chosen`, and where nothing was (None), with the instruction that
-    it needs, as much of the conversation as suits it and fits into a slot, and a temperature.
+    """Sampling for conversations with this model: the `chosen` values, and where one is None the model's default for
+    the instruction, the words of the conversation that it reads, the temperature and the amount of thinking.
 
     Adapters of the 1.5B base are asked at 0.3: blind readers liked them better there than at 0.7, by up to 0.4 of 5
     points, and found no difference for models that are only prompted. The 1.5B base replies without thinking unless it

@@ -48,7 +48,7 @@ _ERROR_TYPES = {
 
 
 class ApiError(UserError):
-    """Why there is no completion, with its HTTP status and in OpenAI's form.
+    """An error answer: the HTTP status, and the error object of OpenAI's protocol.
 
     {"error": {"message": …, "type": …, "param": …, "code": …}}: clients raise an exception of their own for each
     status; a stream that has begun carries the same object as its last event.
@@ -196,7 +196,7 @@ def _refusal(name: str) -> str:
 
 
 class AskedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn to be written, and how it is to be told. `opening`: it is the first reply of the conversation."""
+    """The turn to write, and how to send it. `opening`: the reply is the conversation's first."""
 
     turn: TurnRequest
     stream: bool

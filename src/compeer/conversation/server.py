@@ -88,7 +88,7 @@ class ServerMetrics(Metrics):
 
 
 class Admission:
-    """Who is answered now, who waits, and who is told to come again.
+    """Limits the answers that are written at once; further requests wait in order.
 
     A model writes `places` answers side by side. Further requests wait in the order they came, at most `room` of them;
     one too many is told when to try again. Leaving (an answer, an error, a client that hangs up) gives the place to the
@@ -232,7 +232,7 @@ class ConversationServer:
         return await request.read()
 
     def _asked(self, request: web.Request, chat: ChatRequest) -> tuple[AskedTurn, ConversationGuard]:
-        """The turn that a request asks for, and who keeps it safe."""
+        """The turn that a request asks for, and the guard of its country."""
         if chat.model not in (None, "", self.settings.name):
             raise _no_such_model(str(chat.model), self.settings.name)
         asked = asked_turn(chat, self.settings, self.model.sees, request.headers)
@@ -351,7 +351,7 @@ class ConversationServer:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Keys, errors in OpenAI's form, the count and the log of everything."""
+        """For every request: the key, errors in OpenAI's form, metrics, the log."""
         began = time.monotonic()
         path = known_path(request)
         status, name = "gone", "-"

@@ -87,7 +87,7 @@ def _write(folder: DemoFolder, name: str, items: Sequence[Item], count: int) -> 
 
 
 def _asked(item: Item) -> Item:
-    """The moment alone, without a candidate and its labels."""
+    """An item without its candidate and labels: a moment."""
     return msgspec.structs.replace(item, candidate=None, labels=Labels(), label_source=None)
 
 
@@ -169,14 +169,14 @@ def spec_of(folder: DemoFolder, name: str) -> str:
 
 
 def make_measurement(folder: DemoFolder) -> str:
-    """All figures; what they came to, in a sentence."""
-    answers = {name: answered(folder, name) for name in NAMES}
-    figures = {name: [*result.figures] for name, result in judged(folder, answers).items()}
+    """Measure everything; the main figures in a sentence."""
+    answers = {name: write_answers(folder, name) for name in NAMES}
+    figures = {name: [*result.figures] for name, result in judge_answers(folder, answers).items()}
     embedder = Embedder()
     for name in NAMES:
-        figures[name] += spoken(folder, name, answers[name], embedder)
+        figures[name] += measure_language(folder, name, answers[name], embedder)
     found = {name: {figure.name: figure.value for figure in own} for name, own in figures.items()}
-    control = controlled(folder)
+    control = measure_control(folder)
 
     def both(figure: str, form: str) -> str:
         before, after = (found[name].get(figure) for name in NAMES)
@@ -193,7 +193,7 @@ def make_measurement(folder: DemoFolder) -> str:
     return told
 
 
-def answered(folder: DemoFolder, name: str) -> list[Item]:
+def write_answers(folder: DemoFolder, name: str) -> list[Item]:
     """What a model writes at the moments, the incomplete outputs too, in the order of the moments."""
     out = folder.path("answers", f"{name}.jsonl")
     options = _settings(folder, "answers") | {"max_tokens": folder.sizes.completion + 64}
@@ -218,8 +218,8 @@ def answered(folder: DemoFolder, name: str) -> list[Item]:
     return items
 
 
-def judged(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
-    """The rewards of all answers under one judge, part by part; those to one moment are judged beside each other."""
+def judge_answers(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[str, Result]:
+    """The rewards of all answers under one judge, part by part; those to one moment side by side."""
     from compeer.reward.score_file import score
     from compeer.reward.spec import open_judge
 
@@ -252,8 +252,8 @@ def judged(folder: DemoFolder, answers: Mapping[str, Sequence[Item]]) -> dict[st
     return results
 
 
-def spoken(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
-    """How varied and how long the replies are; nothing where there are none."""
+def measure_language(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embedder) -> tuple[Figure, ...]:
+    """Diversity and length of the replies; nothing where there are none."""
     from compeer.evals.language.measure import measure
     from compeer.evals.language.outputs import read_outputs
 
@@ -267,8 +267,8 @@ def spoken(folder: DemoFolder, name: str, items: Sequence[Item], embedder: Embed
     return measured.result.figures
 
 
-def controlled(folder: DemoFolder) -> Result:
-    """The stages and some strategies pinned at a moment: are they kept?"""
+def measure_control(folder: DemoFolder) -> Result:
+    """Measure whether pinned stages and strategies are kept."""
     import sys
 
     from compeer.evals.control import ControlSettings, run_control

@@ -49,7 +49,7 @@ def show(folder: DemoFolder, console: Console, *, browser: bool = True) -> None:
 
 
 def show_answer(folder: DemoFolder, console: Console) -> None:
-    """One of the answers of the trained model, thinking and all: the first that is complete, else the first."""
+    """Show an answer of the trained model with its thinking: the first complete one, else the first."""
     items = list(read_items(folder.path("answers", "after.all.jsonl")))
     item = next((one for one in items if one.candidate and one.candidate.reasoning), items[0])
     assert item.candidate is not None
@@ -59,7 +59,7 @@ def show_answer(folder: DemoFolder, console: Console) -> None:
 
 
 def open_page(page: Path) -> bool:
-    """Open it where somebody can see it. A browser in the terminal would take the terminal, so it is left alone."""
+    """Open a page in a graphical browser; one that runs in the terminal would take the terminal over."""
     if not (sys.stdout.isatty() and _has_display()):
         return False
     try:
@@ -88,7 +88,7 @@ STAGES = tuple(
 )
 
 
-def tell(
+def run_demo(
     out: Path,
     *,
     sizes: Sizes = Sizes(),
@@ -97,7 +97,7 @@ def tell(
     browser: bool = True,
     console: Console | None = None,
 ) -> None:
-    """Run the demo, or go on with it."""
+    """Run the demo, or continue it."""
     _prepare()
     console = console or Console(highlight=False)
     console.print("[bold]COMPEER[/bold]: the whole paper in miniature, on your processor. No GPU, no key, no hub.")

@@ -71,7 +71,7 @@ LOCAL = StudioPerson("local", "", "coordinator")
 
 
 class LinkSource(Protocol):
-    """What the studio needs of whoever hands out links."""
+    """A source of personal links, such as a room that invites people."""
 
     def verify(self, token: str) -> StudioPerson | None:
         """The person whose token this is."""
@@ -157,7 +157,7 @@ class Sessions:
         return StudioSession(number, person.id, person.key) if person else StudioSession(number)
 
     def csrf(self, session: StudioSession) -> str:
-        """What a form or a script's request of this session has to carry."""
+        """The form token of a session, which every form and every request of a script carries."""
         return hmac.new(self._secret, b"csrf:" + session.number.encode(), hashlib.sha256).hexdigest()
 
     def fits(self, session: StudioSession, token: str) -> bool:
@@ -192,7 +192,7 @@ def visit(request: Request) -> Visit:
 
 
 def language_of(cookies: Mapping[str, str], accepted: str | None) -> Language:
-    """The language of the interface: chosen, or the first that the browser accepts, which names the best first.
+    """The language of the interface: the chosen one, or the first of the browser's list that is known.
 
     >>> language_of({}, "fr, zh-CN;q=0.9, en;q=0.8"), language_of({"compeer_language": "en"}, "zh")
     ('zh', 'en')

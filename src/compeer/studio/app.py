@@ -70,7 +70,7 @@ def create_app(settings: StudioSettings, rooms: Sequence[Room] | None = None) ->
 
 
 def _explain(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses, as a page of ours."""
+    """An error page for a request that the framework refuses."""
     refusal = RequestRefused(422, "invalid", "a request that lacks something")
     if isinstance(error, HTTPException):
         kind = _KINDS.get(error.status_code, "broken" if error.status_code >= 500 else "invalid")
@@ -79,7 +79,7 @@ def _explain(request: Request, error: Exception) -> Response:
 
 
 def _explain_in_room(request: Request, error: Exception) -> Response:
-    """An error that is meant for people, as its room says it."""
+    """The answer of a room to a UserError that its pages raise."""
     room = pages(request).room_of(request)
     if room is None or room.explain is None or not isinstance(error, UserError):
         raise error
@@ -102,7 +102,7 @@ def shell_pages(sessions: Sessions, links: Links, wrong_links: Buckets) -> APIRo
         return pages(request).static(name)
 
     def verified(request: Request, token: str) -> StudioPerson:
-        """Whose link this is; refused when it is nobody's, or after too many that were."""
+        """The owner of a link. Unknown links are refused, and after too many of them any link from the address."""
         address = visit(request).address
         if seconds := wrong_links.wait(address):
             raise RequestRefused(429, "busy", "too many tries of personal links", wait=seconds)

@@ -81,7 +81,7 @@ class Buckets:
         self._left: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
 
     def take(self, name: str) -> float:
-        """Take one: 0 when it was there, else the seconds until one is."""
+        """Take one token: 0 when there was one, else the seconds until there is."""
         now = self._clock()
         if len(self._left) >= _MOST_BUCKETS:
             self._forget(now)
@@ -96,7 +96,7 @@ class Buckets:
             raise RequestRefused(429, "busy", reason, wait=seconds)
 
     def wait(self, name: str) -> float:
-        """The seconds until one is there, 0 when one is; nothing is taken.
+        """Seconds until there is a token, 0 when there is one; nothing is taken.
 
         >>> buckets = Buckets(RateLimit(1, 0.5), clock=lambda: 0.0)
         >>> buckets.wait("wei"), buckets.take("wei"), buckets.wait("wei")
@@ -239,7 +239,7 @@ class Gate:
             LOG.info("%s %s %s %d %s %.0f ms", *told, seconds * 1000)
 
     async def _check(self, request: Request, visit: Visit) -> Receive:
-        """Raise Refused, or give back how the page receives the body."""
+        """Check a request: RequestRefused, or the function by which the page receives the body."""
         path = request.scope["path"]
         if not self.hosts.known(request.headers.get("host", "")):
             raise RequestRefused(421, "host", "an unknown name in the Host header")
@@ -254,7 +254,7 @@ class Gate:
         return await self._body(request, visit)
 
     async def _person(self, session: StudioSession) -> StudioPerson | None:
-        """Whose session this is. Where no links are needed whoever has entered with none coordinates."""
+        """The person of a session. Where no links are needed, a visitor without one is the coordinator."""
         found = None
         if session.person is not None:
             found = await run_in_threadpool(self.links.find, session.person, session.key)
@@ -294,7 +294,7 @@ async def _read(request: Request, most: int) -> bytes:
 
 
 def _replay(data: bytes, after: Receive) -> Receive:
-    """The body once, in one piece; then whatever the connection says next, which is that it was closed."""
+    """A receive function that gives the body in one piece, and after it what the connection gives (its end)."""
     given = False
 
     async def receive() -> Message:

@@ -226,7 +226,7 @@ class Pages:
         return next((room for room in self.rooms if f"{request.scope['path']}/".startswith(f"{room.path}/")), None)
 
     def explain(self, request: Request, refusal: RequestRefused) -> Response:
-        """The page, or for a script the object, that says what went wrong, what is safe and what to do."""
+        """A refusal as a page, or as JSON for a script: what went wrong, what is safe and what to do."""
         seconds = {"seconds": max(1, round(refusal.wait + 0.5))} if refusal.wait else {}
         headers = {"retry-after": str(seconds["seconds"])} if seconds else {}
         explained = self.explained(request, refusal.status, f"error.{refusal.kind}", values=seconds)
@@ -266,7 +266,7 @@ def _files(folders: Mapping[str, Path]) -> Iterator[tuple[str, tuple[bytes, str]
 
 
 def _status(values: dict[str, Any]) -> int:
-    """A page that says what is wrong with a form answers as the form could not be used."""
+    """Status 422 for a page that says what is wrong with a form, else 200."""
     return 200 if values.get("wrong") is None else 422
 
 

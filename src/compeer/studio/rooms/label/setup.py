@@ -56,7 +56,7 @@ def markdown(text: str) -> Markup:
 
 
 class QuestionNames:
-    """How questions and answers are called: the paper's by the interface's texts, own ones as their project says."""
+    """Names of questions and answers: the interface's for the paper's questions, the project's for its own."""
 
     def __init__(self, own: Sequence[guideline.OwnQuestion], say: Say) -> None:
         self._own, self._say = {one.id: one for one in own}, say
@@ -175,7 +175,7 @@ def rows_of(sent: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _plain(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row as YAML would say it. Answers are lines such as: warm | Warm | 温暖"""
+    """A row in the form that YAML files have. Answers are lines such as: warm | Warm | 温暖"""
     answers = []
     for line in filter(None, map(str.strip, row["answers"].splitlines())):
         name, *texts = (part.strip() for part in line.split("|"))

@@ -75,7 +75,7 @@ def find(roots: Sequence[Path]) -> list[RunFolder]:
 
 
 def kind_of(path: Path) -> RunKind | None:
-    """What a folder holds, if anything."""
+    """The kind of run in a folder; None where there is none."""
     if (path / "run.json").is_file():
         try:
             head = from_json((path / "run.json").read_bytes(), _RecordHead)
@@ -107,7 +107,7 @@ def _folders(base: Path) -> Iterator[Path]:
 
 
 def _shown(name: str) -> str:
-    """A file name may hold bytes that are no text."""
+    """A file name as text; bytes that are no text are replaced."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 

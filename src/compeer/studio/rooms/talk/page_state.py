@@ -29,14 +29,14 @@ def opening(language: Language) -> tuple[str, str]:
 _PROBLEMS = {"endless": "endless", "withheld": "withheld", "pin": "pin", "given": "given", "tag-in-reply": "markup"}
 
 
-def state_told(visit: TalkVisit, usual: Think, say: Say, country: str | None) -> dict[str, Any]:
+def shown_state(visit: TalkVisit, usual: Think, say: Say, country: str | None) -> dict[str, Any]:
     """Everything that the page shows. `usual`: how much is thought where nobody chose and nothing was said."""
     live = visit.lives.get(visit.current or "")
     listed = [{"id": one.id, "title": one.title} for one in visit.lives.values() if one.title]
     told = {"conversation": None, "conversations": listed, "think": visit.think or usual}
     if live is None:
         empty: dict[str, Any] = {"turns": [], "unanswered": None, "pins": {}, "model": 0, "reminder": None}
-        return told | empty | help_told(None, country, say)
+        return told | empty | shown_help(None, country, say)
     conversation = live.conversation
     unanswered = None
     if (left := conversation.unanswered) is not None:
@@ -44,16 +44,16 @@ def state_told(visit: TalkVisit, usual: Think, say: Say, country: str | None) ->
     return told | {
         "conversation": live.id,
         "think": conversation.settings.sampling.think,
-        "turns": [turn_told(live, turn, say) for turn in conversation.turns],
+        "turns": [shown_turn(live, turn, say) for turn in conversation.turns],
         "unanswered": unanswered,
         "pins": dict(conversation.settings.pins.items()),
         "model": live.voice,
         "reminder": live.reminder,
-        **help_told(live, live.country, say),
+        **shown_help(live, live.country, say),
     }
 
 
-def turn_told(live: Live, turn: AnsweredTurn, say: Say) -> dict[str, Any]:
+def shown_turn(live: Live, turn: AnsweredTurn, say: Say) -> dict[str, Any]:
     urgent = live.conversation.assessment.urgent
     earlier = [[{"said": one.said, "reply": one.answer.reply} for one in branch] for branch in turn.earlier]
     return {
@@ -90,14 +90,14 @@ def _answer(result: TurnResult, say: Say, urgent: bool = False) -> dict[str, Any
 
 
 def _fixed(control: Control) -> dict[str, Any]:
-    """What the person decided in this answer: pins, and the step in their words; the steps before it were only kept."""
+    """What the person fixed in this answer: pins and the edited step. Steps before the edited one do not count."""
     given = [step for step in STEPS if step in control.given]
     kept = {label for step in given[:-1] for label in LABELS[step]}
     return {"pins": {label: value for label, value in control.pins.items() if label not in kept}, "steps": given[-1:]}
 
 
 def _problem(result: TurnResult, say: Say) -> str | None:
-    """The one sentence that matters most; None when all is well, or when a note says it already."""
+    """The most important problem as a sentence; None when there is none, or when a note says it already."""
     if not result.problems or result.outcome.note:
         return None
     codes = [problem.code for problem in result.problems]
@@ -111,7 +111,7 @@ def _problem(result: TurnResult, say: Say) -> str | None:
     return say(f"talk.problem.{found}")
 
 
-def help_told(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
+def shown_help(live: Live | None, country: str | None, say: Say) -> dict[str, Any]:
     """The banner and the helplines. `level`: of risk. `urgent`: no analysis and no second answer now."""
     found = live.conversation.assessment if live is not None else Assessment()
     shown = None

@@ -37,7 +37,7 @@ from compeer.safety.helplines import helplines
 from compeer.safety.messages import Breaks
 from compeer.studio.access import RequestRefused, needs, visit
 from compeer.studio.pages import Say, pages, say_in, visitor_country
-from compeer.studio.rooms.talk.page_state import help_told, opening, state_told, turn_told, vocabulary
+from compeer.studio.rooms.talk.page_state import opening, shown_help, shown_state, shown_turn, vocabulary
 from compeer.studio.rooms.talk.ratings import KeptScope, Ratings, Thumb, record_of
 from compeer.studio.rooms.talk.session import (
     LARGEST,
@@ -157,7 +157,7 @@ def routes(settings: StudioSettings, memory: Memory | None = None) -> APIRouter:
 
     def shown(request: Request) -> Response:
         visited = kept.visit(_key(request))
-        told_state = state_told(visited, sampling_for(models[0].model).think, say_in(request), home(request))
+        told_state = shown_state(visited, sampling_for(models[0].model).think, say_in(request), home(request))
         return JSONResponse(told_state | {"kept": ratings.scope(_key(request))})
 
     def warm(request: Request) -> None:
@@ -357,13 +357,13 @@ async def _answer_lines(
             async for piece in pieces:
                 if isinstance(piece, Assessed):
                     begun = {"conversation": live.id, "title": live.title, "reminder": live.reminder}
-                    yield {"kind": "before", **begun, **help_told(live, live.country, say)}
+                    yield {"kind": "before", **begun, **shown_help(live, live.country, say)}
                 elif isinstance(piece, Waiting):
                     yield {"kind": "wait"}
                 elif isinstance(piece, Event):
                     yield msgspec.to_builtins(piece)
-        turns = [turn_told(live, turn, say) for turn in live.conversation.turns]
-        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **help_told(live, live.country, say)}
+        turns = [shown_turn(live, turn, say) for turn in live.conversation.turns]
+        yield {"kind": "turn", "turn": turns[-1], "turns": turns, **shown_help(live, live.country, say)}
     except UserError as error:
         yield {"kind": "error", "error": trouble_of(error).told(say, visit(request).person)}
 

@@ -304,7 +304,7 @@ class Live:
             work.cancel()
 
     def _done(self, work: asyncio.Task[None]) -> None:
-        """However the work ended, and whether anyone still reads: the conversation is free again."""
+        """Free the conversation for the next answer, however the work ended."""
         self._work = None
         self._idle.set()
         self._told.put_nowait(None)

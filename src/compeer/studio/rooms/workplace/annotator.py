@@ -53,7 +53,7 @@ class AnnotatorPages(ABC):
         self.work, self.begun = f"{self.home}/work", f"compeer_{links.room}"  # the cookie: the warning has been read
 
     def key(self, address: str) -> Any:
-        """The key of a task by what stands in its address, as it came from outside."""
+        """The key of a task from the part of the address that names it, which may be anything."""
         return address
 
     def before(self, me: Person) -> str | None:
@@ -115,7 +115,7 @@ class AnnotatorPages(ABC):
         return self.onward(request, f"{self.work}?done=1")
 
     def onward(self, request: Request, where: str | None) -> Response:
-        """A redirect for a plain form, and for a script where to go; None: there was nothing to do."""
+        """A redirect for a plain form, the next address as JSON for a script; None: there was nothing to do."""
         if "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(where or self.work, 303)
         return JSONResponse({"next": where})
@@ -205,10 +205,10 @@ def send_picture(path: Path) -> Response:
 
 
 def took(seconds: float | None, shown: float | None) -> float | None:
-    """How long somebody took: as the script counted, or without one since the page was sent."""
+    """Seconds spent on a task: as the script counted, or without a script since the page was sent."""
     return max(0.0, time.time() - shown) if seconds is None and shown is not None else seconds
 
 
 def _mark(request: Request) -> str:
-    """This session has read the warning; another one, even in the same browser, has not."""
+    """The value of the cookie that says that this session has read the warning."""
     return hashlib.sha256(b"warned " + visit(request).session.number.encode()).hexdigest()[:24]

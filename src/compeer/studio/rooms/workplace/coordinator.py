@@ -101,7 +101,7 @@ def received(*uploads: UploadFile) -> Iterator[Sequence[Path]]:
 
 
 def disposition(name: str) -> str:
-    """A file name in any script, as browsers read it, without a way out of the header.
+    """A Content-Disposition header for a file name in any script; characters that could end the header are replaced.
 
     >>> disposition('pi"lot\\n一.jsonl')
     'attachment; filename="pi_lot__.jsonl"; filename*=UTF-8\\'\\'pi_lot_%E4%B8%80.jsonl'
@@ -148,7 +148,7 @@ async def sent_fields(request: Request) -> dict[str, str]:
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a form, and what stays in its box."""
+    """What is wrong with a form, and the text that stays in its field."""
 
     text: str
     kept: str = ""
@@ -174,7 +174,7 @@ class CoordinatorPages(ABC):
 
     @abstractmethod
     def counted(self, request: Request, found: Project) -> dict[str, Any]:
-        """What the page of one shows; its value `count` is a function that is called below the page's cut."""
+        """Values for the page of one project; `count` is a function that the template calls below its cut."""
 
     def at(self, number: int) -> str:
         return f"/{self.room}/{self.things}/{number}"
@@ -233,7 +233,7 @@ class CoordinatorPages(ABC):
         return pages(request).page(request, f"{self.room}/new.html", guarded=self.settings.guarded, **values)
 
     def create(self, request: Request, form: str, given: dict[str, Any], make: Callable[[Say], int]) -> Response:
-        """Make a new one, or say what is wrong; `make` returns its number."""
+        """Make a new project, or show the form with what is wrong; `make` returns the project's number."""
         if self.links.coordinator(request) is not None:
             return self.blank(request, given)
         self.forms.use(form)
@@ -249,7 +249,7 @@ class CoordinatorPages(ABC):
         return RedirectResponse(self.at(number), 303)
 
     def overview(self, request: Request, found: Project, wrong: Mistake | None = None) -> Response:
-        """The page of one, in two parts: what takes long to count is sent when it is counted."""
+        """The page of one project, in two parts: counts that take long follow when they are ready."""
         values = self.about(found, wrong=wrong, **self.counted(request, found))
         return pages(request).flow(request, f"{self.room}/one.html", **values)
 
