@@ -89,7 +89,7 @@ class ModelStageOptions(StageOptions):
 
 @app.add("filter")
 def filter_(source: Path, out: Path, options: ModelStageOptions, near: bool = True) -> None:
-    """Remove dialogues that do not read like two people talking. Without --model only the rule checks run."""
+    """Remove dialogues that do not read like two people in conversation. Without --model only the rule checks run."""
     from compeer.cer import filter as filtering
     from compeer.cer.duplicates import DialogueIndex
     from compeer.dialogue import read

@@ -89,7 +89,7 @@ def offer_weights(model: str | None) -> None:
 
 @with_options("parse")
 def parse(file: str = "-", as_json: bool = False) -> None:
-    """Check whether a model's raw output is complete. The exit status is 0 when it is, 1 when not."""
+    """Check whether a model's raw output is complete. The exit status is 0 if it is, otherwise 1."""
     from compeer.reasoning import fields
     from compeer.reasoning import parse as read
 
@@ -114,7 +114,7 @@ def parse(file: str = "-", as_json: bool = False) -> None:
 
 @with_options("demo")
 def demo(out: Path = Path("demo"), fresh: bool = False, quick: bool = False, browser: bool = True) -> None:
-    """Run the whole paper in miniature, in minutes on two cores. Data, judge, policy, evaluation, report."""
+    """Run the whole paper in miniature, in minutes on two cores. Stages: data, judge, policy, evaluation, report."""
     if quick:
         from compeer.demo.turn import show_turn
 
@@ -229,7 +229,7 @@ def studio(
     data: Path | None = None,
     token: str | None = None,
 ) -> None:
-    """Open the studio in the browser: talk, label, compare, see runs. More: docs/studio.md."""
+    """Start the studio, a web app: talk, label, compare, view runs. More: docs/studio.md."""
     leave_cores_to_the_model()
     import msgspec
 

@@ -222,7 +222,7 @@ def _endpoint() -> Finding:
 
 @with_options("doctor")
 def doctor(as_json: bool = False, quick: bool = False) -> None:
-    """Check this installation. The exit status is 1 when no model can be asked."""
+    """Check this installation. The exit status is 1 if no model can be used."""
     findings = examine(ask_models=not quick)
     if as_json:
         print_json(findings)
@@ -281,7 +281,7 @@ def list_weights(as_json: bool = False) -> None:
 
 @models.add("get")
 def get(name: str, source: Path | None = None, as_json: bool = False) -> None:
-    """Download weights to the user's cache, unless they are already here."""
+    """Download weights to the user's cache, unless they are already on this machine."""
     from compeer.models.fetch import fetch
     from compeer.models.weights import find, named
 
@@ -294,7 +294,7 @@ def get(name: str, source: Path | None = None, as_json: bool = False) -> None:
 
 @models.add("path")
 def path_of(name: str, as_json: bool = False) -> None:
-    """Print the path of weights; the exit status is 1 when they are not here."""
+    """Print the path of weights. The exit status is 1 if they are not on this machine."""
     from compeer.models.weights import find, named
 
     weights = named(name)

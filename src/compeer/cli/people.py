@@ -132,7 +132,7 @@ def _add_people_commands(app: CommandGroup, kind: ProjectKind) -> None:
         quota: int | None = None,
         languages: list[Literal["en", "zh"]] | None = None,
     ) -> None:
-        """Limit how much people get, and in which languages."""
+        """Limit how many items people get, and in which languages."""
         store, project = at.open(kind)
         from compeer.people import invitations
         from compeer.people.projects import set_quota
@@ -249,7 +249,7 @@ def add_known_items(at: ProjectOptions, source: Path, use: Literal["gold", "prac
 
 @annotate_app.add("hold")
 def hold_labels(at: ProjectOptions, people: list[str], reason: str = "Held by the coordinator") -> None:
-    """Withhold people's labels: they count for nothing until they are released or discarded."""
+    """Withhold people's labels. They do not count until they are released or discarded."""
     from compeer.people.quality import Flag, hold
 
     flag = Flag("coordinator", {"words": reason})
@@ -258,7 +258,7 @@ def hold_labels(at: ProjectOptions, people: list[str], reason: str = "Held by th
 
 @annotate_app.add("release")
 def release_labels(at: ProjectOptions, people: list[str]) -> None:
-    """Count labels that are on hold."""
+    """Release labels from hold, so that they count again."""
     from compeer.people.quality import release
 
     _decide(at, people, release, "released")

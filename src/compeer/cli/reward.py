@@ -245,7 +245,7 @@ def timing(source: Path, study: StudyOptions, model: list[str] | None = None, ba
 
 @app.add("attack")
 def attack(source: Path, model: str, study: StudyOptions, threshold: float = 0.25) -> None:
-    """Attack a judge with outputs that deserve no reward. The exit status is 1 when an attack succeeds."""
+    """Attack a judge with outputs that deserve no reward. The exit status is 1 if an attack succeeds."""
     from compeer.reward.attack import attack as run_attack
     from compeer.reward.attack import markdown, measure_attacks, write_attacks
 
