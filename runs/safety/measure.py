@@ -9,11 +9,12 @@
                   hold up, how many bad ones (cases/bad-replies.txt, and what the red-team's readers faulted)
     dilution      FILE: plain messages among ordinary sentences
     answers, hints, emergency   FILE: conversations, each with the level after its last message
+    calm          FILE: harmless conversations that are raised at some time
 
     guarded       replies of supporters in harmless conversations that ours would replace if a model had written them,
                   where nothing was found (`outgoing.misfits`, `outgoing.unfit_when_uneasy`, messages that unsettle)
 
-    python -m runs.safety.measure DATA --cases FOLDER     a table of FOLDER/*-{answers,hints,emergency,dilution}.jsonl
+    python -m runs.safety.measure DATA --cases FOLDER     a table of the files in FOLDER, by the end of their names
 
     --answers FILE --hints FILE --emergency FILE --dilution FILE     rows of JSON, one per line
     --only real,conversations                                       some of them
@@ -21,6 +22,9 @@
                                     setting thresholds
     --every N                       every Nth conversation of each harmless corpus; ESConv valid is always whole
 
+    --words FILE                    a guard model reads before the networks: one that gives, behind HTTP, the words of
+                                    FILE ({"key": hash of what it is shown, "word"}), which a language model gave when
+                                    it was shown the same
     --model SPEC                    a model that has learned to read answers (`embedded`) reads them too; the networks
                                     read the rest
 
@@ -44,12 +48,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from compeer.corpora import load, open_cer
 from compeer.corpora.open_cer import split_of
 from compeer.dialogue import Dialogue
 from compeer.evals.safety import screening
 from compeer.models import open_model
 from compeer.safety import ConversationGuard, Level, Said, at_least, worst
+from compeer.safety.guard import Guard
 from compeer.safety.outgoing import fits_a_crisis, misfits, review, unfit_when_uneasy
 from compeer.safety.reader import Reader, reader_of
 from compeer.statistics import share_figure
@@ -190,13 +197,14 @@ def real(data: Path) -> dict[str, Any]:
 
 
 READERS: list[Reader] = []
+GUARDS: list[Guard] = []
 #: one loop for all: a model lives in it
 LOOP = asyncio.Runner()
 
 
 def levels(history: Sequence[Said], language: str) -> Iterator[Any]:
     """The assessment after each message of the person."""
-    guard = ConversationGuard(country="US")
+    guard = ConversationGuard(country="US", model=GUARDS[0] if GUARDS else None)
     reader = READERS[0] if READERS else None
     for at, turn in enumerate(history):
         if turn.speaker == "seeker":
@@ -391,6 +399,46 @@ def given_conversations(file: Path) -> dict[str, Any]:
     return {"file": file.name, "shares": shares, "wrong": wrong}
 
 
+def given_calm(file: Path) -> dict[str, Any]:
+    """Harmless conversations: how many are raised after any message."""
+    rows: dict[str, list[Level]] = defaultdict(list)
+    for row in _lines(file):
+        history = [Said("seeker" if one["role"] == "user" else "supporter", one["content"]) for one in row["messages"]]
+        reached = worst(*(one.level for one in levels(history, row["language"])))
+        rows[row["language"]].append(reached)
+        rows["all"].append(reached)
+    shares = {
+        name: {
+            "raised": share(level != "none" for level in found),
+            "at high": share(at_least(level, "high") for level in found),
+            "emergency": share(level == "emergency" for level in found),
+        }
+        for name, found in sorted(rows.items())
+    }
+    return {"file": file.name, "shares": shares}
+
+
+def replayed(file: Path) -> Guard:
+    """A guard whose model is a server on this machine that gives the words of a file."""
+    words = {row["key"]: row["word"] for row in _lines(file)}
+
+    async def chat(request: web.Request) -> web.Response:
+        shown = (await request.json())["messages"][-1]["content"]
+        word = words.get(hashlib.sha256(shown.encode()).hexdigest()[:16], "?")
+        choice = {"index": 0, "message": {"role": "assistant", "content": word}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    async def serve() -> str:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", chat)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+
+    return Guard(open_model("openai:replayed", base_url=LOOP.run(serve())))
+
+
 def given_dilution(file: Path) -> dict[str, Any]:
     """Plain messages among ordinary sentences: how many of those noticed alone are lost, or fall below high."""
     rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -419,9 +467,9 @@ def given_folder(folder: Path, out: Path) -> None:
     table = []
     for file in sorted(folder.glob("*.jsonl")):
         kind = file.stem.rpartition("-")[2]
-        if kind not in ("answers", "hints", "emergency", "dilution"):
+        if kind not in ("answers", "hints", "emergency", "calm", "dilution"):
             continue
-        result = (given_dilution if kind == "dilution" else given_conversations)(file)
+        result = {"dilution": given_dilution, "calm": given_calm}.get(kind, given_conversations)(file)
         text = json.dumps({"rules": screening.rules_hash(), **result}, ensure_ascii=False, indent=1)
         (out / f"{file.stem}.json").write_text(f"{text}\n", encoding="utf-8")
         for name, shares in result["shares"].items():
@@ -442,7 +490,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--model")
+    parser.add_argument("--words", type=Path)
     given = parser.parse_args()
+    if given.words:
+        GUARDS.append(replayed(given.words))
     if given.model:
         reader = reader_of(open_model(given.model, slots=1, context=4096))
         if reader is None:
