@@ -86,9 +86,11 @@ def test_after_a_question_it_overrules_what_only_the_rules_found() -> None:
     assert levels(calm, "This level is the end of me", ask, "since monday, it is a hard game")[-1].level == "none"
 
 
-def test_unasked_it_takes_nothing_away() -> None:
+def test_unasked_it_takes_back_what_only_a_network_heard_and_nothing_that_was_said() -> None:
     hint = "Some nights I lie flat on the floor with my arms crossed to see how it would feel, like coming home."
-    assert levels(Scripted(some=CALM), hint)[0].level == levels(Scripted(), hint)[0].level == "watch"
+    assert levels(Scripted(), hint)[0].level == "watch" and levels(Scripted(some=CALM), hint)[0].level == "none"
+    assert levels(Scripted(some=WATCH), hint)[0].level == "watch"
+    assert levels(Scripted(i=CALM), "I tried to kill myself last year")[0].level == "watch", "told, though over"
 
 
 def test_asked_and_read_as_less_it_comes_down_to_watch_and_not_after_means() -> None:

@@ -248,14 +248,14 @@ class ConversationGuard:
             about_self = bool(_ABOUT_SELF & set(asked))
             heard = None
             if place in odds:
-                heard = told_by(odds[place], asked=about_self, language=language, first=len(said) == 1)
-            if heard is not None:
                 plain = lexicon_finding(
                     turn.text,
                     worried=at_least(risk.level, "watch") or about_self,
                     raised=at_least(risk.level, "high"),
                 )
                 plain = whose(plain, risk, turn.text)
+                first = len(said) == 1 and not at_least(plain.level, "high")
+                heard = told_by(odds[place], asked=about_self, language=language, first=first)
                 told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
                 over = bool(told) and all(finding.past for finding in told)
                 reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk, over=over)

@@ -29,7 +29,7 @@ import msgspec
 from compeer.safety.answers import Question
 from compeer.safety.context import Act, Reading, heard_in, questions_in
 from compeer.safety.helplines import Help
-from compeer.safety.levels import DANGER_OF, DATA, Risk, at_least
+from compeer.safety.levels import DANGER_OF, DATA, SUSPECTED, Risk, at_least
 from compeer.safety.screen import OWN
 from compeer.typed import from_json
 
@@ -288,7 +288,7 @@ def situations(past: Sequence[Exchange], reading: Reading, risk: Risk) -> list[s
         found.append("past attempt")
     if fresh_disclosure and at_least(finding.level, "high"):
         found += ["teenager"] if "teenager" in acts else []
-        found.append("first disclosure")
+        found.append("hint to be asked about" if kinds <= SUSPECTED else "first disclosure")
     found += ["hint to be asked about"] if fresh_disclosure and finding.level == "watch" else []
     if finding.level == "none" and not reading.answer:
         found.append("follow-up")

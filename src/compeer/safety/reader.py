@@ -85,9 +85,8 @@ class Reader(Protocol):
 Weigh = Callable[[Sequence[dict[str, Any]], Sequence[str]], Awaitable[dict[str, float]]]
 
 
-#: English: how much the network of word pieces counts beside that on sentence vectors, which is more often alarmed by
-#: harmless talk of ESConv
-PIECES = 0.7
+#: English: how much the network of word pieces counts beside that on sentence vectors
+PIECES = 0.5
 #: how much a model counts beside the small networks
 MODEL = 0.6
 
@@ -169,7 +168,7 @@ def mixed(one: Odds, other: Odds | None, weight: float) -> Odds:
 class Thresholds(msgspec.Struct, frozen=True):
     """From which probability on the reader is believed. `watch`: of anything but none. `high`: of high, emergency and
     other danger together. `some_emergency`: of emergency, to be high. `emergency`, `other`: of these. `harmless`: of none,
-    to overrule what others found."""
+    to overrule what others found. `certain`: of none, to take an answer of no known kind for a no."""
 
     watch: float
     high: float
@@ -177,6 +176,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     emergency: float
     other: float
     harmless: float
+    certain: float = 1.1
 
 
 class Care(msgspec.Struct, frozen=True):
@@ -189,18 +189,18 @@ class Care(msgspec.Struct, frozen=True):
     uneasy_at_all: float
 
 
-#: Set on 19 November 2026 on dev.jsonl of `runs/safety/reader_rows.py`, and on harmless conversations that were not
-#: learned from: 106 of ESConv train, 125 and 57 of open CER (English, Chinese), 91 of SMILE, CPsyCounD and EmoLLM. By
-#: these, with lexicon and rules, 15, 3, 6 and 1 of them are raised (13, 2, 5 and 2 by those before; 13, 1, 8 and 1
-#: without a reader). Unasked, watch is not raised by the reader: from 0.8 on, 47 of the 106 would be. English overrules
-#: nothing unasked; Chinese does (`heed`). They are those of the small networks; a model that reads needs its own.
+#: Set on 20 November 2026 on dev.jsonl of `runs/safety/reader_rows.py` (two opened sets and 200 harmless conversations
+#: are by authors of whom nothing was learned), and on 106 conversations of ESConv train. Unasked, watch is not raised by
+#: the reader. What only the network of messages heard is dropped where the reader holds nothing for likelier than not:
+#: in English that takes back half of the conversations of ESConv that were raised, and one hint in twelve. They are those
+#: of the small networks; a model that reads needs its own.
 UNASKED = {
-    "en": Thresholds(watch=1.1, high=0.88, some_emergency=0.3, emergency=0.45, other=0.4, harmless=1.1),
-    "zh": Thresholds(watch=1.1, high=0.8, some_emergency=0.3, emergency=0.45, other=0.35, harmless=0.5),
+    "en": Thresholds(watch=1.1, high=0.88, some_emergency=0.5, emergency=0.6, other=0.5, harmless=0.5),
+    "zh": Thresholds(watch=1.1, high=0.75, some_emergency=0.45, emergency=0.7, other=0.4, harmless=0.5),
 }
 ASKED = {
-    "en": Thresholds(watch=0.5, high=0.45, some_emergency=0.25, emergency=0.25, other=0.5, harmless=0.7),
-    "zh": Thresholds(watch=0.45, high=0.4, some_emergency=0.3, emergency=0.35, other=0.5, harmless=0.65),
+    "en": Thresholds(watch=0.5, high=0.55, some_emergency=0.3, emergency=0.4, other=0.5, harmless=0.7, certain=0.95),
+    "zh": Thresholds(watch=0.45, high=0.5, some_emergency=0.3, emergency=0.45, other=0.35, harmless=0.65, certain=0.95),
 }
 #: of a model that has learned to read answers, together with the small networks; set on the answers of dev.jsonl
 LEARNED = {
@@ -209,10 +209,11 @@ LEARNED = {
 }
 #: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
 #: (`runs.safety.measure --only guarded`)
-CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.75, 0.4, 0.65)}
+CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.7, 0.4, 0.65)}
 
-#: a first message is not raised where nothing is at least so likely: "I took my meds this morning like usual"
-FIRST = 0.3
+#: a first message is raised only where high, emergency and other danger together are so likely: "I took my meds this
+#: morning like usual", "I was on the bridge this morning to take photos"
+FIRST = 0.9
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
 
@@ -238,13 +239,14 @@ class Told(msgspec.Struct, frozen=True):
     level: Level = "none"
     other: bool = False
     sure: bool = False
+    certain: bool = False  # of an answer that nothing is wrong, though it is of no known kind
     unsure_kind: str = "hint"  # what a hint is that only the network of single messages heard
     trusted: bool = False  # by `Trusted`, or of an answer by `Learned`
 
 
 def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False) -> Told:
     """The level that these probabilities stand for. `asked`: the last message answers a question about safety. `first`:
-    it is the first of the conversation.
+    it is the first of the conversation, and the lexicon finds nothing high in it.
 
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
@@ -255,7 +257,7 @@ def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: boo
         return Told("high" if other else word, other, word == "none", trusted=True)  # type: ignore[arg-type]
     trusted = asked and isinstance(odds, Learned)
     at = (LEARNED if trusted else ASKED if asked else UNASKED)[_spoken(language)]
-    if not first or odds.none < FIRST:
+    if not first or odds.high + odds.emergency + odds.other >= FIRST:
         if odds.emergency >= at.emergency:
             return Told("emergency", trusted=trusted)
         if odds.other >= at.other:
@@ -265,7 +267,7 @@ def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: boo
     # English hints are rarely wrong; in Chinese they first ask how the person is
     unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
     level: Level = "watch" if 1 - odds.none >= at.watch else "none"
-    return Told(level, False, odds.none >= at.harmless, unsure, trusted)
+    return Told(level, False, odds.none >= at.harmless, odds.none >= at.certain, unsure, trusted)
 
 
 def heed(
@@ -277,7 +279,9 @@ def heed(
     if told.trusted:
         return _as_trusted(reading, plain, told, texts, risk, asked)
     if reading.said_no and (reading.firm or told.level in ("none", "watch") or len(words(texts[-1])) <= SHORT_NO):
-        return reading
+        # a reason given with a no takes nothing back where the reader still wonders
+        sure = told.level == "none" or reading.question == "taken"
+        return msgspec.structs.replace(reading, explained=reading.explained and sure)
     if asked and reading.firm and (reading.answer == "no" or at_least(reading.finding.level, told.level)):
         return reading  # the kind of an answer is read by rules; the reader can only raise what is not a no
     nothing_told = set(risk.kinds) <= {"unanswered"}
@@ -302,7 +306,7 @@ def heed(
         if finding.level == "none":
             return reading
         return msgspec.structs.replace(reading, finding=msgspec.structs.replace(finding, kinds=(told.unsure_kind,)))
-    only_suspected = not at_least(risk.level, "high") and set(risk.kinds) <= SUSPECTED  # nothing was told
+    only_suspected = risk.level != "emergency" and set(risk.kinds) <= SUSPECTED  # nothing was told
     kept = plain.level
     known_danger = at_least(risk.level, "high") or bool(set(plain.kinds) & set(DANGER_OF))
     if told.sure and asked and not known_danger:  # violence is no answer about suicide
@@ -310,8 +314,9 @@ def heed(
     suspected: Level = (
         "watch" if at_least(finding.level, "watch") and not (told.sure and plain.level == "none") else "none"
     )
+    unknown = finding.kinds == ("unanswered",) and plain.level == "none"
     if asked and reading.answer != "no" and not reading.explained and at_least(finding.level, "watch"):
-        suspected = "watch"  # what is not plainly a no is kept in mind
+        suspected = "none" if unknown and told.certain else "watch"  # what is not plainly a no is kept in mind
     level = worst(told.level, kept, suspected if asked else finding.level)
     if level == "none":
         hint = 0.0 if told.sure else finding.hint
@@ -324,7 +329,8 @@ def heed(
             kinds = (danger_of("\n".join(texts)), *kinds)
         elif at_least(told.level, "watch"):
             taken = reading.question == "taken" and at_least(told.level, "emergency")
-            kinds = (*kinds, *(("ingestion",) if taken else kinds_of(texts[-1], told.level)))
+            unsaid = not asked and told.level == "high" and plain.level == "none"  # suspected: nothing was said
+            kinds = (*kinds, *(("ingestion",) if taken else ("hint",) if unsaid else kinds_of(texts[-1], told.level)))
         made = msgspec.structs.replace(
             finding,
             level=level,
@@ -345,7 +351,8 @@ def _as_trusted(reading: Reading, plain: Finding, told: Told, texts: Sequence[st
     """A message as a model reads it whose word counts. What the lexicon found is softened by one step, no further."""
     softened = plain.level if asked and set(plain.kinds) & set(DANGER_OF) else lower(plain.level)
     level = worst(told.level, softened)
-    kinds = plain.kinds if at_least(softened, "watch") else ()
+    suspected = told.level == "none"  # by the lexicon alone: a plain no takes it back
+    kinds = () if softened == "none" else ("hint",) if suspected else plain.kinds
     if told.other and not set(kinds) & set(DANGER_OF):
         kinds = (danger_of("\n".join(texts)), *kinds)
     elif told.level == "watch":
@@ -431,4 +438,6 @@ def eased(risk: Risk, told: Told, said_no: bool, explained: bool = False) -> Ris
     named = {"means", "ingestion", "plan", "selfharm", "medical"} & set(risk.kinds)
     if not said_no or named or risk.level != "high" or at_least(told.level, "high") or risk.danger != "suicide":
         return risk
+    if "wish" in risk.kinds and not told.sure:
+        return risk  # who has said it plainly and then says no is not believed at once
     return msgspec.structs.replace(risk, level="watch", asked=True, calm=0, hints=0.0)
