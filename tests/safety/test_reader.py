@@ -96,7 +96,7 @@ def test_unasked_it_takes_back_what_only_a_network_heard_and_nothing_that_was_sa
 def test_asked_and_read_as_less_it_comes_down_to_watch_and_not_after_means() -> None:
     ask = "Are you thinking about killing yourself?"
     reader = Scripted(i=HIGH, no=WATCH)
-    assert levels(reader, "i cannot see next week", ask, "no I was only angry")[-1].level == "watch"
+    assert levels(reader, "i cannot see how next week would come", ask, "no I was only angry")[-1].level == "watch"
     reader = Scripted(its=EMERGENCY, no=WATCH)
     assert levels(reader, "its all laid out on the table", ask, "no I was only angry")[-1].level == "emergency"
 

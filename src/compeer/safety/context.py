@@ -49,8 +49,9 @@ Act = Literal[
     "few_words",
     "teenager",
 ]
-#: from which probability on a question in unknown words is one about safety: where risk is high, and where it is not
-HEARD, HEARD_CALMLY = 0.6, 0.8
+#: from which probability on a question in unknown words is one about safety: where risk is high, and where it is not.
+#: Calmly, one question in a thousand of ESConv's supporters is taken for one (at 0.8: one in fifty)
+HEARD, HEARD_CALMLY = 0.6, 0.95
 #: from the most serious on
 _SERIOUS: tuple[Question, ...] = ("taken", "means", "plan", "desire", "in_danger", "safe_now", "who_is_near")
 

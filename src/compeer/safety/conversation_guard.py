@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from compeer.reasoning.ontology import words
 from compeer.safety.answers import Question
 from compeer.safety.context import Reading, read, whose
 from compeer.safety.crisis_path import (
@@ -49,7 +50,7 @@ from compeer.safety.levels import DANGER_OF, Danger, Finding, Level, Risk, at_le
 from compeer.safety.messages import Breaks, banner, guidance, instead, message, opening
 from compeer.safety.network import TOGETHER
 from compeer.safety.outgoing import Held, HeldThinking, careful
-from compeer.safety.reader import Odds, Reader, SmallReader, eased, heed, told_by, uneasy, unsettling
+from compeer.safety.reader import BRIEF, Odds, Reader, SmallReader, eased, heed, told_by, uneasy, unsettling
 from compeer.safety.screen import lexicon_finding
 
 if TYPE_CHECKING:
@@ -255,7 +256,8 @@ class ConversationGuard:
                 )
                 plain = whose(plain, risk, turn.text)
                 first = len(said) == 1 and not at_least(plain.level, "high")
-                heard = told_by(odds[place], asked=about_self, language=language, first=first)
+                brief = len(words(turn.text)) < BRIEF
+                heard = told_by(odds[place], asked=about_self, language=language, first=first, brief=brief)
                 told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
                 over = bool(told) and all(finding.past for finding in told)
                 reading = heed(reading, plain, heard, said[-4:], asked=about_self, risk=risk, over=over)

@@ -195,7 +195,7 @@ class Care(msgspec.Struct, frozen=True):
 #: in English that takes back half of the conversations of ESConv that were raised, and one hint in twelve. They are those
 #: of the small networks; a model that reads needs its own.
 UNASKED = {
-    "en": Thresholds(watch=1.1, high=0.88, some_emergency=0.5, emergency=0.6, other=0.5, harmless=0.5),
+    "en": Thresholds(watch=1.1, high=0.93, some_emergency=0.5, emergency=0.6, other=0.5, harmless=0.5),
     "zh": Thresholds(watch=1.1, high=0.75, some_emergency=0.45, emergency=0.7, other=0.4, harmless=0.5),
 }
 ASKED = {
@@ -209,11 +209,13 @@ LEARNED = {
 }
 #: English: together they replace about 5 % of the replies of ESConv's supporters, had a model written them
 #: (`runs.safety.measure --only guarded`)
-CARE = {"en": Care(0.7, 0.4, 0.65), "zh": Care(0.7, 0.4, 0.65)}
+CARE = {"en": Care(0.8, 0.4, 0.65), "zh": Care(0.7, 0.4, 0.65)}
 
 #: a first message is raised only where high, emergency and other danger together are so likely: "I took my meds this
 #: morning like usual", "I was on the bridge this morning to take photos"
 FIRST = 0.9
+#: words, or Chinese characters, of a message that is brief
+BRIEF = 6
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
 
@@ -244,9 +246,10 @@ class Told(msgspec.Struct, frozen=True):
     trusted: bool = False  # by `Trusted`, or of an answer by `Learned`
 
 
-def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False) -> Told:
+def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: bool = False, brief: bool = False) -> Told:
     """The level that these probabilities stand for. `asked`: the last message answers a question about safety. `first`:
-    it is the first of the conversation, and the lexicon finds nothing high in it.
+    it is the first of the conversation, and the lexicon finds nothing high in it. `brief`: it is of a few words
+    ("That is correct.") and so tells an emergency or nothing by itself.
 
     >>> told_by(Odds(0.02, 0.05, 0.9, 0.02, 0.01)).level
     'high'
@@ -262,7 +265,8 @@ def told_by(odds: Odds, *, asked: bool = False, language: str = "en", first: boo
             return Told("emergency", trusted=trusted)
         if odds.other >= at.other:
             return Told("high", other=True, trusted=trusted)
-        if odds.high + odds.emergency + odds.other >= at.high or odds.emergency >= at.some_emergency:
+        high = odds.high + odds.emergency + odds.other >= at.high and (asked or not brief)
+        if high or odds.emergency >= at.some_emergency:
             return Told("high", trusted=trusted)
     # English hints are rarely wrong; in Chinese they first ask how the person is
     unsure = "hint" if language != "zh" or odds.high + odds.emergency + odds.other >= 0.5 else "vague"
