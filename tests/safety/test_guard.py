@@ -95,7 +95,7 @@ def test_a_plain_no_eases_as_it_does_without_a_guard() -> None:
 
 def test_a_guard_that_is_late_or_gone_leaves_the_reading_to_the_small_networks() -> None:
     words = Words(i="none")
-    words.wait = 30.0
+    words.wait = 2.0
     assert after(words, "I want to kill myself", seconds=0.2)[0].level == "high"
 
 

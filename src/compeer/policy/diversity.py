@@ -35,7 +35,8 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 def self_similarity(texts: Sequence[str], embed: Embed) -> float:
     """The mean cosine of every pair; 0 for fewer than two texts with words."""
-    return mean_likeness([("", likeness(texts, embed))])
+    present = [text for text in texts if text.strip()]
+    return mean_likeness([("", likeness(present, embed))]) if len(present) > 1 else 0.0
 
 
 class Likeness(msgspec.Struct):
