@@ -256,7 +256,7 @@ class ConversationGuard:
                 )
                 plain = whose(plain, risk, turn.text)
                 first = len(said) == 1 and not at_least(plain.level, "high")
-                brief = len(words(turn.text)) < BRIEF
+                brief = len(words(turn.text)) < BRIEF["zh" if language == "zh" else "en"]
                 heard = told_by(odds[place], asked=about_self, language=language, first=first, brief=brief)
                 told = [one.reading.finding for one in past if one.reading.finding.level != "none"]
                 over = bool(told) and all(finding.past for finding in told)

@@ -214,8 +214,8 @@ CARE = {"en": Care(0.8, 0.4, 0.65), "zh": Care(0.7, 0.4, 0.65)}
 #: a first message is raised only where high, emergency and other danger together are so likely: "I took my meds this
 #: morning like usual", "I was on the bridge this morning to take photos"
 FIRST = 0.9
-#: words, or Chinese characters, of a message that is brief
-BRIEF = 6
+#: with fewer words (Chinese: characters) a message is brief
+BRIEF = {"en": 6, "zh": 9}
 #: words of a no that the reader does not overrule
 SHORT_NO = 3
 
