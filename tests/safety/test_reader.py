@@ -63,6 +63,21 @@ def test_what_the_probabilities_stand_for(odds: Odds, level: str) -> None:
     assert told_by(odds).other == (odds is OTHER) and told_by(odds, asked=True).sure == (odds is CALM)
 
 
+def test_a_few_words_tell_an_emergency_or_nothing_and_a_first_message_little() -> None:
+    assert told_by(HIGH, brief=True).level == "none" and told_by(HIGH, asked=True, brief=True).level == "high"
+    assert told_by(EMERGENCY, brief=True).level == "emergency"
+    likely = Odds(0.12, 0.05, 0.09, 0.74, 0.0)
+    assert (told_by(likely).level, told_by(likely, first=True).level) == ("emergency", "none")
+
+
+def test_an_answer_of_no_known_kind_is_a_no_only_where_the_reader_is_certain() -> None:
+    ask = "Are you thinking about killing yourself?"
+    nearly = Odds(0.93, 0.04, 0.01, 0.01, 0.01)
+    for odds, level in ((CALM, "none"), (nearly, "watch")):
+        found = levels(Scripted(my=CALM, the=odds), "my chapter is late again", ask, "the chapter, lisbon on friday")
+        assert found[-1].level == level
+
+
 def test_it_raises_what_no_word_tells() -> None:
     found = levels(Scripted(platform=EMERGENCY), "platform 2. letting them go past")[0]
     assert found.level == "emergency" and not found.ask_model

@@ -17,10 +17,12 @@ How they are put together:
   wrong: emergency to high, high to watch, watch to none. Never high to none;
 - what only the network or the rules for answers found counts, after such a question, for nothing where the reader is
   sure, and for watch where it is not;
-- asked about safety, and with a reader that sees less than is kept in mind, risk comes down (`eased`).
+- unasked, what only the network of single messages heard is dropped where the reader holds nothing for likelier;
+- asked about safety, and with a reader that sees less than is kept in mind, risk comes down (`eased`);
+- a guard's word (`guard`, `Trusted`) counts before all of this; what the lexicon found it softens by one step.
 
 `UNASKED`, `ASKED` and `CARE` are the one place for all numbers, by language, and say how they were set. Where no model
-reads, small networks do (`SmallReader`). In Chinese they also doubt what only the grams of a message found (`heed`).
+reads, small networks do (`SmallReader`).
 """
 
 # patterns are kept on the line of what they stand for
